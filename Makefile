@@ -1,0 +1,32 @@
+# The two commands that matter: make demo, make test. Each sets up what is missing first.
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.PHONY: demo test unit integration browser check setup setup-tests clean
+
+demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it)
+	@$(RUN) -m demo
+
+test: setup-tests check   ## every check and every test, on the real broker and in a real browser
+	@$(RUN) -m pytest tests
+
+unit: setup-tests     ## the fast tests: no services
+	@$(RUN) -m pytest tests/unit
+
+integration: setup-tests
+	@$(RUN) -m pytest tests/integration
+
+browser: setup-tests
+	@$(RUN) -m pytest tests/browser
+
+check: setup-tests    ## style, types, directions of imports
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-cache
+
+setup:
+	@$(PYTHON) demo/prerequisites.py
+
+setup-tests:
+	@$(PYTHON) demo/prerequisites.py --tests
+
+clean:                ## remove what setup and runs made
+	rm -rf .venv .run

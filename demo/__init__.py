@@ -1,0 +1,1 @@
+"""One command that runs all of indoubt on one machine, with faults on request."""

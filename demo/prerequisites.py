@@ -1,0 +1,179 @@
+"""Set up everything the project needs: Java, the virtual environment, the JVM jars, and Chromium for the browser tests.
+
+Runs before anything is installed, so it imports the standard library only: ``python3 demo/prerequisites.py [--tests]``.
+What is there already is left alone; what is missing is installed where that can be done (Debian, as root); else one line
+says what to do, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+JARS = ROOT / ".run" / "jars"
+JAVA_VERSIONS = (17, 21)
+JAR_NAMES = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
+
+
+class Missing(Exception):
+    """A prerequisite is missing and could not be installed; the message says what to do."""
+
+
+def say(text: str) -> None:
+    """Print one line of progress on stderr."""
+    print(f"[setup] {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Set up; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", action="store_true", help="also what the tests need: their packages, Chromium")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    try:
+        if sys.version_info < (3, 11):
+            raise Missing(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}: install it and run again")
+        java = find_java() or install_java()
+        make_virtual_environment(ROOT / ("requirements-dev.txt" if arguments.tests else "requirements.txt"))
+        resolve_jars(java)
+        if arguments.tests and find_chromium() is None:
+            install_packages("Chromium (for the browser tests)", "chromium")
+    except Missing as missing:
+        print(f"[setup] {missing}", file=sys.stderr)
+        return 1
+    say(f"ready after {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def java_version(java: str) -> int | None:
+    """Return the major version that ``java`` reports, or None when it cannot be run."""
+    try:
+        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def find_java() -> str | None:
+    """Return the path of a Java 17 or 21: from JAVA_HOME, from PATH, or from where systems keep them; None without one."""
+    homes = [os.environ["JAVA_HOME"]] if os.environ.get("JAVA_HOME") else []
+    homes += [str(home) for folder in ("/usr/lib/jvm", "/opt/java") for home in sorted(Path(folder).glob("*"))]
+    candidates = [shutil.which("java"), *(f"{home}/bin/java" for home in homes)]
+    if os.environ.get("JAVA_HOME"):
+        candidates.insert(0, candidates.pop(1))
+    for candidate in candidates:
+        if candidate and java_version(candidate) in JAVA_VERSIONS:
+            return str(Path(candidate).resolve())
+    return None
+
+
+def java_home() -> str:
+    """Return JAVA_HOME for a Java 17 or 21. Raises Missing that says how to get one."""
+    java = find_java()
+    if java is None:
+        raise Missing(_no_java())
+    return str(Path(java).parent.parent)
+
+
+def _no_java() -> str:
+    there = java_version("java")
+    found = f"the java on PATH is version {there}" if there else "there is no java on PATH"
+    return f"Java 17 or 21 is needed and {found}: install openjdk-17-jre-headless, or set JAVA_HOME to one"
+
+
+def install_java() -> str:
+    """Install Java by Debian's package and return its path. Raises Missing."""
+    install_packages(_no_java(), "openjdk-17-jre-headless")
+    java = find_java()
+    if java is None:
+        raise Missing(_no_java())
+    return java
+
+
+def find_chromium() -> str | None:
+    """Return the path of Chromium, or None."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def install_packages(what: str, *packages: str) -> None:
+    """Install Debian packages when this is Debian and we are root. Raises Missing that names the packages otherwise."""
+    command = f"apt-get install {' '.join(packages)}"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise Missing(f"{what}: missing. Install it (on Debian, as root: {command}) and run again")
+    say(f"{what}: {command} …")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *packages]):
+        done = subprocess.run(["apt-get", *step], env=environment, capture_output=True, text=True, timeout=900)
+        if done.returncode != 0:
+            raise Missing(f"{what}: 'apt-get {' '.join(step)}' failed: {done.stderr.strip()[-400:]}")
+
+
+def make_virtual_environment(requirements: Path) -> None:
+    """Make .venv and install the requirements, unless they are installed already. Raises Missing."""
+    files = [requirements, ROOT / "requirements.txt", ROOT / "constraints.txt"]
+    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    stamp = VENV / f".installed-{requirements.stem}"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    if not (VENV / "bin" / "python").exists():
+        say("making .venv …")
+        try:
+            venv.create(VENV, with_pip=True)
+        except subprocess.CalledProcessError:
+            raise Missing("Python's venv module is incomplete: install python3-venv and run again") from None
+    say(f"installing {requirements.name} (a minute or two the first time) …")
+    command = [VENV / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+    command += ["--progress-bar", "off", "-r", requirements, "-c", ROOT / "constraints.txt"]
+    shown = re.compile(r"(Collecting|Installing|Successfully)")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
+        assert pip.stdout is not None
+        tail: list[str] = []
+        for line in pip.stdout:
+            tail = [*tail[-20:], line]
+            if shown.match(line):
+                say("  " + line.strip()[:100])
+    if pip.returncode != 0:
+        raise Missing("pip could not install the requirements:\n" + "".join(tail))
+    stamp.write_text(wanted)
+
+
+def resolve_jars(java: str) -> None:
+    """Fetch the jars that ivy.xml names into .run/jars, unless they are there. Raises Missing."""
+    wanted = hashlib.sha256((ROOT / "ivy.xml").read_bytes()).hexdigest()
+    stamp = JARS / ".resolved"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    ivy = next((VENV / "lib").glob("python*/site-packages/pyspark/jars/ivy-*.jar"), None)
+    if ivy is None:
+        raise Missing("pyspark in .venv ships no Ivy jar: remove .venv and run again")
+    say("fetching the JVM jars that ivy.xml names (about 70 MB, two minutes the first time) …")
+    shutil.rmtree(JARS, ignore_errors=True)
+    JARS.mkdir(parents=True)
+    command = [java, "-cp", f"{ivy.parent}/*", "org.apache.ivy.Main", "-ivy", str(ROOT / "ivy.xml")]
+    command += ["-retrieve", f"{JARS}/{JAR_NAMES}", "-types", "jar", "-confs", "spark", "broker"]
+    fetched, tail = 0, [""]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            tail = [*tail[-25:], line]
+            fetched += "[SUCCESSFUL" in line
+            if "[SUCCESSFUL" in line and fetched % 10 == 0:
+                say(f"  {fetched} jars")
+    if process.returncode != 0 or not list((JARS / "broker").glob("kafka_2.13-*.jar")):
+        raise Missing("the JVM jars could not be fetched:\n" + "".join(tail))
+    stamp.write_text(wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

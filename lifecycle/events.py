@@ -1,0 +1,119 @@
+"""Lifecycle events as CloudEvents 1.0 (JSON, structured mode), and their codec.
+
+Events are told, never obeyed: they may be lost, and nothing is decided from them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+from uuid import uuid4
+
+from lifecycle.errors import MalformedRecord, UnknownVersion
+
+SPEC_VERSION = "1.0"
+CONTENT_TYPE = "application/cloudevents+json"
+_TYPE_PREFIX = "io.indoubt."
+
+
+class EventType(Enum):
+    """What happened. ``data`` holds, for every type, ``pipeline`` (the prefix), ``life`` and ``attempt``; besides:
+
+    transaction.*: ``batch``, ``slot``, ``transaction`` (transactional id, xid or gid), ``producer_id``,
+    ``producer_epoch``, ``resource_manager``; transaction.prepared also ``handle`` (the whole handle);
+    transaction.timeout_near also ``age_ms`` and ``timeout_ms``; transaction.lost also ``reason``.
+    checkpoint.*: ``batch``; checkpoint.completed also ``rows``, ``bytes``, ``duration_ms``;
+    checkpoint.failed also ``reason``.
+    pipeline.*: ``job``; pipeline.started also ``settings`` (interval_ms, transaction_timeout_ms, restart_delay_ms,
+    checkpoint_directory, sink, source); pipeline.restarting also ``restart`` (1, 2, …) and ``reason``;
+    pipeline.stopped also ``reason``.
+    """
+
+    TRANSACTION_OPENED = "transaction.opened"
+    TRANSACTION_PREPARED = "transaction.prepared"
+    TRANSACTION_COMMIT_DECIDED = "transaction.commit_decided"
+    TRANSACTION_COMMITTED = "transaction.committed"
+    TRANSACTION_ABORTED = "transaction.aborted"
+    TRANSACTION_LOST = "transaction.lost"
+    TRANSACTION_TIMEOUT_NEAR = "transaction.timeout_near"
+    CHECKPOINT_STARTED = "checkpoint.started"
+    CHECKPOINT_COMPLETED = "checkpoint.completed"
+    CHECKPOINT_FAILED = "checkpoint.failed"
+    PIPELINE_STARTED = "pipeline.started"
+    PIPELINE_RESTARTING = "pipeline.restarting"
+    PIPELINE_STOPPED = "pipeline.stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleEvent:
+    """One event: ``source`` is ``/pipeline/<prefix>``, ``subject`` the transaction's key or the checkpoint, ``at_ms`` epoch ms."""
+
+    type: EventType
+    source: str
+    subject: str
+    at_ms: int
+    data: dict[str, Any] = field(default_factory=dict)
+    id: str = field(default_factory=lambda: str(uuid4()))
+
+
+def encode(event: LifecycleEvent) -> bytes:
+    """Return the event as CloudEvents JSON, UTF-8."""
+    return json.dumps(
+        {
+            "specversion": SPEC_VERSION,
+            "id": event.id,
+            "source": event.source,
+            "type": _TYPE_PREFIX + event.type.value,
+            "subject": event.subject,
+            "time": datetime.fromtimestamp(event.at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "datacontenttype": "application/json",
+            "data": event.data,
+        },
+        separators=(",", ":"),
+    ).encode()
+
+
+def decode(value: bytes | None) -> LifecycleEvent:
+    """Return the event. Raises UnknownVersion for another specversion, MalformedRecord that names what is wrong."""
+    try:
+        fields = json.loads(value or b"")
+    except ValueError as error:
+        raise MalformedRecord(f"event is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise MalformedRecord("event is not a JSON object")
+    if fields.get("specversion") != SPEC_VERSION:
+        raise UnknownVersion(f"event has specversion {fields.get('specversion')!r}; this program knows {SPEC_VERSION}")
+    for name in ("id", "source", "type", "time"):
+        if not isinstance(fields.get(name), str) or not fields[name]:
+            raise MalformedRecord(f"event attribute {name!r} is {fields.get(name)!r}, not text")
+    data = fields.get("data", {})
+    if not isinstance(data, dict):
+        raise MalformedRecord(f"event data is {type(data).__name__}, not an object")
+    return LifecycleEvent(
+        type=_type(fields["type"]),
+        source=fields["source"],
+        subject=str(fields.get("subject", "")),
+        at_ms=_epoch_ms(fields["time"]),
+        data=data,
+        id=fields["id"],
+    )
+
+
+def _type(text: str) -> EventType:
+    try:
+        return EventType(text.removeprefix(_TYPE_PREFIX) if text.startswith(_TYPE_PREFIX) else "")
+    except ValueError:
+        raise MalformedRecord(f"event type {text!r} is unknown") from None
+
+
+def _epoch_ms(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise MalformedRecord(f"event time {text!r} is not RFC 3339") from None
+    if moment.tzinfo is None:
+        raise MalformedRecord(f"event time {text!r} has no time zone")
+    return round(moment.timestamp() * 1000)

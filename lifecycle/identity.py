@@ -1,0 +1,157 @@
+"""Names: transactional ids, batches, attempts, and the handle that lets another process finish a transaction."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lifecycle.errors import MalformedRecord, SettingsError
+
+PREFIX_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,80}")
+_ID_PATTERN = re.compile(r"(?P<prefix>[A-Za-z0-9._-]{1,80})-(?P<slot>0|[1-9]\d*)-(?P<parity>[01])")
+
+
+def check_prefix(prefix: str) -> str:
+    """Return ``prefix`` when it can start a transactional id. Raises SettingsError."""
+    if not PREFIX_PATTERN.fullmatch(prefix):
+        raise SettingsError(
+            f"transactional_id_prefix is {prefix!r}; it takes 1 to 80 letters, digits, '.', '_' and '-'"
+        )
+    return prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalId:
+    """A pooled Kafka transactional id ``<prefix>-<slot>-<batch parity>``: two per slot, used in turn."""
+
+    prefix: str
+    slot: int
+    parity: int
+
+    def __str__(self) -> str:
+        return f"{self.prefix}-{self.slot}-{self.parity}"
+
+    @classmethod
+    def of(cls, prefix: str, slot: int, batch: int) -> TransactionalId:
+        """Return the id that ``slot`` uses for ``batch``."""
+        return cls(prefix=prefix, slot=slot, parity=batch % 2)
+
+    @classmethod
+    def parse(cls, text: str) -> TransactionalId | None:
+        """Return the parsed id, or None for an id that is not ours. Parsed whole: ``word`` never matches ``word_count``."""
+        match = _ID_PATTERN.fullmatch(text)
+        if match is None:
+            return None
+        return cls(prefix=match["prefix"], slot=int(match["slot"]), parity=int(match["parity"]))
+
+
+def marker_group(prefix: str, slot: int) -> str:
+    """Return the consumer group whose transactional offset proves what ``slot`` committed last."""
+    return f"{prefix}-{slot}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Marker:
+    """Proof of a batch inside its own transaction: ordered by (batch, attempt) within one life."""
+
+    batch: int
+    attempt: int
+    life: str
+
+    def metadata(self) -> str:
+        """Return the text that is kept beside the offset: life and attempt (the offset itself is the batch)."""
+        return f"{self.life}:{self.attempt}"
+
+    @classmethod
+    def parse(cls, batch: int, metadata: str) -> Marker | None:
+        """Return the marker, or None when the metadata was not written by this protocol."""
+        life, _, attempt = metadata.rpartition(":")
+        return cls(batch=batch, attempt=int(attempt), life=life) if life and attempt.isdigit() else None
+
+    def covers(self, other: Marker) -> bool:
+        """True when this marker proves that ``other`` was committed too: same life, (batch, attempt) not lower."""
+        return self.life == other.life and (self.batch, self.attempt) >= (other.batch, other.attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """Row count and an order-independent 64-bit hash: tells which rows a transaction holds, whatever its slot."""
+
+    rows: int
+    hash: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}:{self.hash:016x}"
+
+    @classmethod
+    def parse(cls, text: str) -> Fingerprint:
+        """Return the fingerprint written as ``rows:hash``. Raises MalformedRecord."""
+        rows, _, digits = text.partition(":")
+        try:
+            return cls(rows=int(rows), hash=int(digits, 16))
+        except ValueError:
+            raise MalformedRecord(f"fingerprint {text!r} is not '<rows>:<hash in hex>'") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """What another process needs to finish a prepared transaction, and what it holds.
+
+    ``transaction`` is the Kafka transactional id, the XA xid or the PostgreSQL gid; ``producer_id`` and ``producer_epoch``
+    are Kafka's and None elsewhere. Times are epoch milliseconds by the task's clock; ``timeout_ms`` is the resource
+    manager's own limit, counted from the first write.
+    """
+
+    resource_manager: str
+    transaction: str
+    producer_id: int | None
+    producer_epoch: int | None
+    slot: int
+    rows: int
+    bytes: int
+    fingerprint: str
+    opened_at_ms: int
+    prepared_at_ms: int
+    timeout_ms: int
+
+    @property
+    def key(self) -> str:
+        """Return the text that names this transaction and no other: transaction, producer id, epoch."""
+        if self.producer_id is None:
+            return f"{self.resource_manager}:{self.transaction}"
+        return f"{self.resource_manager}:{self.transaction}:{self.producer_id}:{self.producer_epoch}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict of JSON values; ``from_json`` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Handle:
+        """Return the handle. Raises MalformedRecord that names the missing or wrong field; unknown fields are ignored."""
+        if not isinstance(value, dict):
+            raise MalformedRecord(f"a handle is a JSON object, not {type(value).__name__}")
+        fields: dict[str, Any] = {}
+        for name, kinds in _HANDLE_FIELDS.items():
+            if name not in value:
+                raise MalformedRecord(f"handle has no {name!r}")
+            if not isinstance(value[name], kinds) or isinstance(value[name], bool):
+                raise MalformedRecord(f"handle field {name!r} is {value[name]!r}")
+            fields[name] = value[name]
+        return cls(**fields)
+
+
+_INT_OR_NONE = (int, type(None))
+_HANDLE_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "resource_manager": str,
+    "transaction": str,
+    "producer_id": _INT_OR_NONE,
+    "producer_epoch": _INT_OR_NONE,
+    "slot": int,
+    "rows": int,
+    "bytes": int,
+    "fingerprint": str,
+    "opened_at_ms": int,
+    "prepared_at_ms": int,
+    "timeout_ms": int,
+}

@@ -1,0 +1,68 @@
+"""What is safe to do about a transaction, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Verdict(Enum):
+    """One word per transaction for the engineer on call; the value is what a page shows."""
+
+    IN_PROGRESS = "in progress"
+    """Its owner is alive and there is time: leave it alone."""
+    AT_RISK = "at risk"
+    """The time left before the timeout is less than what recovery needs."""
+    COMMIT_IT = "commit it"
+    """Listed in a commit decision that counts and not committed: an abort would lose data."""
+    ABORT_IT = "abort it"
+    """Undecided and its driver is gone: the batch will be replayed, an abort loses nothing."""
+    LOST = "lost"
+    """Decided, but the resource manager aborted it: its batch must be replayed."""
+    HANGING = "hanging"
+    """Open on a partition while the coordinator does not know it: it will never end by itself."""
+    FOREIGN = "foreign"
+    """No checkpoint evidence: only its owner can judge what an abort would lose."""
+    UNKNOWN = "unknown"
+    """Evidence is missing (decision log unreadable): nothing is offered."""
+    SETTLED = "settled"
+    """Committed or aborted as it should be: nothing to do."""
+
+
+URGENCY: tuple[Verdict, ...] = (
+    Verdict.COMMIT_IT,
+    Verdict.LOST,
+    Verdict.HANGING,
+    Verdict.ABORT_IT,
+    Verdict.AT_RISK,
+    Verdict.UNKNOWN,
+    Verdict.FOREIGN,
+    Verdict.IN_PROGRESS,
+    Verdict.SETTLED,
+)
+"""Every verdict, most urgent first: the order of every list on every page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One fact that a verdict rests on: what was seen, where, and when (epoch ms, None when the source has no times)."""
+
+    fact: str
+    source: str
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A verdict, the number of the rule that gave it, the facts it rests on, and the orders that are safe.
+
+    ``loses_data`` is True when an abort would lose rows that no replay is known to bring back: it then takes a second,
+    typed confirmation.
+    """
+
+    verdict: Verdict
+    rule: int
+    evidence: tuple[Evidence, ...]
+    may_commit: bool = False
+    may_abort: bool = False
+    loses_data: bool = False
