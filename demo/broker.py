@@ -1,0 +1,210 @@
+"""A real single-node Kafka broker (KRaft) from its Maven jars, on loopback, in a directory of its own.
+
+``python -m demo.broker --directory DIR [--port PORT]`` runs one until Ctrl-C. Tests and benchmarks start theirs with Broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from uuid import uuid4
+
+from demo.children import die_with_parent
+from demo.prerequisites import JARS, java_home
+
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 20.0
+HEAP = "768m"
+
+
+class BrokerFailed(Exception):
+    """The broker did not start or stop; the message has the end of its log."""
+
+
+def free_port() -> int:
+    """Return a loopback TCP port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Broker:
+    """One broker process: start, stop, kill and start again on the same data. Ports are free ones unless given."""
+
+    def __init__(self, directory: Path, port: int | None = None, settings: dict[str, str] | None = None) -> None:
+        self.directory = directory
+        self.port = port or free_port()
+        self._controller_port = free_port()
+        self._settings = settings or {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return ``127.0.0.1:<port>``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process id, or None while it does not run."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def log_file(self) -> Path:
+        """Return where the broker writes what it says."""
+        return self.directory / "broker.log"
+
+    def start(self) -> Broker:
+        """Format the directory if it is new, start, and wait until the broker answers. Raises BrokerFailed."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if _listens(self.port):
+            raise BrokerFailed(f"port {self.port} is taken: give another port, or end the program that listens there")
+        configuration = self._write_configuration()
+        with self.log_file.open("ab") as log:
+            if not (self.directory / "data" / "meta.properties").exists():
+                self._format(configuration)
+            self._process = subprocess.Popen(
+                [*_java(self.directory, HEAP), "kafka.Kafka", str(configuration)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+        deadline = time.monotonic() + START_LIMIT_S
+        while not _listens(self.port):
+            if self._process.poll() is not None:
+                raise BrokerFailed(f"the broker ended with code {self._process.returncode}:\n{self._log_tail()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerFailed(
+                    f"the broker did not listen on {self.port} in {START_LIMIT_S:.0f} s:\n{self._log_tail()}"
+                )
+            time.sleep(0.05)
+        return self
+
+    def stop(self) -> None:
+        """End it in order (SIGTERM), after 20 s by SIGKILL; safe to call twice."""
+        if self.pid is None or self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait(STOP_LIMIT_S)
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _write_configuration(self) -> Path:
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.directory / "data"),
+            "num.partitions": "4",
+            "offsets.topic.num.partitions": "8",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "8",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+            # Timed-out transactions end within a second of their timeout instead of ten: nobody waits for a demo.
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+            **self._settings,
+        }
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        (self.directory / "log4j2.properties").write_text(LOGGING)
+        return path
+
+    def _format(self, configuration: Path) -> None:
+        cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        tool = [*_java(self.directory, "128m"), "kafka.tools.StorageTool"]
+        done = subprocess.run(
+            [*tool, "format", "-t", cluster, "-c", str(configuration)],
+            capture_output=True,
+            text=True,
+            timeout=START_LIMIT_S,
+        )
+        if done.returncode != 0:
+            raise BrokerFailed(
+                f"the broker's directory {self.directory} could not be formatted: {done.stderr.strip() or done.stdout.strip()}"
+            )
+
+    def _log_tail(self) -> str:
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
+
+
+LOGGING = """\
+status=error
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %m (%c{1})%n
+rootLogger.level=WARN
+rootLogger.appenderRef.console.ref=console
+logger.coordinator.name=org.apache.kafka.coordinator.transaction
+logger.coordinator.level=INFO
+"""
+
+
+def _java(directory: Path, heap: str) -> list[str]:
+    if not any((JARS / "broker").glob("kafka_2.13-*.jar")):
+        raise BrokerFailed(f"no broker jars in {JARS / 'broker'}: run 'make setup'")
+    flags = [f"-Xmx{heap}", f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}"]
+    return [f"{java_home()}/bin/java", *flags, "-cp", f"{JARS / 'broker'}/*"]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def main() -> int:
+    """Run a broker until SIGINT or SIGTERM."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--port", type=int)
+    arguments = parser.parse_args()
+    with Broker(arguments.directory, arguments.port) as broker:
+        print(broker.bootstrap_servers, flush=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
+            while broker.pid is not None:
+                time.sleep(0.2)
+            print("the broker ended by itself; see " + str(broker.log_file), file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
