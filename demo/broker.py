@@ -138,6 +138,9 @@ class Broker:
             "auto.create.topics.enable": "false",
             # Timed-out transactions end within a second of their timeout instead of ten: nobody waits for a demo.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+            # A broker killed and started again is let in after its old session has ended.
+            "broker.session.timeout.ms": "2000",
+            "broker.heartbeat.interval.ms": "500",
             **self._settings,
         }
         path = self.directory / "server.properties"

@@ -41,7 +41,7 @@ def main() -> int:
     arguments = parser.parse_args()
     started = time.monotonic()
     try:
-        if sys.version_info < (3, 11):
+        if sys.version_info < (3, 11):  # noqa: UP036 (make demo may well be run by an older one)
             raise Missing(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}: install it and run again")
         java = find_java() or install_java()
         make_virtual_environment(ROOT / ("requirements-dev.txt" if arguments.tests else "requirements.txt"))
@@ -161,7 +161,7 @@ def resolve_jars(java: str) -> None:
     shutil.rmtree(JARS, ignore_errors=True)
     JARS.mkdir(parents=True)
     command = [java, "-cp", f"{ivy.parent}/*", "org.apache.ivy.Main", "-ivy", str(ROOT / "ivy.xml")]
-    command += ["-retrieve", f"{JARS}/{JAR_NAMES}", "-types", "jar", "-confs", "spark", "broker"]
+    command += ["-retrieve", f"{JARS}/{JAR_NAMES}", "-types", "jar", "bundle", "-confs", "spark", "broker"]
     fetched, tail = 0, [""]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None

@@ -215,16 +215,17 @@ class DecisionLedger:
             and (life is None or decision.about.life == life)
         ]
 
-    def last_commit(self, life: str, batch: int) -> Decision | None:
-        """Return the newest commit decision of this batch that counts: its lost handles are what is missing."""
+    def commits_of(self, life: str, batch: int) -> list[Decision]:
+        """Return the commit decisions of this batch that count, in log order: more than one after a replay.
+
+        The lost handles of the last one are what is missing.
+        """
         found = [
             (offset, decision)
-            for offset, decision, counts in self._first.values()
-            if counts
-            and decision.ruling is Ruling.COMMIT
-            and (decision.about.life, decision.about.batch) == (life, batch)
+            for about, (offset, decision, counts) in self._first.items()
+            if counts and decision.ruling is Ruling.COMMIT and (about.life, about.batch) == (life, batch)
         ]
-        return max(found, key=lambda pair: pair[0])[1] if found else None
+        return [decision for _, decision in sorted(found, key=lambda pair: pair[0])]
 
     def listing(self, handle_key: str) -> tuple[int, Decision] | None:
         """Return (offset, decision) of the commit decision that counts and lists this handle, or None."""
@@ -239,12 +240,21 @@ class DecisionLedger:
         return self._outcomes.get(handle_key)
 
     def unsettled(self, prefix: str) -> list[tuple[Decision, Handle]]:
-        """Return every handle of the prefix that was decided to be committed and has no outcome, oldest decision first."""
+        """Return the handles of the prefix that were decided to be committed and may not be, oldest decision first.
+
+        Only the last decided batch of each life can hold any: its run goes on to the next batch after every handle
+        of this one was committed. Handles with an outcome are settled.
+        """
+        decisions = sorted(self.commit_decisions(prefix), key=lambda pair: pair[0])
+        last_batch: dict[str, int] = {}
+        for _, decision in decisions:
+            about = decision.about
+            last_batch[about.life] = max(last_batch.get(about.life, -1), about.batch)
         return [
             (decision, handle)
-            for _, decision in sorted(self.commit_decisions(prefix), key=lambda pair: pair[0])
+            for _, decision in decisions
             for handle in decision.handles
-            if handle.key not in self._outcomes
+            if decision.about.batch == last_batch[decision.about.life] and handle.key not in self._outcomes
         ]
 
 

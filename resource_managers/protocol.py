@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lifecycle.identity import Handle, Marker
+from lifecycle.identity import Fingerprint, Handle, Marker
 from lifecycle.outcomes import CommitOutcome, RollbackOutcome
 
 
@@ -53,6 +53,10 @@ class OpenTransaction(Protocol):
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows; may block while the queue is full. Raises RecordTooLarge, Fenced, Unreachable."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Return the fingerprint of what was written so far: a replay compares it before it prepares."""
 
     def prepare(self) -> Handle:
         """Flush, write the marker, and return the handle; afterwards any process can finish it.
