@@ -215,6 +215,14 @@ class DecisionLedger:
             and (life is None or decision.about.life == life)
         ]
 
+    def life_commits(self, life: str) -> list[Decision]:
+        """Return the commit decisions of a life that count, in no order."""
+        return [
+            decision
+            for about, (_, decision, counts) in self._first.items()
+            if counts and decision.ruling is Ruling.COMMIT and about.life == life
+        ]
+
     def commits_of(self, life: str, batch: int) -> list[Decision]:
         """Return the commit decisions of this batch that count, in log order: more than one after a replay.
 

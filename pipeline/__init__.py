@@ -1,0 +1,1 @@
+"""The reference exactly-once pipeline: Spark micro-batches committed by two-phase commit."""

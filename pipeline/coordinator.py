@@ -1,0 +1,180 @@
+"""The transaction manager of a batch (X/Open): check, decide, commit; or abort. Runs beside the driver, once a batch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from lifecycle.decisions import BatchAttempt, Decision, Ruling
+from lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
+from lifecycle.events import EventType
+from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
+from pipeline.crash_points import CrashPoint, CrashPoints
+from pipeline.event_sender import EventSender
+from pipeline.sink_options import SinkOptions
+from resource_managers.decision_log import DecisionLog
+
+if TYPE_CHECKING:
+    from pipeline.sink import SlotMessage
+
+log = logging.getLogger(__name__)
+
+_logs: dict[tuple[int, str, str], DecisionLog] = {}
+
+
+def _decision_log(options: SinkOptions) -> DecisionLog:
+    # Kept across batches: Spark reuses the worker, and the log is then read on from where the last batch ended.
+    key = (os.getpid(), options.connection, options.decisions_topic)
+    if key not in _logs:
+        _logs[key] = DecisionLog(options.kafka(), topic=options.decisions_topic)
+    return _logs[key]
+
+
+class BatchAborted(IndoubtError):
+    """This attempt at the batch cannot be committed any more; Spark replays it after a restart."""
+
+
+class Coordinator:
+    """Settles one batch of one run."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._manager = options.resource_manager()
+        self._events = EventSender(
+            options.kafka(),
+            options.lifecycle_topic,
+            pipeline=options.prefix,
+            life=options.life,
+            attempt=options.attempt,
+        )
+        self._crash_points = CrashPoints(
+            directory=options.crash_points, pids=tuple(int(pid) for pid in options.driver_pids.split() if pid)
+        )
+
+    def commit(self, messages: Sequence[SlotMessage], batch: int) -> None:
+        """Decide to commit the batch and do it.
+
+        Raises BatchAborted before the decision, DecisionVoid when somebody decided first, and after the decision the
+        first error of a handle that could not be committed, when all have been tried.
+        """
+        if self._options.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            self._crash_points.reach(CrashPoint.AFTER_PREPARE)
+            handles = self._choose(messages, batch)
+            if handles:
+                self._check(handles, batch)
+                self._decide(handles, batch)
+                self._crash_points.reach(CrashPoint.AFTER_DECISION)
+                self._commit(handles, batch)
+        now_ms = time.time_ns() // 1_000_000
+        self._events.checkpoint(
+            EventType.CHECKPOINT_COMPLETED,
+            batch,
+            rows=sum(message.rows for message in messages),
+            bytes=sum(message.bytes for message in messages),
+            duration_ms=now_ms - min((message.started_at_ms for message in messages), default=now_ms),
+        )
+
+    def abort(self, messages: Sequence[SlotMessage], batch: int) -> None:
+        """Roll back the prepared transactions, unless a commit decision for this attempt counts: then do nothing."""
+        self._events.checkpoint(EventType.CHECKPOINT_FAILED, batch, reason="the attempt was aborted")
+        handles = [message.handle for message in messages if message.handle is not None]
+        if not handles:
+            return
+        try:
+            decision = _decision_log(self._options).read_to_end().counting(self._about(batch))
+        except DecisionLogUnreadable as error:
+            log.error("batch %d: nothing is rolled back while nobody knows what was decided: %s", batch, error)
+            return
+        if decision is not None and decision.ruling is Ruling.COMMIT:
+            log.warning("batch %d was decided to be committed: its transactions stay for recovery to commit", batch)
+            return
+        self._roll_back(handles, batch)
+
+    def _about(self, batch: int) -> BatchAttempt:
+        return BatchAttempt(life=self._options.life, batch=batch, attempt=self._options.attempt)
+
+    def _choose(self, messages: Sequence[SlotMessage], batch: int) -> list[Handle]:
+        prepared = [message.handle for message in messages if message.handle is not None]
+        plan = self._options.plan
+        if plan is None or plan.batch != batch:
+            return prepared
+        chosen, surplus = plan.choose(prepared, [m.fingerprint for m in messages if m.handle is None])
+        if surplus:
+            self._roll_back(surplus, batch)
+        return chosen
+
+    def _check(self, handles: Sequence[Handle], batch: int) -> None:
+        for readiness in self._manager.check(handles):
+            handle, left_ms = readiness.handle, readiness.time_left_ms
+            if not readiness.ready:
+                raise BatchAborted(f"batch {batch}: {handle.transaction} cannot be committed: {readiness.reason}")
+            if left_ms < self._options.commit_margin_ms:
+                raise BatchAborted(
+                    f"batch {batch}: {handle.transaction} has {left_ms} ms left of {handle.timeout_ms} ms, less than "
+                    f"commit_margin_ms ({self._options.commit_margin_ms}): raise transaction_timeout_ms or make batches smaller"
+                )
+            age_ms = handle.timeout_ms - left_ms
+            if age_ms > handle.timeout_ms * self._options.timeout_warning_ratio:
+                log.warning(
+                    "%s: %d ms of its timeout of %d ms have passed", handle.transaction, age_ms, handle.timeout_ms
+                )
+                self._events.transaction(
+                    EventType.TRANSACTION_TIMEOUT_NEAR, handle, batch, age_ms=age_ms, timeout_ms=handle.timeout_ms
+                )
+
+    def _decide(self, handles: Sequence[Handle], batch: int) -> None:
+        decision = Decision(
+            prefix=self._options.prefix,
+            about=self._about(batch),
+            ruling=Ruling.COMMIT,
+            handles=tuple(handles),
+            who=f"run {self._options.attempt}",
+            at_ms=time.time_ns() // 1_000_000,
+        )
+        offset = _decision_log(self._options).decide(decision)
+        for handle in handles:
+            self._events.transaction(EventType.TRANSACTION_COMMIT_DECIDED, handle, batch, decision_offset=offset)
+
+    def _commit(self, handles: Sequence[Handle], batch: int) -> None:
+        parts = [handles]
+        if self._crash_points.is_armed(CrashPoint.MID_COMMIT):
+            parts = [handles[: (len(handles) + 1) // 2], handles[(len(handles) + 1) // 2 :]]
+        errors: list[str] = []
+        for index, part in enumerate(parts):
+            if index > 0:
+                self._crash_points.reach(CrashPoint.MID_COMMIT)
+            marker = Marker(batch=batch, attempt=self._options.attempt, life=self._options.life)
+            outcomes = self._manager.commit(part, [marker] * len(part), self._options.commit_limit_ms / 1000)
+            errors += filter(None, (self._tell(outcome, batch) for outcome in outcomes))
+        if errors:
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            raise ResourceManagerError(f"batch {batch} is decided but not all of it is committed: {errors[0]}{more}")
+
+    def _tell(self, outcome: CommitOutcome, batch: int) -> str:
+        """Send the event of one outcome; return an error text, empty when it is committed."""
+        handle = outcome.handle
+        match outcome:
+            case Committed() | AlreadyCommitted():
+                self._events.transaction(EventType.TRANSACTION_COMMITTED, handle, batch)
+                return ""
+            case Lost():
+                self._events.transaction(EventType.TRANSACTION_LOST, handle, batch, reason=outcome.reason)
+                return f"{handle.transaction} was lost ({outcome.reason}); its rows are replayed after the restart"
+            case RetryLater():
+                return f"{handle.transaction} is not committed yet ({outcome.reason}); recovery tries again"
+            case Unknown():
+                return f"nobody can tell whether {handle.transaction} was committed ({outcome.reason})"
+            case other:
+                assert_never(other)
+
+    def _roll_back(self, handles: Sequence[Handle], batch: int) -> None:
+        for outcome in self._manager.rollback(handles, self._options.commit_limit_ms / 1000):
+            if isinstance(outcome, RolledBack):
+                self._events.transaction(EventType.TRANSACTION_ABORTED, outcome.handle, batch)
+            else:
+                log.warning("batch %d: %s was not rolled back: %s", batch, outcome.handle.transaction, outcome)

@@ -1,0 +1,218 @@
+"""The driver: recover, start the query, sweep now and then, stop in order. Ends when the query ends.
+
+Exit codes: 0 stopped on request, 1 failed (a restart may help), 2 wrong settings (it will not), 3 overtaken by a newer
+run of the same prefix (a restart would overtake that one in turn).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
+from lifecycle.events import EventType
+from pipeline.event_sender import EventSender
+from pipeline.group_offsets import GroupOffsets
+from pipeline.jobs import find_job, read_source
+from pipeline.recovery import Recovered, Recovery
+from pipeline.settings import ROOT, PipelineSettings, crash_points_directory, pairs
+from pipeline.sink import TwoPhaseCommitSink
+from pipeline.status_file import StatusFile
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+
+log = logging.getLogger("pipeline")
+
+STOPPED, FAILED, WRONG_SETTINGS, OVERTAKEN = 0, 1, 2, 3
+REACH_LIMIT_S = 30.0
+
+
+def connect(settings: PipelineSettings) -> KafkaConnection:
+    """Return the connection with the security properties of the settings' file."""
+    if not settings.kafka_properties:
+        return KafkaConnection(settings.bootstrap_servers)
+    return KafkaConnection.from_properties_file(Path(settings.kafka_properties), settings.bootstrap_servers)
+
+
+def check_cluster(settings: PipelineSettings, connection: KafkaConnection) -> None:
+    """Refuse what cannot work, before anything starts. Raises SettingsError, MissingTopic, Unreachable."""
+    connection.reach(REACH_LIMIT_S)
+    topics = [settings.source, settings.sink, settings.decisions_topic]
+    connection.require_topics([*topics, settings.lifecycle_topic] if settings.lifecycle_topic else topics)
+    maximum_ms = KafkaResourceManager(connection, topic=settings.sink).broker_max_transaction_timeout_ms()
+    if maximum_ms is not None and settings.transaction_timeout_ms > maximum_ms:
+        raise SettingsError(
+            f"transaction_timeout_ms is {settings.transaction_timeout_ms}, above the broker's "
+            f"transaction.max.timeout.ms ({maximum_ms}): the broker would refuse every transaction"
+        )
+
+
+def make_spark(settings: PipelineSettings) -> SparkSession:
+    """Return the Spark session: Kafka source, Arrow batches, speculation off."""
+    # Spark starts its Python workers with this interpreter, and they import this project.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    jars = sorted(str(jar) for jar in Path(settings.spark_jars).glob("*.jar"))
+    if not jars:
+        raise SettingsError(f"no jars in spark_jars ({settings.spark_jars}): run 'make setup'")
+    builder = SparkSession.builder.appName(f"indoubt {settings.prefix}").master(settings.spark_master)
+    properties = {
+        "spark.jars": ",".join(jars),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.speculation": "false",
+        "spark.sql.shuffle.partitions": str(settings.tasks),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.log.level": "WARN",
+        **pairs(settings.spark_properties),
+    }
+    for name, value in properties.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+class Driver:
+    """One run of a pipeline."""
+
+    def __init__(self, settings: PipelineSettings) -> None:
+        self._settings = settings
+        self._job = find_job(settings.job)
+        self._connection = connect(settings)
+        self._status = StatusFile(settings.status_file)
+        self._stop = threading.Event()
+
+    def run(self) -> int:
+        """Run until the query fails or SIGTERM or SIGINT asks to stop; return the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stop.set())
+        check_cluster(self._settings, self._connection)
+        recovery = Recovery(self._settings, self._connection)
+        # A checkpoint directory that cannot be written is found out before the JVM is started for it.
+        recovered = recovery.recover()
+        log.warning(
+            "run %d of %s: %d committed, %d lost, %d rolled back by recovery",
+            recovered.attempt,
+            self._settings.prefix,
+            recovered.committed,
+            recovered.lost,
+            recovered.rolled_back,
+        )
+        spark = make_spark(self._settings)
+        jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+        self._status.update(
+            state="running",
+            driver_pid=os.getpid(),
+            jvm_pid=jvm_pid,
+            attempt=recovered.attempt,
+            life=recovered.life.life,
+        )
+        events = self._sender(recovered)
+        events.pipeline(EventType.PIPELINE_STARTED, self._settings.job, settings=self._told())
+        offsets = GroupOffsets(self._connection, self._settings.prefix)
+        spark.streams.addListener(offsets)
+        try:
+            query = self._start(spark, recovery, recovered, jvm_pid)
+            code, reason = self._watch(query, recovery, recovered)
+        finally:
+            offsets.close()
+        events.pipeline(EventType.PIPELINE_STOPPED, self._settings.job, reason=reason)
+        events.flush(5.0)
+        spark.stop()
+        return code
+
+    def _sender(self, recovered: Recovered) -> EventSender:
+        return EventSender(
+            self._connection,
+            self._settings.lifecycle_topic,
+            pipeline=self._settings.prefix,
+            life=recovered.life.life,
+            attempt=recovered.attempt,
+        )
+
+    def _told(self) -> dict[str, object]:
+        told = ("transaction_timeout_ms", "restart_delay_ms", "sink", "source", "delivery_guarantee")
+        return {
+            "interval_ms": self._settings.trigger_interval_ms,
+            "checkpoint_directory": self._settings.checkpoint,
+            **{name: getattr(self._settings, name) for name in told},
+        }
+
+    def _start(self, spark: SparkSession, recovery: Recovery, recovered: Recovered, jvm_pid: int) -> StreamingQuery:
+        spark.dataSource.register(TwoPhaseCommitSink)
+        options = recovery.options(recovered).to_spark()
+        if crash_points_directory():
+            options |= {"crash_points": crash_points_directory(), "driver_pids": f"{os.getpid()} {jvm_pid}"}
+        rows = self._job(read_source(spark, self._settings, self._connection))
+        return (
+            rows.writeStream.format(TwoPhaseCommitSink.name())
+            .options(**options)
+            .option("checkpointLocation", self._settings.checkpoint)
+            .queryName(self._settings.prefix)
+            .trigger(processingTime=f"{self._settings.trigger_interval_ms} milliseconds")
+            .start()
+        )
+
+    def _watch(self, query: StreamingQuery, recovery: Recovery, recovered: Recovered) -> tuple[int, str]:
+        try:
+            next_sweep = time.monotonic() + self._settings.sweep_interval_ms / 1000
+            while not self._stop.is_set():
+                if query.awaitTermination(0.5):
+                    return FAILED, "the query ended by itself"
+                if time.monotonic() >= next_sweep:
+                    self._sweep_unused(recovery, recovered)
+                    next_sweep = time.monotonic() + self._settings.sweep_interval_ms / 1000
+        except StreamingQueryException as error:
+            newer = recovery.overtaken_by(recovered.attempt)
+            if newer is not None:
+                log.error(
+                    "stopped: run %s of the same prefix %r started after this one, so nothing that this run decides counts. "
+                    "Give each pipeline its own prefix and checkpoint directory",
+                    newer.run,
+                    self._settings.prefix,
+                )
+                return OVERTAKEN, "a newer run of the same prefix started"
+            log.error("the query failed: %s", error)
+            return FAILED, _first_line(str(error))
+        query.stop()
+        rolled_back = recovery.sweep()
+        return STOPPED, f"stopped on request; {rolled_back} open transactions rolled back"
+
+    def _sweep_unused(self, recovery: Recovery, recovered: Recovered) -> None:
+        """Roll back what a zombie executor of an earlier run opened after recovery, in slots that this run has not."""
+        try:
+            slots = recovery.slots_in_use(recovered.attempt)
+            if slots is not None:
+                recovery.sweep(from_slot=slots)
+        except IndoubtError as error:
+            log.warning("sweep: %s; tried again in %d ms", error, self._settings.sweep_interval_ms)
+
+
+def _first_line(text: str) -> str:
+    """Return the line of a Python worker's trace that names the error, or the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith(("lifecycle.errors.", "pipeline."))]
+    return (named or lines or ["unknown"])[0][:500]
+
+
+def run_driver(settings: PipelineSettings) -> int:
+    """Run one driver; turn errors into a line and an exit code."""
+    try:
+        return Driver(settings).run()
+    except (SettingsError, CheckpointUnwritable) as error:
+        log.error("%s", error)
+        return WRONG_SETTINGS
+    except IndoubtError as error:
+        log.error("%s: %s", type(error).__name__, error)
+        return FAILED

@@ -1,0 +1,81 @@
+"""The jobs: what is read, what is computed, what columns reach the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lifecycle.errors import SettingsError
+from pipeline.settings import PipelineSettings
+from resource_managers.kafka_connection import KafkaConnection
+
+WINDOW = "5 seconds"
+LATENESS = "5 seconds"
+
+Job = Callable[[DataFrame], DataFrame]
+
+
+def read_source(spark: SparkSession, settings: PipelineSettings, connection: KafkaConnection) -> DataFrame:
+    """Return the source topic as a stream, read_committed; an offset that is gone fails the query, never skips."""
+    reader = spark.readStream.format("kafka").options(**connection.for_spark())
+    return reader.options(
+        **{
+            "subscribe": settings.source,
+            "startingOffsets": settings.starting_offsets,
+            "maxOffsetsPerTrigger": str(settings.max_offsets_per_trigger),
+            "failOnDataLoss": "true",
+            "kafka.isolation.level": "read_committed",
+            "kafka.max.poll.records": "50000",
+            "kafka.max.partition.fetch.bytes": str(16 << 20),
+            "kafka.fetch.max.bytes": str(64 << 20),
+            "kafka.receive.buffer.bytes": str(1 << 20),
+        }
+    ).load()
+
+
+def passthrough(source: DataFrame) -> DataFrame:
+    """Return key and value as they came."""
+    return source.select("key", "value")
+
+
+def ip_count(source: DataFrame) -> DataFrame:
+    """Count per IP and 5 s tumbling event-time window, 5 s lateness; each window once, when the watermark passes it.
+
+    Input: value ``ip,event time in epoch ms``. Output: key ``ip|window_start_ms``, value JSON with ip, window_start_ms,
+    window_end_ms, count. A row that cannot be read is left out and counted (observed metric ``malformed``).
+    """
+    parts = F.split(F.col("value").cast("string"), ",")
+    event_ms = F.expr("try_cast(parts[1] as bigint)")
+    rows = (
+        source.select(parts.alias("parts"))
+        .select(F.expr("parts[0]").alias("ip"), event_ms.alias("event_ms"))
+        .observe("malformed", F.count_if(F.col("event_ms").isNull() | (F.col("ip") == "")).alias("rows"))
+        .where("event_ms is not null and ip != ''")
+        .withColumn("event_time", F.timestamp_millis("event_ms"))
+    )
+    counted = (
+        rows.withWatermark("event_time", LATENESS)
+        .groupBy(F.window("event_time", WINDOW), "ip")
+        .agg(F.count("*").alias("count"))
+    )
+    start, end = _epoch_ms("window.start"), _epoch_ms("window.end")
+    return counted.select(
+        F.concat_ws("|", "ip", start.cast("string")).alias("key"),
+        F.to_json(F.struct("ip", start.alias("window_start_ms"), end.alias("window_end_ms"), "count")).alias("value"),
+    )
+
+
+def _epoch_ms(column: str) -> Column:
+    return F.unix_millis(F.col(column))
+
+
+JOBS: dict[str, Job] = {"ip_count": ip_count, "passthrough": passthrough}
+
+
+def find_job(name: str) -> Job:
+    """Return the job. Raises SettingsError that lists the jobs."""
+    if name not in JOBS:
+        raise SettingsError(f"job is {name!r}; it takes one of: {', '.join(JOBS)}")
+    return JOBS[name]

@@ -1,0 +1,217 @@
+"""Recovery, once per run before the query starts: settle what was decided, roll back what was not, plan the replay.
+
+Never called from ``streamWriter``, which also runs in the commit worker, once a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+from uuid import uuid4
+
+from lifecycle.decisions import Decision, DecisionLedger, Outcome, RunStarted, Settled
+from lifecycle.errors import ResourceManagerError, SettingsError
+from lifecycle.events import EventType
+from lifecycle.identity import Handle, Marker, TransactionalId
+from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
+from pipeline.checkpoint_directory import Life, has_unfinished_batch, open_checkpoint, write
+from pipeline.event_sender import EventSender
+from pipeline.replay import ReplayPlan, plan_replay
+from pipeline.settings import PipelineSettings
+from pipeline.sink_options import SinkOptions
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.protocol import OpenTransactionView
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a run starts from."""
+
+    life: Life
+    attempt: int
+    plan: ReplayPlan | None
+    committed: int
+    lost: int
+    rolled_back: int
+
+
+class Recovery:
+    """Recovers one pipeline; also sweeps now and then, and after a stop."""
+
+    def __init__(self, settings: PipelineSettings, connection: KafkaConnection) -> None:
+        self._settings, self._connection = settings, connection
+        self._log = DecisionLog(connection, topic=settings.decisions_topic)
+        self._manager = KafkaResourceManager(
+            connection,
+            topic=settings.sink,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            decisions_topic=settings.decisions_topic,
+        )
+
+    def recover(self) -> Recovered:
+        """Start a run in the log, settle every handle of a decided batch, roll back everything else of this prefix.
+
+        Raises ResourceManagerError when a decided handle could not be settled (the run must not start then),
+        SettingsError when sink or prefix changed while something is undecided, CheckpointUnwritable,
+        DecisionLogUnreadable.
+        """
+        settings = self._settings
+        life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink)
+        life = self._adopt(life)
+        run = RunStarted(prefix=settings.prefix, life=life.life, run=uuid4().hex, at_ms=_now_ms())
+        attempt = self._log.start_run(run)
+        ledger = self._log.read_to(attempt)
+        events = EventSender(
+            self._connection, settings.lifecycle_topic, pipeline=settings.prefix, life=life.life, attempt=attempt
+        )
+        settled = self._settle(ledger.unsettled(settings.prefix), events)
+        rolled_back = self.sweep()
+        known = self._known_outcomes(ledger, life.life) | settled
+        plan = plan_replay(ledger, life.life, known)
+        return Recovered(
+            life=life,
+            attempt=attempt,
+            plan=plan,
+            committed=sum(outcome is Settled.COMMITTED for outcome in settled.values()),
+            lost=sum(outcome is Settled.LOST for outcome in settled.values()),
+            rolled_back=rolled_back,
+        )
+
+    def options(self, recovered: Recovered) -> SinkOptions:
+        """Return the sink's options for the run that was recovered."""
+        return SinkOptions.of(
+            self._settings, self._connection, life=recovered.life.life, attempt=recovered.attempt, plan=recovered.plan
+        )
+
+    def overtaken_by(self, attempt: int) -> RunStarted | None:
+        """Return the newer run of this prefix, or None while ours is the newest."""
+        latest = self._log.read_to_end().latest_run(self._settings.prefix)
+        return latest[1] if latest and latest[0] > attempt else None
+
+    def sweep(self, *, from_slot: int = 0) -> int:
+        """Roll back open transactions of this prefix that no counting decision lists, of slots from ``from_slot`` on.
+
+        Returns how many. Raises ResourceManagerError naming the first that could not be rolled back.
+        """
+        ledger = self._log.read_to_end()
+        decided = {handle.key for _, handle in ledger.unsettled(self._settings.prefix)}
+        left = [
+            view
+            for view in self._manager.recover(self._settings.prefix)
+            if _slot(view) >= from_slot and _key(view) not in decided
+        ]
+        errors = [error for error in self._manager.fence(left, self._settings.commit_limit_ms / 1000) if error]
+        if errors:
+            raise ResourceManagerError(
+                f"{len(errors)} of {len(left)} open transactions could not be rolled back: {errors[0]}"
+            )
+        for view in left:
+            log.warning("rolled back %s, which no decision lists", view.transaction)
+        return len(left)
+
+    def slots_in_use(self, attempt: int) -> int | None:
+        """Return how many slots this run's last decided batch had, or None before its first decision."""
+        ledger = self._log.read_to_end()
+        mine = [d for _, d in ledger.commit_decisions(self._settings.prefix) if d.about.attempt == attempt]
+        return max(handle.slot for handle in mine[-1].handles) + 1 if mine and mine[-1].handles else None
+
+    def _adopt(self, life: Life) -> Life:
+        """Take over a checkpoint whose prefix or sink is another one now; refuse while something of it is in doubt."""
+        settings = self._settings
+        if (life.prefix, life.sink) == (settings.prefix, settings.sink):
+            return life
+        undecided = self._log.read_to_end().unsettled(life.prefix) and has_unfinished_batch(settings.checkpoint)
+        if undecided or has_unfinished_batch(settings.checkpoint):
+            raise SettingsError(
+                f"checkpoint {settings.checkpoint} was used with prefix {life.prefix!r} and sink {life.sink!r}, and its "
+                f"last batch is unfinished: start once more with these to settle it, before changing to prefix "
+                f"{settings.prefix!r} and sink {settings.sink!r}"
+            )
+        changed = Life(life=life.life, prefix=settings.prefix, sink=settings.sink)
+        write(settings.checkpoint, changed)
+        return changed
+
+    def _settle(self, unsettled: Sequence[tuple[Decision, Handle]], events: EventSender) -> dict[str, Settled]:
+        """Commit every decided handle, append the outcome of each; return outcomes by handle key."""
+        if not unsettled:
+            return {}
+        log.warning("settling %d decided transactions that an earlier run left", len(unsettled))
+        markers = [_marker(decision) for decision, _ in unsettled]
+        handles = [handle for _, handle in unsettled]
+        outcomes = self._manager.commit(handles, markers, self._settings.commit_limit_ms / 1000)
+        settled: dict[str, Settled] = {}
+        unclear: list[str] = []
+        for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
+            how = _settled(outcome)
+            if isinstance(how, str):
+                unclear.append(f"{handle.transaction} of batch {decision.about.batch}: {how}")
+                continue
+            settled[handle.key] = how
+            self._log.append(
+                Outcome(
+                    prefix=decision.prefix,
+                    about=decision.about,
+                    handle_key=handle.key,
+                    settled=how,
+                    who="recovery",
+                    at_ms=_now_ms(),
+                )
+            )
+            kind = EventType.TRANSACTION_COMMITTED if how is Settled.COMMITTED else EventType.TRANSACTION_LOST
+            reason = outcome.reason if isinstance(outcome, Lost) else "settled by recovery"
+            events.transaction(kind, handle, decision.about.batch, reason=reason)
+            log.warning("%s of batch %d: %s", handle.transaction, decision.about.batch, how.value)
+        if unclear:
+            raise ResourceManagerError(f"{len(unclear)} decided transactions could not be settled: {unclear[0]}")
+        return settled
+
+    @staticmethod
+    def _known_outcomes(ledger: DecisionLedger, life: str) -> dict[str, Settled]:
+        found = {}
+        for decision in ledger.life_commits(life):
+            for handle in decision.handles:
+                outcome = ledger.outcome(handle.key)
+                if outcome is not None:
+                    found[handle.key] = outcome.settled
+        return found
+
+
+def _settled(outcome: CommitOutcome) -> Settled | str:
+    match outcome:
+        case Committed() | AlreadyCommitted():
+            return Settled.COMMITTED
+        case Lost():
+            return Settled.LOST
+        case RetryLater():
+            return f"no answer yet ({outcome.reason}): start again when the broker is well"
+        case Unknown():
+            return (
+                f"nobody can tell whether it was committed ({outcome.reason}): compare the sink with the input by hand; "
+                "then start with a new checkpoint directory, or append its outcome to the decision log"
+            )
+        case other:
+            assert_never(other)
+
+
+def _marker(decision: Decision) -> Marker:
+    return Marker(batch=decision.about.batch, attempt=decision.about.attempt, life=decision.about.life)
+
+
+def _slot(view: OpenTransactionView) -> int:
+    parsed = TransactionalId.parse(view.transaction)
+    return parsed.slot if parsed else -1
+
+
+def _key(view: OpenTransactionView) -> str:
+    return f"{view.resource_manager}:{view.transaction}:{view.producer_id}:{view.producer_epoch}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,107 @@
+"""What the sink's tasks and its coordinator need to know: it travels as Spark options, which are text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_type_hints
+
+from lifecycle.errors import SettingsError
+from lifecycle.guarantees import DeliveryGuarantee
+from pipeline.replay import ReplayPlan
+from pipeline.settings import PipelineSettings, pairs
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Options of ``format("two_phase_commit")``; pipeline.recovery makes them, once per run, before the query starts."""
+
+    connection: str
+    topic: str
+    prefix: str
+    life: str
+    attempt: int
+    replay: str
+    delivery_guarantee: str
+    transaction_timeout_ms: int
+    timeout_warning_ratio: float
+    commit_margin_ms: int
+    commit_limit_ms: int
+    decisions_topic: str
+    lifecycle_topic: str
+    producer_properties: str
+    crash_points: str = ""
+    driver_pids: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        settings: PipelineSettings,
+        connection: KafkaConnection,
+        *,
+        life: str,
+        attempt: int,
+        plan: ReplayPlan | None,
+    ) -> SinkOptions:
+        """Return the options of one run."""
+        shared = {f.name for f in dataclasses.fields(cls)} & {f.name for f in dataclasses.fields(settings)}
+        return cls(
+            **{name: getattr(settings, name) for name in shared},
+            connection=connection.to_json(),
+            topic=settings.sink,
+            life=life,
+            attempt=attempt,
+            replay=plan.to_json() if plan else "",
+        )
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Return the options as Spark hands them over. Raises SettingsError for a missing, unknown or wrong one."""
+        kinds = get_type_hints(cls)
+        # Spark adds its own (checkpointLocation, path); everything else is a slip of the pen.
+        unknown = {name.lower() for name in options} - kinds.keys() - {"checkpointlocation", "path", "queryname"}
+        if unknown:
+            raise SettingsError(f"two_phase_commit has no option {sorted(unknown)}; it has: {', '.join(kinds)}")
+        required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+        missing = required - {name.lower() for name in options}
+        if missing:
+            raise SettingsError(
+                f"two_phase_commit is missing {sorted(missing)}: take the options from pipeline.recovery.recover(), "
+                "which settles what earlier runs left before the query starts"
+            )
+        values = {name.lower(): value for name, value in options.items() if name.lower() in kinds}
+        try:
+            return cls(**{name: kinds[name](value) for name, value in values.items()})
+        except ValueError as error:
+            raise SettingsError(f"two_phase_commit: {error}") from None
+
+    def to_spark(self) -> dict[str, str]:
+        """Return the options for DataStreamWriter.options."""
+        return {name: str(value) for name, value in dataclasses.asdict(self).items()}
+
+    @property
+    def guarantee(self) -> DeliveryGuarantee:
+        """Return the delivery guarantee."""
+        return DeliveryGuarantee.parse(self.delivery_guarantee)
+
+    @property
+    def plan(self) -> ReplayPlan | None:
+        """Return what a replayed batch must write, or None when none was decided."""
+        return ReplayPlan.from_json(self.replay)
+
+    def kafka(self) -> KafkaConnection:
+        """Return how to reach the brokers."""
+        return KafkaConnection.from_json(self.connection)
+
+    def resource_manager(self) -> KafkaResourceManager:
+        """Return the resource manager that holds this sink's transactions."""
+        return KafkaResourceManager(
+            self.kafka(),
+            topic=self.topic,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+            decisions_topic=self.decisions_topic,
+            producer_properties=pairs(self.producer_properties),
+        )
