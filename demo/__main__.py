@@ -1,0 +1,122 @@
+"""``python -m demo``: all of indoubt on this machine, until Ctrl-C; ``--headless`` runs it once, with a fault, and judges it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from demo.faults import Fault
+from demo.headless import run_headless
+from demo.prerequisites import ROOT
+from demo.run import DemoRun, RunSettings, say
+from demo.trouble import TroubleDesk, TroubleServer
+from demo.waiting import DemoFailed
+
+PAGE_RATE = 200.0
+HEADLESS_RATE = 500.0
+LOOK_EVERY_S = 0.5
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the command line's values; exits with one line when they contradict each other."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description="Run all of indoubt on this machine.")
+    parser.add_argument("--directory", type=Path, help="where data and logs go (default: .run/demo-<pid>)")
+    parser.add_argument("--keep", action="store_true", help="keep the data at the end (logs are always kept)")
+    parser.add_argument("--rate", type=float, help="records per second (default: 200, headless 500)")
+    page = parser.add_argument_group("with the page")
+    page.add_argument("--port", type=int, help="port of the page (default: 8651, or a free one)")
+    page.add_argument("--ready-file", type=Path, help="write the addresses there, as JSON, once everything is up")
+    headless = parser.add_argument_group("without it")
+    headless.add_argument("--headless", action="store_true", help="run once, judge the result, print it as JSON")
+    headless.add_argument("--for", type=float, default=60.0, dest="for_s", help="seconds of traffic (default: 60)")
+    headless.add_argument("--fault", type=Fault, default=Fault.NONE, metavar="|".join(fault.value for fault in Fault))
+    headless.add_argument("--report", type=Path, help="write the result there as well")
+    values = parser.parse_args(arguments)
+    if values.rate is not None and values.rate <= 0:
+        parser.error(f"--rate is {values.rate:g}; it takes a number above 0")
+    if values.for_s <= 0:
+        parser.error(f"--for is {values.for_s:g}; it takes a number of seconds above 0")
+    if not values.headless and (values.fault is not Fault.NONE or values.report):
+        parser.error("--fault and --report need --headless; with the page, faults are buttons on it")
+    return values
+
+
+def main() -> int:
+    """Run the demo; return 0 when it ended in order and, headless, when nothing was lost, doubled, early or left open."""
+    values = parse()
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    settings = RunSettings(
+        directory=values.directory or ROOT / ".run" / f"demo-{os.getpid()}",
+        rate=values.rate or (HEADLESS_RATE if values.headless else PAGE_RATE),
+        port=values.port,
+        keep=values.keep,
+    )
+    try:
+        if values.headless:
+            return _headless(settings, values.fault, values.for_s, values.report)
+        return _with_page(settings, values.ready_file)
+    except DemoFailed as error:
+        say(f"{error}\n[demo] logs and data are kept in {settings.directory}")
+        return 1
+    except KeyboardInterrupt:
+        say(f"interrupted; logs are kept in {settings.directory}")
+        return 130
+
+
+def _headless(settings: RunSettings, fault: Fault, for_s: float, report_file: Path | None) -> int:
+    report = run_headless(settings, fault, for_s)
+    text = json.dumps(report, indent=2)
+    print(text)
+    if report_file is not None:
+        report_file.write_text(text + "\n")
+    say("passed" if report["passed"] else f"FAILED: {'; '.join(report['examples']) or 'see the report'}")
+    return 0 if report["passed"] else 1
+
+
+def _with_page(settings: RunSettings, ready_file: Path | None) -> int:
+    with DemoRun(settings) as run:
+        run.start_broker()
+        run.start_collector()
+        run.start_pipeline()
+        run.start_generator()
+        trouble = TroubleServer(TroubleDesk(run))
+        run.start_app(trouble.url)
+        run.wait_for_pipeline()
+        addresses = {"app": run.app_url, "collector": run.collector_url, "trouble": trouble.url}
+        if ready_file is not None:
+            draft = ready_file.with_suffix(".draft")
+            draft.write_text(json.dumps({**addresses, "bootstrap_servers": run.bootstrap_servers}))
+            draft.rename(ready_file)
+        say("")
+        say(f"  Open  {run.app_url}")
+        say('  First press "Freeze the driver after its decision" under "Make trouble", then watch Overview:')
+        say("  a batch will need your hand within seconds. Ctrl-C ends everything.")
+        say("")
+        try:
+            while True:
+                run.check_running()
+                time.sleep(LOOK_EVERY_S)
+        except KeyboardInterrupt:
+            say("ending everything …")
+        finally:
+            trouble.close()
+    say(f"ended; logs are in {run.logs}")
+    return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # The first signal ends the run in order; later ones must not interrupt that.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

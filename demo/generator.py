@@ -1,0 +1,135 @@
+"""The demo's traffic: ``<ip>,<event time in epoch ms>`` at a steady rate, out of order, now and then late.
+
+``python -m demo.generator --bootstrap-servers B --topic T --rate 200 [--for SECONDS]`` runs in a process of its own. With
+``--for`` it ends by writing one closing record to each partition, whose event time lies a day ahead: it pushes the
+watermark past every window, so that each one is counted and written. It prints one JSON object, ``{"produced": n}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sys
+import time
+from types import FrameType
+
+from confluent_kafka import KafkaError, Message, Producer
+
+TICK_S = 0.05
+FLUSH_LIMIT_S = 30.0
+ADDRESSES = 40
+CLOSING_AHEAD_MS = 24 * 3_600_000
+CLOSING_ADDRESS = "0.0.0.0"
+LATE_SHARE = 0.003
+"""Records 30 to 60 s back: behind the watermark of 5 s, so the pipeline may drop them."""
+OUT_OF_ORDER_SHARE = 0.3
+"""Records up to 4 s back: out of order, but within the lateness, so each must be counted."""
+
+
+class NotDelivered(Exception):
+    """The broker did not take a record; the message names the topic and the reason."""
+
+
+def event_time_ms(now_ms: int, dice: random.Random) -> int:
+    """Return when the next record says it happened: mostly now, often up to 4 s ago, seldom 30 to 60 s ago."""
+    draw = dice.random()
+    if draw < LATE_SHARE:
+        return now_ms - dice.randint(30_000, 60_000)
+    if draw < LATE_SHARE + OUT_OF_ORDER_SHARE:
+        return now_ms - dice.randint(0, 4_000)
+    return now_ms
+
+
+class Generator:
+    """Writes records round robin over the topic's partitions until it is stopped or its time is up."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, rate: float, seed: int) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20, "acks": "all"}
+        )
+        self._topic, self._rate = topic, rate
+        self._dice = random.Random(seed)
+        self._addresses = [f"10.0.{self._dice.randint(0, 3)}.{number}" for number in range(1, ADDRESSES + 1)]
+        self._stopped = False
+        self._failure: str | None = None
+        self.produced = 0
+
+    def stop(self) -> None:
+        """Make ``run`` return after its present tick."""
+        self._stopped = True
+
+    def run(self, for_s: float | None) -> None:
+        """Write for ``for_s`` seconds and close, or until ``stop``. Raises NotDelivered."""
+        partitions = len(self._producer.list_topics(self._topic, timeout=FLUSH_LIMIT_S).topics[self._topic].partitions)
+        started = time.monotonic()
+        while not self._stopped and (for_s is None or time.monotonic() - started < for_s):
+            due = int((time.monotonic() - started) * self._rate)
+            while self.produced < due:
+                address = self._dice.choice(self._addresses)
+                self._write(self.produced % partitions, address, event_time_ms(_now_ms(), self._dice))
+            self._producer.poll(TICK_S)
+            self._raise_failure()
+        self._flush()
+        if for_s is not None and not self._stopped:
+            for partition in range(partitions):
+                self._write(partition, CLOSING_ADDRESS, _now_ms() + CLOSING_AHEAD_MS)
+            self._flush()
+
+    def _write(self, partition: int, address: str, at_ms: int) -> None:
+        value = f"{address},{at_ms}".encode()
+        while True:
+            try:
+                self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+                break
+            except BufferError:
+                self._producer.poll(TICK_S)
+        self.produced += 1
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failure = f"a record for {message.topic()} was not delivered: {error.str()}"
+
+    def _flush(self) -> None:
+        left = self._producer.flush(FLUSH_LIMIT_S)
+        self._raise_failure()
+        if left:
+            raise NotDelivered(f"{left} records for {self._topic} were not delivered in {FLUSH_LIMIT_S:.0f} s")
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise NotDelivered(self._failure)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def main() -> int:
+    """Generate; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap-servers", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--rate", type=float, default=200.0, help="records per second")
+    parser.add_argument("--for", type=float, dest="for_s", help="seconds; without it, until SIGTERM")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    generator = Generator(arguments.bootstrap_servers, arguments.topic, arguments.rate, arguments.seed)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        generator.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        generator.run(arguments.for_s)
+    except NotDelivered as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps({"produced": generator.produced}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

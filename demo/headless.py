@@ -1,0 +1,143 @@
+"""A demo run without a page that causes one fault and judges the outcome: the whole way through, on real parts."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from demo import topics
+from demo.abandoned_producer import KEY
+from demo.faults import Fault
+from demo.generator import CLOSING_AHEAD_MS
+from demo.judge import expected_counts, judge
+from demo.offset_log import OffsetLog
+from demo.on_call import OnCall
+from demo.readers import LiveReader, end_offsets, scan
+from demo.run import DemoRun, RunSettings, say, wait
+from demo.transaction_counts import ended, open_transactions
+from demo.trouble import TroubleDesk
+from demo.waiting import DemoFailed, wait_until
+
+COMMITTED_BEFORE_FAULT = 2
+STRIKE_LIMIT_S = 60.0
+RESTART_LIMIT_S = 120.0
+CATCH_UP_LIMIT_S = 240.0
+SETTLE_LIMIT_S = 15.0
+
+
+def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str, Any]:
+    """Run all parts for ``for_s`` seconds of traffic with one fault; return the report. Raises DemoFailed."""
+    with ExitStack() as stack:
+        run = stack.enter_context(DemoRun(settings))
+        run.start_broker()
+        run.start_collector()
+        run.start_pipeline()
+        reader = stack.enter_context(LiveReader(run.bootstrap_servers, topics.SINK))
+        run.wait_for_pipeline()
+        run.start_generator(for_s)
+        log = OffsetLog(run.checkpoint, topics.SOURCE)
+        desk = TroubleDesk(run)
+        on_call = OnCall(run, desk, reader)
+        if fault is not Fault.NONE:
+            _cause(run, desk, on_call, log, fault)
+        _wait_until_processed(run, log)
+        restarts = run.pipeline_status().restarts
+        run.stop_pipeline()
+        report = _report(run, log, reader)
+        return {"fault": fault.value, "for_s": for_s, "restarts": restarts, **report, "on_call": on_call.steps}
+
+
+def _cause(run: DemoRun, desk: TroubleDesk, on_call: OnCall, log: OffsetLog, fault: Fault) -> None:
+    """Cause the fault once some batches with rows are committed, and see it through."""
+    wait(
+        "two committed batches before the fault", lambda: _committed(log) >= COMMITTED_BEFORE_FAULT, STRIKE_LIMIT_S, run
+    )
+    restarts = run.pipeline_status().restarts
+    message = wait(f"the fault {fault.value} to be possible", lambda: _tried(desk, fault), STRIKE_LIMIT_S, run)
+    say(message)
+    if fault is Fault.ABANDONED_PRODUCER:
+        on_call.abort_foreign()
+        return
+    wait(f"the driver to reach the point of {fault.value}", lambda: desk.struck(fault), STRIKE_LIMIT_S, run)
+    if fault is Fault.FREEZE_AFTER_DECISION:
+        on_call.commit_decided_batch()
+    wait(
+        "the supervisor to restart the driver",
+        lambda: run.pipeline_status().restarts > restarts and run.pipeline_status().state == "running",
+        RESTART_LIMIT_S,
+        run,
+    )
+    say(f"the driver runs again (restarts: {run.pipeline_status().restarts})")
+
+
+def _tried(desk: TroubleDesk, fault: Fault) -> str:
+    """Return what follows when the fault was accepted, else an empty text."""
+    accepted, message = desk.cause(fault)
+    return message if accepted else ""
+
+
+def _committed(log: OffsetLog) -> int:
+    """Return how many batches are complete that read something."""
+    log.refresh()
+    ends = [tuple(sorted(batch.end_offsets.items())) for batch in log.committed()]
+    return len(set(ends))
+
+
+def _wait_until_processed(run: DemoRun, log: OffsetLog) -> None:
+    """Wait until all input is in committed batches, and the last of them ran under a watermark past every window."""
+    say("waiting for the generator to end and the pipeline to catch up …")
+    wait("the generator to end", run.generator_ended, CATCH_UP_LIMIT_S, run)
+    ends = end_offsets(run.bootstrap_servers, topics.SOURCE)
+
+    def processed() -> bool:
+        log.refresh()
+        batches = log.committed()
+        return bool(batches) and batches[-1].end_offsets == ends and batches[-1].watermark_ms > _half_a_day_ahead_ms()
+
+    wait(f"the pipeline to process all of {topics.SOURCE} {ends}", processed, CATCH_UP_LIMIT_S, run)
+
+
+def _half_a_day_ahead_ms() -> int:
+    """Return a time that only the closing records can have pushed the watermark past: they lie a day ahead."""
+    return time.time_ns() // 1_000_000 + CLOSING_AHEAD_MS // 2
+
+
+def _report(run: DemoRun, log: OffsetLog, reader: LiveReader) -> dict[str, Any]:
+    """Judge the finished run: what the input asks for, what the sink holds, what is still open on the broker."""
+    say("judging …")
+    in_doubt = _still_open(run)
+    source, committed = scan(run.bootstrap_servers, topics.SOURCE), scan(run.bootstrap_servers, topics.SINK)
+    live_reader_done = _reached(len(committed), reader)
+    findings = judge(expected_counts(source, log.committed()), committed, reader.records(), KEY)
+    transactions = ended(run.bootstrap_servers)
+    return {
+        "produced": len(source),
+        **findings.to_json(),
+        "in_doubt_at_end": len(in_doubt),
+        "in_doubt": in_doubt,
+        "transactions": {"committed": transactions.committed, "aborted": transactions.aborted},
+        "batches": log.last_committed + 1,
+        "live_reads": len(reader.records()),
+        "passed": findings.clean and not in_doubt and live_reader_done and findings.expected > 0,
+    }
+
+
+def _still_open(run: DemoRun) -> list[str]:
+    """Return the ids of transactions that are open after some seconds in which the last markers can be written."""
+    try:
+        wait_until("the last transaction to end", lambda: not open_transactions(run.bootstrap_servers), SETTLE_LIMIT_S)
+    except DemoFailed as error:
+        say(str(error))
+    return open_transactions(run.bootstrap_servers)
+
+
+def _reached(rows: int, reader: LiveReader) -> bool:
+    """Return whether the live reader got as many rows as are committed: else it judged only a part."""
+    try:
+        return wait_until(
+            "the live reader to get every committed row", lambda: len(reader.records()) >= rows, SETTLE_LIMIT_S
+        )
+    except DemoFailed as error:
+        say(str(error))
+        return False

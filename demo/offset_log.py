@@ -1,0 +1,75 @@
+"""Spark's own offset log in a checkpoint directory: what each micro-batch read, and the watermark it ran under.
+
+Format (Spark 4.2, OffsetSeqLog): file ``offsets/<batch>``; line 1 ``v1``; line 2 JSON with ``batchWatermarkMs``; then one
+line per source, for Kafka ``{"topic": {"<partition>": <end offset>}}``, or ``-`` while the source has given nothing.
+``commits/<batch>`` exists once the batch is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class OffsetLogUnreadable(Exception):
+    """The offset log has another format or a gap; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBatch:
+    """One micro-batch: its number, the watermark it ran under (epoch ms), and where it stopped reading, per partition."""
+
+    number: int
+    watermark_ms: int
+    end_offsets: dict[int, int]
+
+
+def parse(number: int, text: str, topic: str) -> PlannedBatch:
+    """Return the batch that a file of ``offsets/`` holds. Raises OffsetLogUnreadable."""
+    lines = text.splitlines()
+    if len(lines) < 3 or lines[0] != "v1":
+        raise OffsetLogUnreadable(f"offsets/{number} is not a v1 offset log with one source: {text[:80]!r}")
+    try:
+        watermark_ms = int(json.loads(lines[1])["batchWatermarkMs"])
+        ends = {} if lines[2] == "-" else json.loads(lines[2])[topic]
+        return PlannedBatch(
+            number=number, watermark_ms=watermark_ms, end_offsets={int(key): int(end) for key, end in ends.items()}
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise OffsetLogUnreadable(f"offsets/{number} cannot be understood ({error!r}): {text[:200]!r}") from None
+
+
+class OffsetLog:
+    """The log of one checkpoint directory, remembered: Spark removes its files after about a hundred batches."""
+
+    def __init__(self, checkpoint: Path, topic: str) -> None:
+        self._checkpoint, self._topic = checkpoint, topic
+        self._batches: dict[int, PlannedBatch] = {}
+        self._committed = -1
+
+    def refresh(self) -> None:
+        """Read what is new; call it at least every few minutes."""
+        for number in sorted(_numbers(self._checkpoint / "offsets") - self._batches.keys()):
+            text = (self._checkpoint / "offsets" / str(number)).read_text()
+            self._batches[number] = parse(number, text, self._topic)
+        self._committed = max(_numbers(self._checkpoint / "commits"), default=self._committed)
+
+    @property
+    def last_committed(self) -> int:
+        """Return the number of the last complete batch, -1 before the first."""
+        return self._committed
+
+    def committed(self) -> list[PlannedBatch]:
+        """Return the complete batches in order. Raises OffsetLogUnreadable when one between them was never seen."""
+        missing = [number for number in range(self._committed + 1) if number not in self._batches]
+        if missing:
+            raise OffsetLogUnreadable(f"batches {missing[:5]} of {self._checkpoint} were removed before they were read")
+        return [self._batches[number] for number in range(self._committed + 1)]
+
+
+def _numbers(folder: Path) -> set[int]:
+    try:
+        return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+    except FileNotFoundError:
+        return set()

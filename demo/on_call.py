@@ -1,0 +1,101 @@
+"""Plays the engineer on call in a headless run: looks, orders and restarts through the same HTTP API as the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from demo import topics
+from demo.readers import LiveReader
+from demo.run import DemoRun, call, say, wait
+from demo.trouble import TroubleDesk
+from lifecycle.verdicts import Verdict
+
+VERDICT_LIMIT_S = 45.0
+"""A decided batch must be shown, and settled, within its transactions' timeout of 60 s."""
+READ_LIMIT_S = 30.0
+
+
+@dataclass(slots=True)
+class OnCall:
+    """One engineer with one reader of the sink; ``steps`` is what was done, in order, for the report."""
+
+    run: DemoRun
+    desk: TroubleDesk
+    reader: LiveReader
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+    def commit_decided_batch(self) -> None:
+        """Wait for the verdict "commit it", commit the whole batch, see that its rows are read, restart the driver."""
+        rows = wait(f"the verdict {Verdict.COMMIT_IT.value!r}", self._decided_batch, VERDICT_LIMIT_S, self.run)
+        batch, expected = rows[0]["batch"], sum(row["rows"] for row in rows)
+        self._note("saw", verdict=Verdict.COMMIT_IT.value, batch=batch, transactions=len(rows), rows=expected)
+        before = len(self.reader.records())
+        self._order("commit", rows, "the driver stands still and its commit decision counts")
+        wait(
+            f"a read_committed reader to get the {expected} rows of batch {batch}",
+            lambda: len(self.reader.records()) >= before + expected,
+            READ_LIMIT_S,
+            self.run,
+        )
+        self._note("read", rows=len(self.reader.records()) - before)
+        accepted, message = self.desk.restart_driver()
+        self._note("restarted the driver" if accepted else "did not restart the driver", message=message)
+
+    def abort_foreign(self) -> None:
+        """Wait until the foreign transaction is shown, abort it, see that readers of the sink go on."""
+        rows = wait("the foreign transaction to be shown", self._foreign, VERDICT_LIMIT_S, self.run)
+        self._note(
+            "saw", verdict=rows[0]["verdict"], transaction=rows[0]["transaction"], partitions=rows[0]["partitions"]
+        )
+        before = len(self.reader.records())
+        confirm = rows[0]["transaction"] if rows[0]["loses_data"] else ""
+        self._order("abort", rows, "its application is dead and its owner was asked", confirm)
+        wait(
+            f"a blocked read_committed reader of {topics.SINK} to go on",
+            lambda: len(self.reader.records()) > before,
+            READ_LIMIT_S,
+            self.run,
+        )
+        self._note("read on", rows=len(self.reader.records()) - before)
+
+    def _decided_batch(self) -> list[dict[str, Any]]:
+        """Return the transactions of a decided batch once all of them are shown with the verdict, else an empty list."""
+        rows = [row for row in self._transactions() if row["verdict"] == Verdict.COMMIT_IT.value and row["may_commit"]]
+        if not rows:
+            return []
+        siblings = call(f"{self._api}/transactions/{rows[0]['key']}", token=self.run.operator_token)["siblings"]
+        keys = {row["key"] for row in rows}
+        return rows if keys.issuperset(siblings) else []
+
+    def _foreign(self) -> list[dict[str, Any]]:
+        rows = self._transactions()
+        return [row for row in rows if row["verdict"] == Verdict.FOREIGN.value and row["may_abort"] and not row["ours"]]
+
+    def _transactions(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = call(f"{self._api}/transactions", token=self.run.operator_token)["rows"]
+        return rows
+
+    def _order(self, action: str, rows: list[dict[str, Any]], reason: str, confirm: str = "") -> None:
+        for dry_run in (True, False):
+            body = {
+                "action": action,
+                "keys": [row["key"] for row in rows],
+                "seen": {row["key"]: row["revision"] for row in rows},
+                "reason": reason,
+                "dry_run": dry_run,
+                "confirm": confirm,
+            }
+            result = call(f"{self._api}/orders", token=self.run.operator_token, body=body)
+            outcomes = [step["outcome"] for step in result["steps"]]
+            self._note(
+                action, outcome=result["outcome"], steps=outcomes, took_ms=result["took_ms"], audit=result["audit"]
+            )
+
+    def _note(self, what: str, **details: Any) -> None:
+        self.steps.append({"step": what, **details})
+        say(f"on call: {what} " + ", ".join(f"{name} {value}" for name, value in details.items()))
+
+    @property
+    def _api(self) -> str:
+        return f"{self.run.collector_url}/api/v1"

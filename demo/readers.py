@@ -1,0 +1,135 @@
+"""Independent readers: a live read_committed consumer that writes down what it saw, and a fresh look from the start."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+LIMIT_S = 60.0
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record as a consumer got it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class NotRead(Exception):
+    """A topic could not be read to its end within the limit; the message names it."""
+
+
+class LiveReader:
+    """Reads a topic from its start in a thread of its own, read_committed, for as long as its context is open."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._bootstrap_servers, self._topic = bootstrap_servers, topic
+        self._records: list[Record] = []
+        self._failure: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"live-reader-{topic}", daemon=True)
+
+    def __enter__(self) -> LiveReader:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(LIMIT_S)
+
+    def records(self) -> list[Record]:
+        """Return what it read so far, in the order it came. Raises NotRead when its consumer failed."""
+        if self._failure is not None:
+            raise NotRead(f"the live reader of {self._topic} stopped: {self._failure}")
+        return list(self._records)
+
+    def _run(self) -> None:
+        try:
+            with _consumer(self._bootstrap_servers, "read_committed", eof=False) as consumer:
+                consumer.assign(_partitions(consumer, self._topic))
+                while not self._stop.is_set():
+                    for message in consumer.consume(1000, timeout=POLL_S):
+                        if _is_record(message):
+                            self._records.append(_record(message))
+        except KafkaException as error:
+            self._failure = str(error)
+
+
+def scan(bootstrap_servers: str, topic: str, *, committed_only: bool = True) -> list[Record]:
+    """Return every record of the topic up to its end, per partition in offset order.
+
+    Committed only: up to the last stable offset, without aborted rows; otherwise everything that was ever written.
+    Raises NotRead after 60 s.
+    """
+    isolation = "read_committed" if committed_only else "read_uncommitted"
+    records: list[Record] = []
+    with _consumer(bootstrap_servers, isolation, eof=True) as consumer:
+        partitions = _partitions(consumer, topic)
+        unread = {partition.partition for partition in partitions}
+        consumer.assign(partitions)
+        deadline = time.monotonic() + LIMIT_S
+        while unread:
+            if time.monotonic() > deadline:
+                raise NotRead(f"partitions {sorted(unread)} of {topic} were not read to their end in {LIMIT_S:.0f} s")
+            for message in consumer.consume(1000, timeout=POLL_S):
+                if _is_record(message):
+                    records.append(_record(message))
+                else:
+                    unread.discard(message.partition())
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
+    """Return the high watermark of each partition."""
+    with _consumer(bootstrap_servers, "read_uncommitted", eof=False) as consumer:
+        return {
+            partition.partition: consumer.get_watermark_offsets(partition, timeout=LIMIT_S)[1]
+            for partition in _partitions(consumer, topic)
+        }
+
+
+def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            # Never joins the group: partitions are assigned by hand and no offset is committed.
+            "group.id": "indoubt-demo-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+            "enable.partition.eof": eof,
+            "fetch.wait.max.ms": 100,
+            # Its reconnects while the broker is down are no news to who watches the demo's terminal.
+            "log_level": 2,
+        }
+    )
+
+
+def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    known = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic]
+    if known.error is not None:
+        raise KafkaException(known.error)
+    return [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(known.partitions)]
+
+
+def _is_record(message: Message) -> bool:
+    error = message.error()
+    if error is None:
+        return True
+    if error.code() == KafkaError._PARTITION_EOF:
+        return False
+    raise KafkaException(error)
+
+
+def _record(message: Message) -> Record:
+    return Record(partition=message.partition(), offset=message.offset(), key=message.key(), value=message.value())

@@ -1,0 +1,276 @@
+"""One run of the demo: broker, topics, collector, pipeline, generator and, with a page, the app; started and ended in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from demo import guard, topics
+from demo.broker import Broker, BrokerFailed, free_port
+from demo.prerequisites import ROOT, java_home
+from demo.processes import Child
+from demo.waiting import DemoFailed, wait_until
+
+PREFIX = "ip-count"
+APP_PORT = 8651
+START_LIMIT_S = 90.0
+STOP_LIMIT_S = 20.0
+TRIGGER_INTERVAL_MS = 5_000
+
+
+def say(text: str) -> None:
+    """Print one line of progress on stderr."""
+    print(f"[demo] {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run is made of. ``port`` is the page's (None: 8651, or a free one); ``keep``: do not remove data at the end."""
+
+    directory: Path
+    rate: float
+    port: int | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStatus:
+    """What the pipeline's supervisor says of itself; a pid is None while that process does not run."""
+
+    state: str
+    driver_pid: int | None
+    jvm_pid: int | None
+    restarts: int
+
+
+class DemoRun:
+    """Starts the parts one by one and ends all of them on exit, whatever happened. Use it as a context manager."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+        self.directory = settings.directory.resolve()
+        self.operator_token = secrets.token_urlsafe(24)
+        self._mark = secrets.token_hex(8)
+        self._broker = Broker(self.directory / "broker")
+        self._children: dict[str, Child] = {}
+        self._guard: subprocess.Popen[bytes] | None = None
+        self.collector_url = ""
+        self.app_url = ""
+
+    def __enter__(self) -> DemoRun:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.crash_points.mkdir(exist_ok=True)
+        os.environ[guard.MARK] = self._mark
+        unmarked = {name: value for name, value in os.environ.items() if name != guard.MARK}
+        self._guard = subprocess.Popen(
+            [sys.executable, "-m", "demo.guard", self._mark],
+            cwd=ROOT,
+            env=unmarked,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if error is None and not self.settings.keep:
+            self._remove_data()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the broker's address."""
+        return self._broker.bootstrap_servers
+
+    @property
+    def checkpoint(self) -> Path:
+        """Return the pipeline's checkpoint directory."""
+        return self.directory / "checkpoint"
+
+    @property
+    def crash_points(self) -> Path:
+        """Return the directory in which a file arms a crash point of the driver."""
+        return self.directory / "crash-points"
+
+    @property
+    def logs(self) -> Path:
+        """Return where each part writes what it says."""
+        return self.directory / "logs"
+
+    def start_broker(self) -> None:
+        """Start a real broker and create the topics."""
+        say("starting a Kafka broker …")
+        try:
+            self._broker.start()
+        except BrokerFailed as error:
+            raise DemoFailed(str(error)) from None
+        topics.create_topics(self.bootstrap_servers)
+        say(f"broker {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
+
+    def start_collector(self) -> None:
+        """Start the collector and wait until its API answers."""
+        port = free_port()
+        self.collector_url = f"http://127.0.0.1:{port}"
+        arguments = ["--bootstrap-servers", self.bootstrap_servers, "--directory", str(self.directory / "collector")]
+        arguments += ["--port", str(port), "--checkpoint", f"{PREFIX}={self.checkpoint}"]
+        child = self._start("collector", arguments, {"INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}"})
+        health = f"{self.collector_url}/api/v1/health"
+        wait_until(f"the collector at {health}", lambda: _answers(health), START_LIMIT_S, child.check_running)
+        say(f"collector {self.collector_url}")
+
+    def start_pipeline(self) -> None:
+        """Start the pipeline's supervisor; its driver takes about ten seconds to come up (``wait_for_pipeline``)."""
+        arguments = ["run", "--job", "ip_count", "--bootstrap-servers", self.bootstrap_servers]
+        arguments += ["--checkpoint", str(self.checkpoint), "--prefix", PREFIX]
+        arguments += ["--source", topics.SOURCE, "--sink", topics.SINK]
+        arguments += ["--trigger-interval-ms", str(TRIGGER_INTERVAL_MS), "--status-file", str(self._status_file)]
+        arguments += ["--restart-delay-ms", "2000", "--restart-attempts", "100"]
+        environment = {"INDOUBT_CRASH_POINTS": str(self.crash_points), "JAVA_HOME": java_home()}
+        self._start("pipeline", arguments, environment)
+
+    def wait_for_pipeline(self) -> None:
+        """Wait until Spark runs the query."""
+        say("starting the Spark pipeline (about 15 s) …")
+        what = f"the pipeline to run (its log: {self.logs / 'pipeline.log'})"
+        wait_until(what, lambda: self.pipeline_status().state == "running", START_LIMIT_S, self.check_running)
+        say("pipeline running")
+
+    def start_generator(self, for_s: float | None = None) -> None:
+        """Start the traffic: for so many seconds, closed by a record that ends every window, or until the end."""
+        arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SOURCE]
+        arguments += ["--rate", str(self.settings.rate)]
+        arguments += ["--for", str(for_s)] if for_s is not None else []
+        self._start("demo.generator", arguments, {})
+        say(f"generator: {self.settings.rate:g} records/s" + (f" for {for_s:g} s" if for_s is not None else ""))
+
+    def start_app(self, trouble_url: str) -> None:
+        """Start the app and wait until its page can be opened."""
+        port = _page_port(self.settings.port)
+        self.app_url = f"http://127.0.0.1:{port}"
+        environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_TROUBLE_URL": trouble_url}
+        child = self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
+        health = f"{self.app_url}/_stcore/health"
+        wait_until(f"the app at {self.app_url}", lambda: _answers(health), START_LIMIT_S, child.check_running)
+
+    def pipeline_status(self) -> PipelineStatus:
+        """Return how the pipeline stands; state ``starting`` until its supervisor wrote something."""
+        try:
+            fields: dict[str, Any] = json.loads(self._status_file.read_text())
+        except FileNotFoundError:
+            fields = {}
+        return PipelineStatus(
+            state=fields.get("state", "starting"),
+            driver_pid=fields.get("driver_pid"),
+            jvm_pid=fields.get("jvm_pid"),
+            restarts=fields.get("restarts", 0),
+        )
+
+    def generator_ended(self) -> bool:
+        """Return whether the generator has written all it was asked for. Raises DemoFailed when it failed."""
+        child = self._children["demo.generator"]
+        if child.exit_code:
+            child.check_running()
+        return child.exit_code == 0
+
+    def check_running(self) -> None:
+        """Raise DemoFailed when a part that must run has ended."""
+        if self._broker.pid is None:
+            raise DemoFailed(f"the broker ended; see {self._broker.log_file}")
+        for name, child in self._children.items():
+            if name != "demo.generator" or child.exit_code != 0:
+                child.check_running()
+
+    def stop_pipeline(self) -> None:
+        """End the pipeline in order: its supervisor sweeps what it left."""
+        self._children.pop("pipeline").stop(STOP_LIMIT_S * 2)
+
+    def stop(self) -> None:
+        """End everything, first what writes, last the broker, then whatever else carries this run's mark."""
+        order = ("demo.generator", "pipeline", "app", "collector")
+        for name in order:
+            if name in self._children:
+                self._children.pop(name).stop(STOP_LIMIT_S)
+        self._broker.stop()
+        left = guard.end_marked(self._mark)
+        if left:
+            say(f"ended {len(left)} processes that were left over: {left}")
+        os.environ.pop(guard.MARK, None)
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait(STOP_LIMIT_S)
+
+    @property
+    def _status_file(self) -> Path:
+        return self.directory / "pipeline-status.json"
+
+    def _start(self, module: str, arguments: list[str], environment: dict[str, str]) -> Child:
+        command = [sys.executable, "-m", module, *arguments]
+        child = Child(module, command, self.logs / f"{module}.log", environment)
+        self._children[module] = child
+        return child
+
+    def _remove_data(self) -> None:
+        for path in self.directory.iterdir():
+            if path != self.logs and path.is_dir():
+                shutil.rmtree(path)
+        self._status_file.unlink(missing_ok=True)
+
+
+def call(url: str, *, token: str = "", body: Any = None, limit_s: float = 30.0) -> Any:
+    """Return the JSON answer of a loopback HTTP API; POST with ``body``, else GET. Raises DemoFailed with its error's message."""
+    request = urllib.request.Request(url, data=None if body is None else json.dumps(body).encode())
+    request.add_header("Content-Type", "application/json")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=limit_s) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        raise DemoFailed(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:500]}") from None
+    except OSError as error:
+        raise DemoFailed(f"{url} did not answer: {error}") from None
+
+
+def wait(what: str, look: Callable[[], Any], limit_s: float, run: DemoRun) -> Any:
+    """Wait for a condition while every part of the run keeps running. Raises DemoFailed."""
+    return wait_until(what, look, limit_s, run.check_running)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2.0) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _page_port(wanted: int | None) -> int:
+    """Return the port for the page. Raises DemoFailed when the one that was asked for is taken."""
+    if wanted is None:
+        return APP_PORT if not _is_taken(APP_PORT) else free_port()
+    if _is_taken(wanted):
+        raise DemoFailed(f"port {wanted} is taken: give another one with --port, or leave --port away for a free one")
+    return wanted
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,32 @@
+"""The demo's topics: their names, partitions and settings."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+SOURCE = "ip_count_source"
+SINK = "ip_count_sink"
+LIFECYCLE = "transaction_lifecycle"
+DECISIONS = "transaction_decisions"
+LIMIT_S = 30.0
+_FOUR_WEEKS_MS = str(28 * 24 * 3_600_000)
+
+TOPICS: tuple[NewTopic, ...] = (
+    NewTopic(SOURCE, 4, 1),
+    NewTopic(SINK, 4, 1),
+    NewTopic(LIFECYCLE, 1, 1),
+    # One partition: its order is the truth. Kept for weeks: a handle may wait that long for its outcome.
+    NewTopic(DECISIONS, 1, 1, config={"retention.ms": _FOUR_WEEKS_MS}),
+)
+
+
+def create_topics(bootstrap_servers: str) -> None:
+    """Create every topic of the demo; those that exist are left alone. Raises KafkaException."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
+    for future in admin.create_topics(list(TOPICS), request_timeout=LIMIT_S).values():
+        try:
+            future.result(LIMIT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
