@@ -14,7 +14,7 @@ from types import FrameType
 from demo.faults import Fault
 from demo.headless import run_headless
 from demo.prerequisites import ROOT
-from demo.run import DemoRun, RunSettings, say
+from demo.run import DemoRun, RunSettings, page_port, say
 from demo.trouble import TroubleDesk, TroubleServer
 from demo.waiting import DemoFailed
 
@@ -30,19 +30,19 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the data at the end (logs are always kept)")
     parser.add_argument("--rate", type=float, help="records per second (default: 200, headless 500)")
     page = parser.add_argument_group("with the page")
-    page.add_argument("--port", type=int, help="port of the page (default: 8651, or a free one)")
+    page.add_argument("--port", type=int, help="port of the page, 0: a free one (default: 8651, or a free one)")
     page.add_argument("--ready-file", type=Path, help="write the addresses there, as JSON, once everything is up")
     headless = parser.add_argument_group("without it")
     headless.add_argument("--headless", action="store_true", help="run once, judge the result, print it as JSON")
     headless.add_argument("--for", type=float, default=60.0, dest="for_s", help="seconds of traffic (default: 60)")
-    headless.add_argument("--fault", type=Fault, default=Fault.NONE, metavar="|".join(fault.value for fault in Fault))
+    headless.add_argument("--fault", choices=[fault.value for fault in Fault], default=Fault.NONE.value)
     headless.add_argument("--report", type=Path, help="write the result there as well")
     values = parser.parse_args(arguments)
     if values.rate is not None and values.rate <= 0:
         parser.error(f"--rate is {values.rate:g}; it takes a number above 0")
     if values.for_s <= 0:
         parser.error(f"--for is {values.for_s:g}; it takes a number of seconds above 0")
-    if not values.headless and (values.fault is not Fault.NONE or values.report):
+    if not values.headless and (values.fault != Fault.NONE.value or values.report):
         parser.error("--fault and --report need --headless; with the page, faults are buttons on it")
     return values
 
@@ -55,15 +55,16 @@ def main() -> int:
     settings = RunSettings(
         directory=values.directory or ROOT / ".run" / f"demo-{os.getpid()}",
         rate=values.rate or (HEADLESS_RATE if values.headless else PAGE_RATE),
-        port=values.port,
         keep=values.keep,
     )
     try:
         if values.headless:
-            return _headless(settings, values.fault, values.for_s, values.report)
-        return _with_page(settings, values.ready_file)
+            return _headless(settings, Fault(values.fault), values.for_s, values.report)
+        return _with_page(settings, page_port(values.port), values.ready_file)
     except DemoFailed as error:
-        say(f"{error}\n[demo] logs and data are kept in {settings.directory}")
+        say(str(error))
+        if settings.directory.exists():
+            say(f"logs and data are kept in {settings.directory}")
         return 1
     except KeyboardInterrupt:
         say(f"interrupted; logs are kept in {settings.directory}")
@@ -80,14 +81,14 @@ def _headless(settings: RunSettings, fault: Fault, for_s: float, report_file: Pa
     return 0 if report["passed"] else 1
 
 
-def _with_page(settings: RunSettings, ready_file: Path | None) -> int:
+def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int:
     with DemoRun(settings) as run:
         run.start_broker()
         run.start_collector()
         run.start_pipeline()
         run.start_generator()
         trouble = TroubleServer(TroubleDesk(run))
-        run.start_app(trouble.url)
+        run.start_app(port, trouble.url)
         run.wait_for_pipeline()
         addresses = {"app": run.app_url, "collector": run.collector_url, "trouble": trouble.url}
         if ready_file is not None:

@@ -37,11 +37,10 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What a run is made of. ``port`` is the page's (None: 8651, or a free one); ``keep``: do not remove data at the end."""
+    """Where a run keeps its files, how many records it writes per second, and whether its data stays after a clean end."""
 
     directory: Path
     rate: float
-    port: int | None = None
     keep: bool = False
 
 
@@ -156,9 +155,8 @@ class DemoRun:
         self._start("demo.generator", arguments, {})
         say(f"generator: {self.settings.rate:g} records/s" + (f" for {for_s:g} s" if for_s is not None else ""))
 
-    def start_app(self, trouble_url: str) -> None:
-        """Start the app and wait until its page can be opened."""
-        port = _page_port(self.settings.port)
+    def start_app(self, port: int, trouble_url: str) -> None:
+        """Start the app on that port and wait until its page can be opened."""
         self.app_url = f"http://127.0.0.1:{port}"
         environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_TROUBLE_URL": trouble_url}
         child = self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
@@ -257,10 +255,12 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _page_port(wanted: int | None) -> int:
-    """Return the port for the page. Raises DemoFailed when the one that was asked for is taken."""
+def page_port(wanted: int | None) -> int:
+    """Return the port for the page: the wanted one, else 8651, else a free one. Raises DemoFailed when the wanted one is taken."""
     if wanted is None:
         return APP_PORT if not _is_taken(APP_PORT) else free_port()
+    if wanted == 0:
+        return free_port()
     if _is_taken(wanted):
         raise DemoFailed(f"port {wanted} is taken: give another one with --port, or leave --port away for a free one")
     return wanted

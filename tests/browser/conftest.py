@@ -1,0 +1,57 @@
+"""A real browser before the whole running demo; a failed test leaves a picture of what the page showed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.prerequisites import ROOT, find_chromium
+from tests.browser.demo_process import DemoProcess
+
+PICTURES = ROOT / ".run" / "failed-pages"
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    """Use the system's Chromium; without one these tests fail and say what to do."""
+    chromium = find_chromium()
+    assert chromium is not None, "there is no Chromium for the browser tests: run 'make setup-tests'"
+    return {"executable_path": chromium, "args": CHROMIUM_ARGUMENTS}
+
+
+@pytest.fixture(scope="session")
+def browser_context_args() -> dict[str, Any]:
+    """A screen as on a desk; times as on a server."""
+    return {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[DemoProcess]:
+    """The whole demo, ready, for one test; leaves no process behind."""
+    with DemoProcess(tmp_path) as process:
+        yield process
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if report.when == "call" and report.failed and page is not None:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        picture = PICTURES / f"{item.name}.png"
+        page.screenshot(path=picture, full_page=True)
+        report.sections.append(("page", f"a picture of the page: {picture}"))
+    return report

@@ -1,0 +1,128 @@
+"""The hand on the button: an engineer sees what is stuck, presses the button, and readers get on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from demo import topics
+from demo.abandoned_producer import KEY
+from demo.readers import Record, scan
+from tests.browser.demo_process import DemoProcess, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(420)]
+SHOWN_LIMIT_MS = 45_000
+READ_LIMIT_S = 45.0
+
+
+def hook(page: Page, key: str) -> Locator:
+    """Return the part of the page that carries this key, or whose key starts with it when it ends in a dash."""
+    return page.locator(f'[class*="st-key-{key}"]' if key.endswith("-") else f".st-key-{key}")
+
+
+def press(page: Page, key: str) -> None:
+    hook(page, key).locator("button").first.click()
+
+
+def go_to(page: Page, title: str) -> None:
+    page.get_by_role("link", name=title).first.click()
+    expect(page).to_have_title(re.compile(title))
+
+
+def committed(demo: DemoProcess) -> list[Record]:
+    return scan(demo.bootstrap_servers, topics.SINK)
+
+
+def written(demo: DemoProcess) -> list[Record]:
+    return scan(demo.bootstrap_servers, topics.SINK, committed_only=False)
+
+
+def open_demo(page: Page, demo: DemoProcess) -> None:
+    """Open the page and wait until the pipeline has committed something, so that there is traffic to be stuck."""
+    page.goto(demo.app)
+    expect(hook(page, "trouble")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    wait_for("the first committed rows", lambda: committed(demo), READ_LIMIT_S)
+
+
+def cause(page: Page, fault: str) -> None:
+    button = hook(page, f"fault-{fault}").locator("button").first
+    expect(button).to_be_enabled(timeout=SHOWN_LIMIT_MS)
+    button.click()
+
+
+def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: DemoProcess) -> None:
+    open_demo(page, demo)
+    cause(page, "freeze-after-decision")
+    commit = hook(page, "hand-commit-").locator("button").first
+    expect(commit).to_be_enabled(timeout=SHOWN_LIMIT_MS)
+    go_to(page, "Pending commits")
+    batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
+    expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))
+    everything, before = written(demo), committed(demo)
+    assert len(everything) > len(before), "the decided rows are on the broker and nobody may read them yet"
+
+    press(page, "commit-")
+    hook(page, "order-reason").locator("input").fill("its driver stands still, decided batch")
+    press(page, "order-go")
+    expect(hook(page, "order-result")).to_contain_text("committed", timeout=SHOWN_LIMIT_MS)
+
+    after = wait_for(
+        "a read_committed reader to get the rows",
+        lambda: found if len(found := committed(demo)) >= len(everything) else None,
+        READ_LIMIT_S,
+    )
+    assert {(row.partition, row.offset) for row in everything} <= {(row.partition, row.offset) for row in after}
+    press(page, "order-close")
+    go_to(page, "Audit")
+    expect_audited(page, "commit", "its driver stands still, decided batch")
+
+    press(page, "restart-driver")
+    wait_for("the restarted pipeline to go on", lambda: len(committed(demo)) > len(after), 90.0)
+    keys = [row.key for row in committed(demo)]
+    assert len(keys) == len(set(keys)), "the replay of a batch that was committed by hand wrote its rows again"
+
+
+def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: DemoProcess) -> None:
+    open_demo(page, demo)
+    cause(page, "abandoned-producer")
+    first = wait_for("the foreign rows", lambda: first_foreign_offsets(written(demo)), READ_LIMIT_S)
+    wait_for("rows of the pipeline behind them", lambda: rows_behind(first, written(demo)), READ_LIMIT_S)
+    assert not rows_behind(first, committed(demo)), "nobody may read past an open transaction"
+
+    go_to(page, "Pending commits")
+    foreign = hook(page, "pending-").filter(has_text="billing-export-1").first
+    expect(foreign).to_contain_text(re.compile("foreign", re.IGNORECASE), timeout=SHOWN_LIMIT_MS)
+    foreign.locator('[class*="st-key-abort-"] button').first.click()
+    hook(page, "order-reason").locator("input").fill("its application is dead, the owner agreed")
+    hook(page, "order-confirm").locator("input").fill("billing-export-1")
+    press(page, "order-go")
+    expect(hook(page, "order-result")).to_contain_text("aborted", timeout=SHOWN_LIMIT_MS)
+
+    wait_for("the blocked reader to go on", lambda: rows_behind(first, committed(demo)), READ_LIMIT_S)
+    assert all(row.key != KEY for row in committed(demo)), "rows of the aborted transaction were read as committed"
+    press(page, "order-close")
+    go_to(page, "Audit")
+    expect_audited(page, "abort", "its application is dead, the owner agreed")
+
+
+def expect_audited(page: Page, action: str, reason: str) -> None:
+    """The audit page is a grid on a canvas; its accessible table holds the same text."""
+    table = hook(page, "audit-table")
+    expect(table).to_contain_text(reason, timeout=SHOWN_LIMIT_MS)
+    expect(table).to_contain_text(action)
+
+
+def first_foreign_offsets(rows: list[Record]) -> dict[int, int]:
+    """Return for each partition the offset at which the foreign transaction begins, empty before it wrote."""
+    first: dict[int, int] = {}
+    for row in rows:
+        if row.key == KEY:
+            first.setdefault(row.partition, row.offset)
+    return first
+
+
+def rows_behind(first: dict[int, int], rows: list[Record]) -> list[Record]:
+    """Return the pipeline's rows that lie behind the foreign ones."""
+    return [row for row in rows if row.key != KEY and row.offset > first.get(row.partition, row.offset)]
