@@ -1,0 +1,76 @@
+"""Audit: every order that was given, by whom, why, on what evidence, and what became of it. Nothing here can be edited."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import live
+from app.collector_rows import AuditRow
+from app.markup import Html, el
+from app.order_text import table
+from app.time_text import counted, exact_time
+from app.verdict_signs import Tone, badge
+
+AUDIT_EVERY_S = 2.0
+ROWS_A_PAGE = 50
+_OUTCOMES = {
+    "accepted": ("✔", Tone.GOOD),
+    "dry_run": ("○", Tone.CALM),
+    "refused": ("⊘", Tone.WARNING),
+    "failed": ("✖", Tone.URGENT),
+}
+
+
+def show() -> None:
+    """Write the page."""
+    live.looked_again(_audit, every_s=AUDIT_EVERY_S)
+
+
+def _audit() -> None:
+    rows = live.collector().audit()
+    live.write(
+        el("h3", "Audit", el("small", f" {counted(len(rows), 'order')}, newest first; kept as given, never edited"))
+    )
+    if not rows:
+        live.write(el("p", "No order was given yet.", class_="empty"))
+        return
+    pages = max(1, -(-len(rows) // ROWS_A_PAGE))
+    number = st.pagination(pages, key=f"audit-page-of-{pages}") if pages > 1 else 1
+    with st.container(key="audit-table"):
+        live.write(_table(rows[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE]))
+
+
+def _table(rows: list[AuditRow]) -> Html:
+    zone = live.zone()
+    return table(
+        ["Audit", "When", "Who", "Action", "Why", "Outcome", "Detail", "Transactions and evidence then"],
+        [
+            [
+                str(row.audit),
+                exact_time(row.at_ms, zone),
+                row.who,
+                row.action,
+                row.reason,
+                badge(*_outcome(row.outcome)),
+                row.detail,
+                _evidence(row),
+            ]
+            for row in rows
+        ],
+        "rows audit",
+    )
+
+
+def _outcome(outcome: str) -> tuple[str, str, Tone]:
+    sign, tone = _OUTCOMES.get(outcome, ("?", Tone.NOTICE))
+    return sign, outcome.replace("_", " "), tone
+
+
+def _evidence(row: AuditRow) -> Html:
+    said = f"{counted(len(row.keys), 'transaction')}, {counted(len(row.evidence), 'fact')}"
+    return el(
+        "details",
+        el("summary", said),
+        el("ul", *[el("li", el("code", key)) for key in row.keys]),
+        el("ul", *[el("li", line) for line in row.evidence]),
+    )

@@ -1,0 +1,68 @@
+"""Checkpoints: how long each took, which failed, what each committed."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import live
+from app.charts import checkpoint_chart
+from app.collector_rows import CheckpointRow
+from app.markup import Html, el
+from app.order_text import table
+from app.time_text import amount, counted, duration, exact_time
+from app.verdict_signs import CHECKPOINT_SIGNS, badge
+
+MOST_ROWS = 500
+ROWS_A_PAGE = 50
+
+
+def show() -> None:
+    """Write the page."""
+    live.looked_again(_checkpoints, every_s=live.CHARTS_EVERY_S)
+
+
+def _checkpoints() -> None:
+    rows = live.collector().checkpoints(limit=MOST_ROWS)
+    live.write(el("h3", "Checkpoints", el("small", f" the newest {len(rows)}" if len(rows) >= MOST_ROWS else "")))
+    if not rows:
+        live.write(el("p", "No checkpoint was seen yet.", class_="empty"))
+        return
+    pipelines = sorted({row.pipeline for row in rows})
+    chosen = None
+    if len(pipelines) > 1:
+        chosen = st.selectbox("Pipeline", pipelines, index=None, placeholder="every pipeline", key="checkpoint-pipeline",
+                              label_visibility="collapsed", width=320)  # fmt: skip
+    found = [row for row in rows if chosen in (None, row.pipeline)]
+    with st.container(key="checkpoint-chart"):
+        st.plotly_chart(
+            checkpoint_chart(found, live.zone()),
+            key="checkpoint-durations",
+            config={"displayModeBar": False},
+            alt="Duration of each checkpoint over time; failed ones are crosses",
+        )
+    pages = max(1, -(-len(found) // ROWS_A_PAGE))
+    number = st.pagination(pages, key=f"checkpoint-page-of-{pages}") if pages > 1 else 1
+    live.write(el("p", counted(len(found), "checkpoint"), class_="how-many"))
+    with st.container(key="checkpoint-table"):
+        live.write(_table(found[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE]))
+
+
+def _table(rows: list[CheckpointRow]) -> Html:
+    zone = live.zone()
+    return table(
+        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows committed", "Seen in"],
+        [
+            [
+                row.pipeline,
+                str(row.number),
+                badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+                exact_time(row.started_at_ms, zone),
+                exact_time(row.ended_at_ms, zone),
+                duration(row.duration_ms),
+                amount(row.transactions),
+                amount(row.rows),
+                row.source,
+            ]
+            for row in rows
+        ],
+    )

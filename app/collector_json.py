@@ -1,0 +1,260 @@
+"""The collector's JSON (docs/api.md) read into typed rows.
+
+``read_*`` raise ValueError, KeyError or TypeError when an answer lacks a field or has a wrong one; unknown fields are
+ignored, so that a newer collector can tell more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.collector_rows import (
+    Abort,
+    AbortCause,
+    AuditRow,
+    CheckpointRow,
+    Json,
+    Minute,
+    Moment,
+    NeedsHand,
+    Observer,
+    OrderResult,
+    Overview,
+    Role,
+    Status,
+    Step,
+    Transaction,
+    TransactionDetail,
+)
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Evidence, Verdict
+
+
+def read_status(value: Json) -> Status:
+    """Return the status."""
+    return Status(
+        now_ms=int(value["now_ms"]),
+        cluster=_text(value.get("cluster")),
+        bootstrap=_text(value.get("bootstrap")),
+        name=_text(value["name"]),
+        role=Role(value["role"]),
+        read_only=bool(value.get("read_only", False)),
+        malformed=int(value.get("malformed") or 0),
+        events=int(value.get("events") or 0),
+        observers=tuple(
+            Observer(
+                name=_text(one["name"]),
+                state=_text(one["state"]),
+                delay_ms=_int(one.get("delay_ms")),
+                since_ms=_int(one.get("since_ms")),
+                error=_text(one.get("error")),
+            )
+            for one in value["observers"]
+        ),
+    )
+
+
+def read_overview(value: Json) -> Overview:
+    """Return the overview; groups keep the collector's order, most urgent first."""
+    counts, checkpoints = value["counts"], value["checkpoints"]
+    return Overview(
+        now_ms=int(value["now_ms"]),
+        needs_hand=tuple(_needs_hand(one) for one in value["needs_hand"]),
+        open=int(counts["open"]),
+        prepared=int(counts["prepared"]),
+        committed_per_minute=float(counts["committed_per_minute"] or 0),
+        aborted_per_minute=float(counts["aborted_per_minute"] or 0),
+        oldest_open_at_ms=_int(value.get("oldest_open_at_ms")),
+        quiet_since_ms=_int(value.get("quiet_since_ms")),
+        per_minute=tuple(
+            Minute(
+                minute_ms=int(one["minute_ms"]),
+                committed=int(one["committed"]),
+                aborted=int(one["aborted"]),
+                lost=int(one["lost"]),
+            )
+            for one in value["per_minute"]
+        ),
+        checkpoint_p50_ms=_float(checkpoints.get("p50_ms")),
+        checkpoint_p99_ms=_float(checkpoints.get("p99_ms")),
+        checkpoints_failed=int(checkpoints.get("failed") or 0),
+        checkpoints_total=int(checkpoints.get("total") or 0),
+    )
+
+
+def _needs_hand(one: Json) -> NeedsHand:
+    return NeedsHand(
+        verdict=Verdict(one["verdict"]),
+        pipeline=_text(one["pipeline"]),
+        batch=_int(one.get("batch")),
+        keys=_texts(one["keys"]),
+        rows=_int(one.get("rows")),
+        decided_at_ms=_int(one.get("decided_at_ms")),
+        deadline_ms=_int(one.get("deadline_ms")),
+        headline=_text(one.get("headline")),
+        partitions=_texts(one.get("partitions")),
+    )
+
+
+def read_transaction(value: Json) -> Transaction:
+    """Return one transaction."""
+    return Transaction(
+        key=str(value["key"]),
+        resource_manager=_text(value["resource_manager"]),
+        transaction=_text(value["transaction"]),
+        producer_id=_int(value.get("producer_id")),
+        producer_epoch=_int(value.get("producer_epoch")),
+        pipeline=_text(value.get("pipeline")),
+        ours=bool(value["ours"]),
+        life=value.get("life"),
+        batch=_int(value.get("batch")),
+        attempt=_int(value.get("attempt")),
+        slot=_int(value.get("slot")),
+        state=TransactionState(value["state"]),
+        verdict=Verdict(value["verdict"]),
+        rule=_int(value.get("rule")),
+        opened_at_ms=_int(value.get("opened_at_ms")),
+        timeout_ms=_int(value.get("timeout_ms")),
+        deadline_ms=_int(value.get("deadline_ms")),
+        rows=_int(value.get("rows")),
+        bytes=_int(value.get("bytes")),
+        partitions=_texts(value.get("partitions")),
+        may_commit=bool(value["may_commit"]),
+        may_abort=bool(value["may_abort"]),
+        loses_data=bool(value["loses_data"]),
+        evidence=tuple(
+            Evidence(fact=_text(one["fact"]), source=_text(one.get("source")), at_ms=_int(one.get("at_ms")))
+            for one in _list(value.get("evidence"))
+        ),
+        revision=str(value["revision"]),
+        updated_at_ms=_int(value.get("updated_at_ms")),
+    )
+
+
+def read_detail(value: Json) -> TransactionDetail:
+    """Return a transaction with its timeline (oldest first) and evidence."""
+    moments = (
+        Moment(at_ms=int(one["at_ms"]), what=_text(one["what"]), source=_text(one.get("source")))
+        for one in _list(value.get("timeline"))
+    )
+    return TransactionDetail(
+        transaction=read_transaction(value),
+        timeline=tuple(sorted(moments, key=lambda moment: moment.at_ms)),
+        siblings=_texts(value.get("siblings")),
+        decision=value.get("decision"),
+        handle=value.get("handle"),
+        broker=value.get("broker"),
+        last_sign_of_life_ms=_int(value.get("last_sign_of_life_ms")),
+    )
+
+
+def read_abort(value: Json) -> Abort:
+    """Return one abort."""
+    return Abort(
+        at_ms=int(value["at_ms"]),
+        key=str(value["key"]),
+        transaction=_text(value["transaction"]),
+        pipeline=_text(value.get("pipeline")),
+        batch=_int(value.get("batch")),
+        slot=_int(value.get("slot")),
+        lost=value["verdict"] == "lost",
+        cause=AbortCause(value["cause"]),
+        certainty=_text(value.get("certainty")),
+        open_ms=_int(value.get("open_ms")),
+        rows=_int(value.get("rows")),
+    )
+
+
+def read_checkpoint(value: Json) -> CheckpointRow:
+    """Return one checkpoint."""
+    return CheckpointRow(
+        pipeline=_text(value["pipeline"]),
+        number=int(value["number"]),
+        state=CheckpointState(value["state"]),
+        started_at_ms=_int(value.get("started_at_ms")),
+        ended_at_ms=_int(value.get("ended_at_ms")),
+        duration_ms=_int(value.get("duration_ms")),
+        transactions=_int(value.get("transactions")),
+        rows=_int(value.get("rows")),
+        source=_text(value.get("source")),
+    )
+
+
+def read_audit(value: Json) -> AuditRow:
+    """Return one audit row; its evidence becomes lines of text, whatever its shape."""
+    return AuditRow(
+        audit=int(value["audit"]),
+        at_ms=int(value["at_ms"]),
+        who=_text(value["who"]),
+        action=_text(value["action"]),
+        keys=_texts(value.get("keys")),
+        reason=_text(value.get("reason")),
+        outcome=_text(value["outcome"]),
+        detail=_text(value.get("detail")),
+        evidence=_lines(value.get("evidence")),
+    )
+
+
+def read_result(value: Json) -> OrderResult:
+    """Return what became of an order."""
+    return OrderResult(
+        audit=int(value["audit"]),
+        outcome=_text(value["outcome"]),
+        took_ms=int(value.get("took_ms") or 0),
+        steps=tuple(
+            Step(
+                key=str(one["key"]),
+                will=_text(one.get("will")),
+                outcome=_text(one.get("outcome")),
+                detail=_text(one.get("detail")),
+            )
+            for one in value["steps"]
+        ),
+    )
+
+
+def _int(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _list(value: Any) -> list[Any]:
+    decoded = json.loads(value) if isinstance(value, str) and value else value
+    return list(decoded or [])
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(str(one) for one in _list(value))
+
+
+def _lines(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return tuple(value.splitlines())
+    if isinstance(value, Mapping):
+        return tuple(line for name, inner in value.items() for line in _named(str(name), _lines(inner)))
+    if isinstance(value, list):
+        return tuple(line for inner in value for line in _fact(inner))
+    return () if value is None else (str(value),)
+
+
+def _fact(value: Any) -> tuple[str, ...]:
+    if isinstance(value, Mapping) and "fact" in value:
+        return (f"{value['fact']} ({value['source']})" if value.get("source") else str(value["fact"]),)
+    return _lines(value)
+
+
+def _named(name: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{name}: {line}" for line in lines)

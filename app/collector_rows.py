@@ -1,0 +1,234 @@
+"""What the collector answers, as typed rows (docs/api.md). Times are epoch milliseconds; None: not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Evidence, Verdict
+
+Json = Mapping[str, Any]
+
+
+class Action(Enum):
+    """What an operator can order; the value is the API's word."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+class Role(Enum):
+    """What the caller's token allows."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+class AbortCause(Enum):
+    """Why a transaction was aborted, as far as it can be told."""
+
+    TIMEOUT = "timeout"
+    FENCED = "fenced"
+    CLIENT = "client"
+    OPERATOR = "operator"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """One source the collector watches; ``delay_ms`` is the age of its last good look."""
+
+    name: str
+    state: str
+    delay_ms: int | None
+    since_ms: int | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Who is asked and who asks."""
+
+    now_ms: int
+    cluster: str
+    bootstrap: str
+    name: str
+    role: Role
+    read_only: bool
+    malformed: int
+    events: int
+    observers: tuple[Observer, ...]
+
+    @property
+    def may_order(self) -> bool:
+        """True when this token may give orders to this collector."""
+        return self.role is Role.OPERATOR and not self.read_only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsHand:
+    """Transactions of one batch (or one foreign transaction) that wait for somebody."""
+
+    verdict: Verdict
+    pipeline: str
+    batch: int | None
+    keys: tuple[str, ...]
+    rows: int | None
+    decided_at_ms: int | None
+    deadline_ms: int | None
+    headline: str
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minute:
+    """How many transactions ended in one minute, by outcome."""
+
+    minute_ms: int
+    committed: int
+    aborted: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The state of everything, in one look."""
+
+    now_ms: int
+    needs_hand: tuple[NeedsHand, ...]
+    open: int
+    prepared: int
+    committed_per_minute: float
+    aborted_per_minute: float
+    oldest_open_at_ms: int | None
+    quiet_since_ms: int | None
+    per_minute: tuple[Minute, ...]
+    checkpoint_p50_ms: float | None
+    checkpoint_p99_ms: float | None
+    checkpoints_failed: int
+    checkpoints_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One transaction; ``key`` names it and no later one of the same id, ``revision`` names what was seen of it."""
+
+    key: str
+    resource_manager: str
+    transaction: str
+    producer_id: int | None
+    producer_epoch: int | None
+    pipeline: str
+    ours: bool
+    life: str | None
+    batch: int | None
+    attempt: int | None
+    slot: int | None
+    state: TransactionState
+    verdict: Verdict
+    rule: int | None
+    opened_at_ms: int | None
+    timeout_ms: int | None
+    deadline_ms: int | None
+    rows: int | None
+    bytes: int | None
+    partitions: tuple[str, ...]
+    may_commit: bool
+    may_abort: bool
+    loses_data: bool
+    evidence: tuple[Evidence, ...]
+    revision: str
+    updated_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One step in the life of a transaction."""
+
+    at_ms: int
+    what: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDetail:
+    """A transaction with all that is known of it; ``decision``, ``handle`` and ``broker`` are shown as they came."""
+
+    transaction: Transaction
+    timeline: tuple[Moment, ...]
+    siblings: tuple[str, ...]
+    decision: Json | None
+    handle: Json | None
+    broker: Json | None
+    last_sign_of_life_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abort:
+    """A transaction that was aborted or lost."""
+
+    at_ms: int
+    key: str
+    transaction: str
+    pipeline: str
+    batch: int | None
+    slot: int | None
+    lost: bool
+    cause: AbortCause
+    certainty: str
+    open_ms: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """One checkpoint and what it committed."""
+
+    pipeline: str
+    number: int
+    state: CheckpointState
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    duration_ms: int | None
+    transactions: int | None
+    rows: int | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One order, whatever became of it."""
+
+    audit: int
+    at_ms: int
+    who: str
+    action: str
+    keys: tuple[str, ...]
+    reason: str
+    outcome: str
+    detail: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What was sent for one transaction, and what came of it."""
+
+    key: str
+    will: str
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderResult:
+    """What became of an order: ``outcome`` is ``accepted``, ``dry_run`` or ``failed``."""
+
+    audit: int
+    outcome: str
+    took_ms: int
+    steps: tuple[Step, ...]

@@ -1,0 +1,55 @@
+"""HTML that cannot be injected into: every child and attribute is escaped unless it was built here.
+
+Transactional ids, topics and reasons come from outside and may hold anything; a page shows them as text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+
+
+class Html(str):
+    """Text that is markup already: made by ``el`` and ``join`` only."""
+
+    __slots__ = ()
+
+
+Child = object
+_VOID = frozenset({"br", "hr"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&\"'^=@/])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def visible(text: object) -> str:
+    """Return the text with control and direction-changing characters drawn as ``\\uXXXX``, so that none can hide."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
+
+
+def el(name: str, *children: Child, **attributes: object) -> Html:
+    """Return one element. None and False children and attributes are left out; ``class_`` is class, ``a_b`` is a-b."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(visible(value))}"'
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if name in _VOID:
+        return Html(f"<{name}{written}>")
+    return Html(f"<{name}{written}>{join(children)}</{name}>")
+
+
+def join(children: Iterable[Child]) -> Html:
+    """Return the children in one piece: Html as it is, all else escaped."""
+    return Html("".join(_escaped(child) for child in children))
+
+
+def _escaped(child: Child) -> str:
+    if child is None or child is False:
+        return ""
+    return str(child) if isinstance(child, Html) else html.escape(visible(child))
+
+
+def plain_label(text: object) -> str:
+    """Return text for a Streamlit label, which reads Markdown: every sign that Markdown or Streamlit reads is escaped."""
+    return _MARKDOWN.sub(r"\\\1", visible(text))

@@ -1,0 +1,210 @@
+"""The dialog in which an order is given: what will happen, why it is safe, a reason, and what became of it.
+
+It stands on the transactions as they were shown when the button was pressed. They are kept in the session, so that later
+looks, which may reorder or end them, change neither what the dialog names nor what it sends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from app import live
+from app.collector_client import CollectorError, Failure
+from app.collector_rows import Action, OrderResult, Transaction
+from app.markup import el, join, plain_label
+from app.order_text import (
+    changes_table,
+    result_line,
+    safety_facts,
+    steps_table,
+    transactions_table,
+    what_will_happen,
+)
+from app.time_text import counted
+from app.transaction_groups import TransactionGroup
+from lifecycle.identity import PREFIX_PATTERN
+
+REASON_CHARACTERS = 3
+_ORDER, _LAST = "order", "last_order"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedOrder:
+    """An order being given: the transactions as shown, and how far it has come."""
+
+    action: Action
+    shown: tuple[Transaction, ...]
+    rehearsal: OrderResult | None = None
+    result: OrderResult | None = None
+    refusal: CollectorError | None = None
+    now: tuple[Transaction | None, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """Return ``batch 12 of ip-count`` or ``1 foreign transaction``, safe in a heading."""
+        first = self.shown[0]
+        if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
+            return f"batch {first.batch} of {first.pipeline}"
+        return counted(len(self.shown), "transaction" if first.ours else "foreign transaction")
+
+    @property
+    def to_type(self) -> str:
+        """Return the transactional id that must be typed, or nothing when nothing is lost."""
+        return next((one.transaction for one in self.shown if self.action is Action.ABORT and one.loses_data), "")
+
+
+def buttons(group: TransactionGroup, *, key: str) -> None:
+    """Write the orders that are safe for this group; pressed, each opens the dialog on the group as shown here."""
+    name = f"batch {group.first.batch} …" if group.is_batch else "…"
+    may_order = bool(st.session_state.get("may_order"))
+    for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort")):
+        shown = group.orderable(action)
+        risky = [one for one in shown if one.loses_data and action is Action.ABORT]
+        if not shown or (risky and len(shown) > 1):
+            continue
+        st.button(
+            f"{word} {name}",
+            key=f"{key}{action.value}-{group.token}",
+            type="primary" if action is Action.COMMIT else "secondary",
+            disabled=not may_order,
+            help=None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None,
+            on_click=ask,
+            args=(action, shown),
+        )
+
+
+def ask(action: Action, shown: tuple[Transaction, ...]) -> None:
+    """Open the dialog on these transactions, as they were shown."""
+    st.session_state[_ORDER] = AskedOrder(action=action, shown=shown)
+    st.session_state["show_dialog"] = True
+
+
+def show_if_asked() -> None:
+    """Show the dialog while an order is being given. Called once per run of the page, outside every fragment."""
+    st.session_state.pop("show_dialog", None)
+    asked = st.session_state.get(_ORDER)
+    if asked is None:
+        return
+    title = f"{asked.action.value.capitalize()} {plain_label(asked.about)}?"
+    st.dialog(title, width="large", on_dismiss=_put_away)(_body)()
+
+
+def show_last_result() -> None:
+    """Write what became of the last order, where it was given, until it is put away."""
+    done = st.session_state.get(_LAST)
+    if done is None:
+        return
+    with st.container(key="last-order", horizontal=True, vertical_alignment="center"):
+        live.write(result_line(done.action, done.about, done.result))
+        st.button("Dismiss", key="last-order-dismiss", type="tertiary", on_click=lambda: st.session_state.pop(_LAST))
+
+
+def _put_away() -> None:
+    asked = st.session_state.pop(_ORDER, None)
+    if asked is not None and asked.result is not None:
+        st.session_state[_LAST] = asked
+
+
+def _body() -> None:
+    asked: AskedOrder | None = st.session_state.get(_ORDER)
+    if asked is None:
+        st.rerun()
+    elif asked.result is not None:
+        _show_result(asked, asked.result)
+    elif asked.refusal is not None:
+        _show_refusal(asked, asked.refusal)
+    else:
+        _show_question(asked)
+
+
+def _show_question(asked: AskedOrder) -> None:
+    zone = live.zone()
+    live.write(el("div", el("h4", "What will happen"), el("p", what_will_happen(asked.action, asked.shown)),
+                  transactions_table(asked.shown, zone),
+                  el("h4", "Why it is safe" if not asked.to_type else "What is known"),
+                  safety_facts(asked.action, asked.shown, zone), class_="order"))  # fmt: skip
+    if asked.rehearsal is not None:
+        with st.container(key="order-dry-result"):
+            heading = f"Dry run: nothing was sent. Audit {asked.rehearsal.audit}."
+            live.write(
+                el("div", el("h4", heading), steps_table(asked.rehearsal, asked.shown, dry_run=True), class_="order")
+            )
+    with st.form("order", border=False, enter_to_submit=False):
+        reason = st.text_input(
+            "Reason", key="order-reason", max_chars=500, placeholder="goes to the audit, with your name"
+        )
+        confirm = ""
+        if asked.to_type:
+            live.write(el("p", "Nothing is known that would bring these rows back. To abort all the same, type ",
+                          el("code", asked.to_type), ".", class_="warn"))  # fmt: skip
+            confirm = st.text_input("Transactional id, to confirm", key="order-confirm", autocomplete="off")
+        with st.container(horizontal=True):
+            go = st.form_submit_button(
+                f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
+                key="order-go",
+                type="primary",
+            )
+            rehearse = st.form_submit_button("Dry run", key="order-dry-run")
+            cancel = st.form_submit_button("Cancel", key="order-cancel")
+    if cancel:
+        _put_away()
+        st.rerun()
+    if go or rehearse:
+        _give(asked, reason=reason.strip(), confirm=confirm.strip(), dry_run=not go)
+
+
+def _give(asked: AskedOrder, *, reason: str, confirm: str, dry_run: bool) -> None:
+    if len(reason) < REASON_CHARACTERS:
+        st.error(f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit.")
+        return
+    if asked.to_type and confirm != asked.to_type and not dry_run:
+        st.error("The transactional id was not typed as shown. Nothing was done.")
+        return
+    try:
+        result = live.collector().order(asked.action, asked.shown, reason=reason, dry_run=dry_run, confirm=confirm)
+    except CollectorError as error:
+        st.session_state[_ORDER] = replace(asked, refusal=error, now=_as_they_are_now(asked.shown))
+    else:
+        st.session_state[_ORDER] = replace(asked, **({"rehearsal": result} if dry_run else {"result": result}))
+    st.rerun(scope="fragment")
+
+
+def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
+    found: list[Transaction | None] = []
+    for one in shown:
+        try:
+            found.append(live.collector().transaction(one.key).transaction)
+        except CollectorError as error:
+            if error.failure is not Failure.UNKNOWN_KEY:
+                return ()
+            found.append(None)
+    return tuple(found)
+
+
+def _show_result(asked: AskedOrder, result: OrderResult) -> None:
+    with st.container(key="order-result"):
+        live.write(el("div", result_line(asked.action, asked.about, result),
+                      steps_table(result, asked.shown, dry_run=False), class_="order"))  # fmt: skip
+    if st.button("Close", key="order-close", type="primary"):
+        _put_away()
+        st.rerun()
+
+
+def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
+    nothing_done = refusal.failure is not Failure.NO_ANSWER_TO_ORDER
+    heading = "Refused: nothing was done." if refusal.failure is Failure.REFUSED else (
+        "Nothing was done." if nothing_done else "What became of it is not known.")  # fmt: skip
+    with st.container(key="order-refused"):
+        live.write(el("div", el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert"),
+                      join([changes_table(asked.shown, asked.now)] if asked.now else []), class_="order"))  # fmt: skip
+    with st.container(horizontal=True):
+        now = tuple(one for one in asked.now if one is not None)
+        still = TransactionGroup(transactions=now).orderable(asked.action) if now else ()
+        if still and nothing_done and st.button("Look again", key="order-look-again", type="primary"):
+            st.session_state[_ORDER] = AskedOrder(action=asked.action, shown=still)
+            st.rerun(scope="fragment")
+        if st.button("Close", key="order-close"):
+            _put_away()
+            st.rerun()

@@ -1,0 +1,75 @@
+"""The pages, in the order an engineer on call needs them. Streamlit runs this file; ``python -m app`` starts it.
+
+Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
+
+- ``topline``, ``collector-lost``, ``last-order`` (what became of the last order), ``times`` (UTC or local)
+- Overview: ``quiet``, ``needs-hand``, ``hand-<t>`` with ``hand-commit-<t>``, ``hand-abort-<t>``, ``hand-evidence-<t>``;
+  ``counters``, ``per-minute``, ``checkpoint-times``, ``observers``
+- Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
+  ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
+- an order: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``, ``order-close``,
+  ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
+- ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``audit-table``
+- Make trouble (demo only): ``trouble``, ``fault-<name>``, ``restart-driver``, ``trouble-log``
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from app import abort_history, audit, checkpoints, live, order_dialog, overview, pending_commits, trouble
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Write the frame, the chosen page, and the dialog when an order is being given."""
+    shows_trouble = live.settings().trouble_url is not None
+    st.set_page_config(
+        page_title="indoubt",
+        page_icon=str(HERE / "icon.svg"),
+        layout="wide",
+        initial_sidebar_state="expanded" if shows_trouble else "collapsed",
+    )
+    st.logo(str(HERE / "logo.svg"), size="large")
+    st.html(HERE / "style.css")
+    page = st.navigation(
+        [
+            st.Page(overview.show, title="Overview", url_path="overview", default=True),
+            pending_commits.page(),
+            st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
+            st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
+            st.Page(audit.show, title="Audit", url_path="audit"),
+        ],
+        position="top",
+    )
+    if shows_trouble:
+        with st.sidebar:
+            live.looked_again(trouble.show, every_s=trouble.EVERY_S)
+    with st.container(horizontal=True, vertical_alignment="center", key="topline"):
+        with st.container():
+            live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
+        _times_choice()
+    order_dialog.show_last_result()
+    page.run()
+    order_dialog.show_if_asked()
+
+
+def _times_choice() -> None:
+    zone = st.context.timezone or "UTC"
+    if zone in ("UTC", "Etc/UTC", "Etc/GMT"):
+        return
+    st.segmented_control(
+        "Times",
+        ["UTC", "local"],
+        default="UTC",
+        required=True,
+        format_func=lambda choice: "times in UTC" if choice == "UTC" else zone,
+        key="times",
+        label_visibility="collapsed",
+    )
+
+
+main()

@@ -1,0 +1,175 @@
+"""Pending commits: every transaction that is not settled, most urgent first, with its evidence and its orders."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import evidence, live, order_dialog
+from app.collector_rows import Transaction
+from app.markup import Html, el
+from app.time_text import amount, counted, since, time_left, time_left_bar
+from app.transaction_groups import TransactionGroup, grouped, matching
+from app.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from lifecycle.states import FINAL
+from lifecycle.verdicts import URGENCY, Verdict
+
+GROUPS_A_PAGE = 20
+MOST_TRANSACTIONS = 500
+
+
+def page() -> st.Page:
+    """Return the page, so that others can lead to it."""
+    return st.Page(show, title="Pending commits", url_path="pending-commits")
+
+
+def show() -> None:
+    """Write the page."""
+    live.looked_again(_list, every_s=live.LIVE_EVERY_S)
+
+
+def _list() -> None:
+    verdicts, words, settled_too = _filters()
+    transactions = live.collector().transactions(settled_too=settled_too, limit=MOST_TRANSACTIONS)
+    groups = grouped(transactions)
+    found = matching(groups, words=words, verdicts=verdicts)
+    zone = live.zone()
+    opened = st.query_params.get("open")
+    shown = _one_page(found)
+    live.write(_how_many(transactions, groups, found))
+    if opened and not any(opened in _keys(group) for group in shown):
+        evidence.show(opened)
+    if not found:
+        live.write(_none(groups))
+        return
+    live.write(_HEAD)
+    for group in shown:
+        _row(group, zone, is_open=opened in _keys(group))
+        if opened in _keys(group):
+            evidence.show(str(opened))
+
+
+def _filters() -> tuple[list[Verdict], str, bool]:
+    with st.container(horizontal=True, vertical_alignment="center", key="filters"):
+        chosen = st.pills(
+            "Verdict",
+            [verdict.value for verdict in URGENCY if verdict is not Verdict.SETTLED],
+            selection_mode="multi",
+            format_func=lambda word: f"{VERDICT_SIGNS[Verdict(word)][0]} {word}",
+            key="filter-verdict",
+            label_visibility="collapsed",
+            bind="query-params",
+        )
+        words = st.text_input(
+            "Filter",
+            placeholder="pipeline, id, topic …",
+            key="filter-words",
+            label_visibility="collapsed",
+            bind="query-params",
+            width=260,
+        )
+        settled_too = st.toggle("settled ones too", key="filter-settled", bind="query-params")
+    return [Verdict(word) for word in chosen], words or "", settled_too
+
+
+def _one_page(found: list[TransactionGroup]) -> list[TransactionGroup]:
+    pages = max(1, -(-len(found) // GROUPS_A_PAGE))
+    if pages == 1:
+        return found
+    number = st.pagination(pages, key=f"page-of-{pages}")
+    return found[(number - 1) * GROUPS_A_PAGE : number * GROUPS_A_PAGE]
+
+
+def _how_many(transactions: list[Transaction], groups: list[TransactionGroup], found: list[TransactionGroup]) -> Html:
+    count = sum(len(group.transactions) for group in found)
+    said = (
+        counted(count, "transaction") + f" in {counted(len(found), 'batch or application', 'batches and applications')}"
+    )
+    hidden = len(transactions) - count
+    return el(
+        "p",
+        said,
+        hidden > 0 and f" · the filter hides {counted(hidden, 'other')}",
+        len(transactions) >= MOST_TRANSACTIONS and f" · only the {MOST_TRANSACTIONS} most urgent were asked for",
+        class_="how-many",
+    )
+
+
+def _none(groups: list[TransactionGroup]) -> Html:
+    if groups:
+        return el("p", "No transaction matches the filter.", class_="empty")
+    return el("p", "✔ Nothing is pending: no transaction is open on this cluster.", class_="quiet")
+
+
+def _keys(group: TransactionGroup) -> set[str | None]:
+    return {one.key for one in group.transactions}
+
+
+def _row(group: TransactionGroup, zone: tzinfo, *, is_open: bool) -> None:
+    token = group.token
+    with st.container(key=f"pending-{token}", horizontal=True, vertical_alignment="center"):
+        with st.container():
+            live.write(_line(group, zone))
+        with st.container(key=f"pending-buttons-{token}", horizontal=True, width=330, horizontal_alignment="right"):
+            order_dialog.buttons(group, key="")
+            if st.button("Close" if is_open else "Evidence", key=f"evidence-{token}", type="tertiary"):
+                _open(None if is_open else group.first.key)
+
+
+def _open(key: str | None) -> None:
+    if key is None:
+        st.query_params.pop("open", None)
+    else:
+        st.query_params["open"] = key
+    st.rerun(scope="fragment")
+
+
+_COLUMNS = ("verdict", "pipeline", "batch · slot", "state", "open for", "time left", "rows")
+_HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head")
+
+
+def _line(group: TransactionGroup, zone: tzinfo) -> Html:
+    first = group.first
+    slots = [str(one.slot) for one in group.transactions if one.slot is not None]
+    batch = "–" if first.batch is None else f"{first.batch}"
+    states = list(dict.fromkeys(one.state for one in group.transactions))
+    is_over = all(one.state in FINAL for one in group.transactions)
+    name = first.pipeline or first.transaction
+    return el(
+        "div",
+        el("span", verdict_badge(group.verdict)),
+        el(
+            "span",
+            el("b", name, title=name),
+            el("small", _where(group), title=", ".join(group.partitions)),
+            class_="name",
+        ),
+        el(
+            "span",
+            batch,
+            el("small", f"slot {_ranges(slots)}") if slots else el("small", "not ours" if not first.ours else ""),
+        ),
+        el("span", *[state_text(state) for state in states], class_="states"),
+        el("span", "ended" if is_over else since(group.opened_at_ms, zone)),
+        el(
+            "span",
+            time_left(group.deadline_ms, zone),
+            time_left_bar(group.opened_at_ms, group.deadline_ms),
+            class_="left",
+        ),
+        el("span", amount(group.rows), class_="number"),
+        class_=f"line {VERDICT_SIGNS[group.verdict][1].value}",
+    )
+
+
+def _where(group: TransactionGroup) -> str:
+    topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
+    said = f"{group.first.resource_manager} · {counted(len(group.transactions), 'transaction')}"
+    return f"{said} · {', '.join(topics)}" if topics else said
+
+
+def _ranges(slots: list[str]) -> str:
+    numbers = sorted(int(slot) for slot in slots)
+    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
+    return f"{numbers[0]}–{numbers[-1]}" if whole and len(numbers) > 1 else ", ".join(map(str, numbers))

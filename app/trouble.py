@@ -1,0 +1,78 @@
+"""Make trouble: the demo's faults, one button each. There only where INDOUBT_TROUBLE_URL is set."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import streamlit as st
+
+from app import live
+from app.markup import Html, el, plain_label
+from app.time_text import clock_time
+
+EVERY_S = 1.0
+LIMIT_S = 10.0
+
+
+@st.cache_resource(on_release=lambda client: client.close())
+def _demo() -> httpx.Client:
+    return httpx.Client(base_url=live.settings().trouble_url or "", timeout=LIMIT_S, trust_env=False)
+
+
+def show() -> None:
+    """Write the panel: what can be broken, what happens then, and what happened so far."""
+    with st.container(key="trouble"):
+        live.write(el("h3", "Make trouble", el("small", " demo only")))
+        try:
+            state = _demo().get("/faults").raise_for_status().json()
+            faults, log = list(state["faults"]), list(state.get("log") or [])
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            live.write(
+                el("div", f"✖ The demo does not answer at {live.settings().trouble_url}: {error}", class_="lost")
+            )
+            return
+        if state.get("restart_driver"):
+            _button("Restart the driver", "/restart-driver", key="restart-driver", type_="primary", ready=True)
+        for fault in faults:
+            _fault(fault)
+        live.write(_said(st.session_state.get("trouble_said")))
+        with st.container(key="trouble-log"):
+            live.write(_log(log))
+
+
+def _fault(fault: dict[str, Any]) -> None:
+    name = str(fault["name"])
+    with st.container(gap=None):
+        _button(plain_label(fault.get("title") or name), f"/faults/{quote(name, safe='')}", key=f"fault-{name}",
+                type_="secondary", ready=bool(fault.get("ready")))  # fmt: skip
+        live.write(el("p", str(fault.get("what_happens") or ""), class_="what-happens"))
+
+
+def _button(label: str, path: str, *, key: str, type_: str, ready: bool) -> None:
+    st.button(label, key=key, type=type_, disabled=not ready, width="stretch", on_click=_press, args=(path,))
+
+
+def _press(path: str) -> None:
+    try:
+        answer = _demo().post(path).json()
+        said = (bool(answer.get("accepted")), str(answer.get("message") or ""))
+    except (httpx.HTTPError, ValueError, AttributeError) as error:
+        said = (False, f"The demo did not answer: {error}")
+    st.session_state["trouble_said"] = said
+
+
+def _said(said: tuple[bool, str] | None) -> Html:
+    if said is None:
+        return el("p", "Press one and watch the page.", class_="what-happens")
+    accepted, message = said
+    return el("p", el("b", "✔ " if accepted else "✖ "), message, class_="said-line", role="status")
+
+
+def _log(log: list[dict[str, Any]]) -> Html:
+    lines = [
+        el("li", el("small", clock_time(int(entry.get("at_ms") or 0), live.zone())), " ", str(entry.get("text") or ""))
+        for entry in reversed(log[-12:])
+    ]
+    return el("ul", *lines, class_="log") if lines else el("p", "", class_="log")

@@ -1,0 +1,67 @@
+"""A sign, a word and a tone for each verdict, state and outcome: colour never stands alone."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from app.markup import Html, el
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Verdict
+
+
+class Tone(Enum):
+    """The value is the CSS class."""
+
+    URGENT = "urgent"
+    WARNING = "warning"
+    NOTICE = "notice"
+    CALM = "calm"
+    GOOD = "good"
+
+
+VERDICT_SIGNS: dict[Verdict, tuple[str, Tone, str]] = {
+    Verdict.COMMIT_IT: ("✔", Tone.URGENT, "decided: an abort would lose its rows"),
+    Verdict.LOST: ("✖", Tone.URGENT, "decided, but the broker aborted it: its batch must be replayed"),
+    Verdict.HANGING: ("∞", Tone.URGENT, "the coordinator does not know it: it never ends by itself"),
+    Verdict.ABORT_IT: ("↶", Tone.WARNING, "undecided and its driver is gone: the batch will be replayed"),
+    Verdict.AT_RISK: ("△", Tone.WARNING, "less time is left than recovery needs"),
+    Verdict.UNKNOWN: ("?", Tone.NOTICE, "evidence is missing: nothing is offered"),
+    Verdict.FOREIGN: ("◇", Tone.NOTICE, "no checkpoint evidence: its owner judges what an abort loses"),
+    Verdict.IN_PROGRESS: ("▸", Tone.CALM, "its owner is alive and there is time"),
+    Verdict.SETTLED: ("●", Tone.GOOD, "ended as it should"),
+}
+"""Sign, tone and the one-line meaning of every verdict."""
+
+STATE_SIGNS: dict[TransactionState, str] = {
+    TransactionState.OPEN: "○",
+    TransactionState.PREPARED: "◐",
+    TransactionState.DECIDED: "◕",
+    TransactionState.COMMITTING: "◔",
+    TransactionState.COMMITTED: "●",
+    TransactionState.ABORTING: "⊖",
+    TransactionState.ABORTED: "⊘",
+    TransactionState.LOST: "✖",
+}
+
+CHECKPOINT_SIGNS: dict[CheckpointState, tuple[str, Tone]] = {
+    CheckpointState.STARTED: ("▸", Tone.CALM),
+    CheckpointState.COMPLETED: ("●", Tone.GOOD),
+    CheckpointState.FAILED: ("✖", Tone.URGENT),
+}
+
+
+def verdict_badge(verdict: Verdict) -> Html:
+    """Return sign and word in the verdict's tone; its meaning is the hint."""
+    sign, tone, meaning = VERDICT_SIGNS[verdict]
+    return badge(sign, verdict.value, tone, meaning)
+
+
+def badge(sign: str, word: str, tone: Tone, meaning: str | None = None) -> Html:
+    """Return a sign and a word in a tone."""
+    return el("span", el("b", sign, aria_hidden="true"), " ", word, class_=f"badge {tone.value}", title=meaning)
+
+
+def state_text(state: TransactionState) -> Html:
+    """Return sign and word of a state."""
+    return el("span", el("b", STATE_SIGNS[state], aria_hidden="true"), " ", state.value, class_="state")

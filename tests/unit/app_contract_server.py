@@ -1,0 +1,283 @@
+"""A collector that answers by docs/api.md from values a test sets: the page tests ask it instead of a real one.
+
+It keeps the rules an app can run into (token, revisions, roles) and no others. The real collector is used by the browser tests.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+TOKEN = "operator-token-of-the-test"
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def transaction(**changes: Any) -> dict[str, Any]:
+    """Return one row of the table: a decided slot of ours, 20 s after its opening, unless changed."""
+    opened = now_ms() - 20_000
+    row: dict[str, Any] = {
+        "resource_manager": "kafka",
+        "transaction": "ip-count-0-1",
+        "producer_id": 4001,
+        "producer_epoch": 7,
+        "pipeline": "ip-count",
+        "ours": True,
+        "life": "life-1",
+        "batch": 1841,
+        "attempt": 88,
+        "slot": 0,
+        "state": "decided",
+        "verdict": "commit it",
+        "rule": 2,
+        "opened_at_ms": opened,
+        "timeout_ms": 60_000,
+        "deadline_ms": opened + 60_000,
+        "rows": 3101,
+        "bytes": 310_100,
+        "partitions": ["ip_count_sink-0"],
+        "may_commit": True,
+        "may_abort": False,
+        "loses_data": False,
+        "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": opened + 900}],
+        "revision": "r1",
+        "updated_at_ms": now_ms(),
+        **changes,
+    }
+    row.setdefault("key", f"kafka:{row['transaction']}:{row['producer_id']}:{row['opened_at_ms']}")
+    return row
+
+
+def batch(number: int = 1841, slots: int = 4, **changes: Any) -> list[dict[str, Any]]:
+    """Return the slots of one decided batch."""
+    return [
+        transaction(
+            **{
+                "transaction": f"ip-count-{slot}-{number % 2}",
+                "producer_id": 4001 + slot,
+                "slot": slot,
+                "batch": number,
+                "partitions": [f"ip_count_sink-{slot}"],
+                **changes,
+            }
+        )
+        for slot in range(slots)
+    ]
+
+
+def foreign(name: str = "abandoned-1", **changes: Any) -> dict[str, Any]:
+    """Return an open transaction of somebody else, which may be aborted after a typed confirmation."""
+    return transaction(
+        **{
+            "transaction": name,
+            "pipeline": name,
+            "ours": False,
+            "life": None,
+            "batch": None,
+            "attempt": None,
+            "slot": None,
+            "state": "open",
+            "verdict": "foreign",
+            "rows": None,
+            "bytes": None,
+            "may_commit": False,
+            "may_abort": True,
+            "loses_data": True,
+            "evidence": [{"fact": "no checkpoint names this id", "source": "transaction log", "at_ms": None}],
+            **changes,
+        }
+    )
+
+
+@dataclass
+class Answers:
+    """What the collector knows; a test changes it between two looks."""
+
+    transactions: list[dict[str, Any]] = field(default_factory=list)
+    aborts: list[dict[str, Any]] = field(default_factory=list)
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    audit: list[dict[str, Any]] = field(default_factory=list)
+    orders: list[dict[str, Any]] = field(default_factory=list)
+    role: str = "operator"
+    token: str = TOKEN
+    loading: bool = False
+    raw: dict[str, bytes] = field(default_factory=dict)
+    """Path -> body to answer instead, whatever it is."""
+
+    def status(self) -> dict[str, Any]:
+        observers = [
+            {"name": name, "state": "up", "delay_ms": 120, "since_ms": now_ms() - 60_000, "error": None, "records": 9}
+            for name in ("lifecycle topic", "decision log", "transaction log")
+        ]
+        observers.append(
+            {
+                "name": "checkpoints",
+                "state": "down",
+                "delay_ms": None,
+                "since_ms": now_ms() - 9000,
+                "error": "no such directory",
+                "records": 0,
+            }
+        )
+        return {
+            "now_ms": now_ms(), "cluster": "orders-eu", "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
+            "read_only": False, "malformed": 0, "events": 8812, "observers": observers,
+        }  # fmt: skip
+
+    def overview(self) -> dict[str, Any]:
+        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in self.transactions:
+            if row["verdict"] not in ("in progress", "settled"):
+                groups.setdefault((row["verdict"], row["pipeline"], row["batch"]), []).append(row)
+        minute = now_ms() // 60_000 * 60_000
+        return {
+            "now_ms": now_ms(),
+            "needs_hand": [
+                {
+                    "verdict": verdict, "pipeline": pipeline, "batch": number, "keys": [row["key"] for row in rows],
+                    "rows": sum(row["rows"] or 0 for row in rows) or None, "decided_at_ms": now_ms() - 18_000 if number else None,
+                    "deadline_ms": min((row["deadline_ms"] for row in rows if row["deadline_ms"]), default=None),
+                    "headline": f"{verdict}: {len(rows)} of {pipeline}",
+                    "partitions": [name for row in rows for name in row["partitions"]],
+                }
+                for (verdict, pipeline, number), rows in groups.items()
+            ],
+            "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 0.2},
+            "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
+            "quiet_since_ms": None if groups else now_ms() - 10_800_000,
+            "per_minute": [
+                {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}
+                for i in range(59, -1, -1)
+            ],
+            "checkpoints": {"p50_ms": 1180, "p99_ms": 2010, "failed": 1, "total": 720},
+        }  # fmt: skip
+
+    def detail(self, key: str) -> dict[str, Any] | None:
+        row = next((row for row in self.transactions if row["key"] == key), None)
+        if row is None:
+            return None
+        opened = row["opened_at_ms"]
+        return {
+            **row,
+            "timeline": [
+                {"at_ms": opened, "what": "opened", "source": "transaction log"},
+                {"at_ms": opened + 640, "what": "prepared", "source": "lifecycle topic"},
+                {"at_ms": opened + 655, "what": "decided: commit", "source": "decision log"},
+            ],
+            "siblings": [
+                other["key"] for other in self.transactions
+                if other is not row and row["batch"] is not None and other["batch"] == row["batch"]
+            ],
+            "decision": {"offset": 88213, "at_ms": opened + 655, "who": "run 7f3a", "ruling": "commit"} if row["ours"] else None,
+            "handle": {name: row[name] for name in ("transaction", "producer_id", "rows")} if row["ours"] else None,
+            "broker": {"state": "Ongoing", "producer_id": row["producer_id"], "producer_epoch": row["producer_epoch"],
+                       "timeout_ms": row["timeout_ms"], "started_at_ms": opened},
+            "last_sign_of_life_ms": opened + 700 if row["ours"] else None,
+        }  # fmt: skip
+
+    def give(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body; what is accepted settles the transactions."""
+        self.orders.append(order)
+        if self.role != "operator":
+            return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
+        rows = {row["key"]: row for row in self.transactions}
+        for key in order["keys"]:
+            if key not in rows or order["seen"].get(key) != rows[key]["revision"]:
+                was = rows.get(key, {}).get("state", "not known any more")
+                return 409, _error(
+                    "order_refused", f"transaction {key} changed since it was shown: it is {was} now; look again"
+                )
+        dry, word = order["dry_run"], {"commit": "committed", "abort": "aborted"}[order["action"]]
+        if not dry:
+            self.transactions = [row for row in self.transactions if row["key"] not in order["keys"]]
+        steps = [
+            {"key": key, "will": f"EndTxn({order['action']})", "outcome": "dry run" if dry else word, "detail": ""}
+            for key in order["keys"]
+        ]
+        number = 512 + len(self.audit)
+        self.audit.insert(0, {
+            "audit": number, "at_ms": now_ms(), "who": "anna", "action": order["action"], "keys": order["keys"],
+            "reason": order["reason"], "outcome": "dry_run" if dry else "accepted",
+            "detail": f"{word} {len(steps)} of {len(steps)}",
+            "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": None}],
+        })  # fmt: skip
+        return 200, {"audit": number, "outcome": "dry_run" if dry else "accepted", "took_ms": 31, "steps": steps}
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+class ContractServer:
+    """The answers, served on a free loopback port (or the given one) until the block ends."""
+
+    def __init__(self, answers: Answers, port: int = 0) -> None:
+        class Handler(_Handler):
+            known = answers
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> ContractServer:
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    known: Answers
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path, query = unquote(urlsplit(self.path).path).removeprefix("/api/v1/"), parse_qs(urlsplit(self.path).query)
+        if (refused := self._refused()) is not None:
+            return self._answer(*refused)
+        if path in self.known.raw:
+            return self._answer(200, self.known.raw[path])
+        if path in ("status", "overview"):
+            return self._answer(200, getattr(self.known, path)())
+        if path in ("transactions", "aborts", "checkpoints", "audit"):
+            limit = int(query.get("limit", ["500"])[0])
+            return self._answer(200, {"rows": getattr(self.known, path)[:limit]})
+        if path.startswith("transactions/") and (found := self.known.detail(path.removeprefix("transactions/"))):
+            return self._answer(200, found)
+        return self._answer(404, _error("not_found", f"{path} is not known"))
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))) or b"{}")
+        if (refused := self._refused()) is not None:
+            return self._answer(*refused)
+        return self._answer(*self.known.give(body))
+
+    def _refused(self) -> tuple[int, dict[str, Any]] | None:
+        if self.headers.get("Authorization") != f"Bearer {self.known.token}":
+            return 401, _error(
+                "unauthorized", "the token is not known; set INDOUBT_TOKEN to a viewer's or operator's token"
+            )
+        return (503, _error("not_ready", "history is being loaded; ask again")) if self.known.loading else None
+
+    def _answer(self, status: int, value: Any) -> None:
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
