@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
+
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -30,3 +33,19 @@ def create_topics(bootstrap_servers: str) -> None:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+
+
+def main() -> int:
+    """Create the topics; return the exit code."""
+    parser = argparse.ArgumentParser(description="Create the demo's topics on a cluster.")
+    parser.add_argument("--bootstrap-servers", required=True)
+    try:
+        create_topics(parser.parse_args().bootstrap_servers)
+    except KafkaException as error:
+        print(f"the topics could not be created: {error.args[0].str()}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
