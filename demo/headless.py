@@ -14,7 +14,7 @@ from demo.judge import expected_counts, judge
 from demo.offset_log import OffsetLog
 from demo.on_call import OnCall
 from demo.readers import LiveReader, end_offsets, scan
-from demo.run import DemoRun, RunSettings, say, wait
+from demo.run import DemoRun, RunSettings, say
 from demo.transaction_counts import ended, open_transactions
 from demo.trouble import TroubleDesk
 from demo.waiting import DemoFailed, wait_until
@@ -50,23 +50,22 @@ def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str,
 
 def _cause(run: DemoRun, desk: TroubleDesk, on_call: OnCall, log: OffsetLog, fault: Fault) -> None:
     """Cause the fault once some batches with rows are committed, and see it through."""
-    wait(
-        "two committed batches before the fault", lambda: _committed(log) >= COMMITTED_BEFORE_FAULT, STRIKE_LIMIT_S, run
+    run.wait_for(
+        "two committed batches before the fault", lambda: _committed(log) >= COMMITTED_BEFORE_FAULT, STRIKE_LIMIT_S
     )
     restarts = run.pipeline_status().restarts
-    message = wait(f"the fault {fault.value} to be possible", lambda: _tried(desk, fault), STRIKE_LIMIT_S, run)
+    message = run.wait_for(f"the fault {fault.value} to be possible", lambda: _tried(desk, fault), STRIKE_LIMIT_S)
     say(message)
     if fault is Fault.ABANDONED_PRODUCER:
         on_call.abort_foreign()
         return
-    wait(f"the driver to reach the point of {fault.value}", lambda: desk.struck(fault), STRIKE_LIMIT_S, run)
+    run.wait_for(f"the driver to reach the point of {fault.value}", lambda: desk.struck(fault), STRIKE_LIMIT_S)
     if fault is Fault.FREEZE_AFTER_DECISION:
         on_call.commit_decided_batch()
-    wait(
+    run.wait_for(
         "the supervisor to restart the driver",
         lambda: run.pipeline_status().restarts > restarts and run.pipeline_status().state == "running",
         RESTART_LIMIT_S,
-        run,
     )
     say(f"the driver runs again (restarts: {run.pipeline_status().restarts})")
 
@@ -87,7 +86,7 @@ def _committed(log: OffsetLog) -> int:
 def _wait_until_processed(run: DemoRun, log: OffsetLog) -> None:
     """Wait until all input is in committed batches, and the last of them ran under a watermark past every window."""
     say("waiting for the generator to end and the pipeline to catch up …")
-    wait("the generator to end", run.generator_ended, CATCH_UP_LIMIT_S, run)
+    run.wait_for("the generator to end", run.generator_ended, CATCH_UP_LIMIT_S)
     ends = end_offsets(run.bootstrap_servers, topics.SOURCE)
 
     def processed() -> bool:
@@ -95,7 +94,7 @@ def _wait_until_processed(run: DemoRun, log: OffsetLog) -> None:
         batches = log.committed()
         return bool(batches) and batches[-1].end_offsets == ends and batches[-1].watermark_ms > _half_a_day_ahead_ms()
 
-    wait(f"the pipeline to process all of {topics.SOURCE} {ends}", processed, CATCH_UP_LIMIT_S, run)
+    run.wait_for(f"the pipeline to process all of {topics.SOURCE} {ends}", processed, CATCH_UP_LIMIT_S)
 
 
 def _half_a_day_ahead_ms() -> int:

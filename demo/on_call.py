@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from demo import topics
-from demo.readers import LiveReader
-from demo.run import DemoRun, call, say, wait
+from demo.abandoned_producer import KEY
+from demo.readers import LiveReader, scan
+from demo.run import DemoRun, say
 from demo.trouble import TroubleDesk
+from demo.waiting import DemoFailed
 from lifecycle.verdicts import Verdict
 
 VERDICT_LIMIT_S = 45.0
 """A decided batch must be shown, and settled, within its transactions' timeout of 60 s."""
 READ_LIMIT_S = 30.0
+CALL_LIMIT_S = 30.0
 
 
 @dataclass(slots=True)
@@ -27,16 +34,15 @@ class OnCall:
 
     def commit_decided_batch(self) -> None:
         """Wait for the verdict "commit it", commit the whole batch, see that its rows are read, restart the driver."""
-        rows = wait(f"the verdict {Verdict.COMMIT_IT.value!r}", self._decided_batch, VERDICT_LIMIT_S, self.run)
+        rows = self.run.wait_for(f"the verdict {Verdict.COMMIT_IT.value!r}", self._decided_batch, VERDICT_LIMIT_S)
         batch, expected = rows[0]["batch"], sum(row["rows"] for row in rows)
         self._note("saw", verdict=Verdict.COMMIT_IT.value, batch=batch, transactions=len(rows), rows=expected)
         before = len(self.reader.records())
         self._order("commit", rows, "the driver stands still and its commit decision counts")
-        wait(
+        self.run.wait_for(
             f"a read_committed reader to get the {expected} rows of batch {batch}",
             lambda: len(self.reader.records()) >= before + expected,
             READ_LIMIT_S,
-            self.run,
         )
         self._note("read", rows=len(self.reader.records()) - before)
         accepted, message = self.desk.restart_driver()
@@ -44,27 +50,34 @@ class OnCall:
 
     def abort_foreign(self) -> None:
         """Wait until the foreign transaction is shown, abort it, see that readers of the sink go on."""
-        rows = wait("the foreign transaction to be shown", self._foreign, VERDICT_LIMIT_S, self.run)
+        rows = self.run.wait_for("the foreign transaction to be shown", self._foreign, VERDICT_LIMIT_S)
         self._note(
             "saw", verdict=rows[0]["verdict"], transaction=rows[0]["transaction"], partitions=rows[0]["partitions"]
         )
-        before = len(self.reader.records())
+        begins = self._foreign_offsets()
         confirm = rows[0]["transaction"] if rows[0]["loses_data"] else ""
         self._order("abort", rows, "its application is dead and its owner was asked", confirm)
-        wait(
+        behind = self.run.wait_for(
             f"a blocked read_committed reader of {topics.SINK} to go on",
-            lambda: len(self.reader.records()) > before,
+            lambda: sum(row.offset > begins.get(row.partition, row.offset) for row in self.reader.records()),
             READ_LIMIT_S,
-            self.run,
         )
-        self._note("read on", rows=len(self.reader.records()) - before)
+        self._note("read on", rows_behind_it=behind)
+
+    def _foreign_offsets(self) -> dict[int, int]:
+        """Return for each partition where the foreign transaction begins: up to there read_committed readers get."""
+        begins: dict[int, int] = {}
+        for row in scan(self.run.bootstrap_servers, topics.SINK, committed_only=False):
+            if row.key == KEY:
+                begins.setdefault(row.partition, row.offset)
+        return begins
 
     def _decided_batch(self) -> list[dict[str, Any]]:
         """Return the transactions of a decided batch once all of them are shown with the verdict, else an empty list."""
         rows = [row for row in self._transactions() if row["verdict"] == Verdict.COMMIT_IT.value and row["may_commit"]]
         if not rows:
             return []
-        siblings = call(f"{self._api}/transactions/{rows[0]['key']}", token=self.run.operator_token)["siblings"]
+        siblings = self._call(f"/transactions/{quote(rows[0]['key'], safe='')}")["siblings"]
         keys = {row["key"] for row in rows}
         return rows if keys.issuperset(siblings) else []
 
@@ -73,7 +86,7 @@ class OnCall:
         return [row for row in rows if row["verdict"] == Verdict.FOREIGN.value and row["may_abort"] and not row["ours"]]
 
     def _transactions(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = call(f"{self._api}/transactions", token=self.run.operator_token)["rows"]
+        rows: list[dict[str, Any]] = self._call("/transactions")["rows"]
         return rows
 
     def _order(self, action: str, rows: list[dict[str, Any]], reason: str, confirm: str = "") -> None:
@@ -86,7 +99,7 @@ class OnCall:
                 "dry_run": dry_run,
                 "confirm": confirm,
             }
-            result = call(f"{self._api}/orders", token=self.run.operator_token, body=body)
+            result = self._call("/orders", body=body)
             outcomes = [step["outcome"] for step in result["steps"]]
             self._note(
                 action, outcome=result["outcome"], steps=outcomes, took_ms=result["took_ms"], audit=result["audit"]
@@ -96,6 +109,16 @@ class OnCall:
         self.steps.append({"step": what, **details})
         say(f"on call: {what} " + ", ".join(f"{name} {value}" for name, value in details.items()))
 
-    @property
-    def _api(self) -> str:
-        return f"{self.run.collector_url}/api/v1"
+    def _call(self, path: str, body: Any = None) -> Any:
+        """Return the JSON answer of the collector's API; POST with ``body``, else GET. Raises DemoFailed with its message."""
+        url = f"{self.run.collector_url}/api/v1{path}"
+        request = urllib.request.Request(url, data=None if body is None else json.dumps(body).encode())
+        request.add_header("Content-Type", "application/json")
+        request.add_header("Authorization", f"Bearer {self.run.operator_token}")
+        try:
+            with urllib.request.urlopen(request, timeout=CALL_LIMIT_S) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise DemoFailed(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:500]}") from None
+        except OSError as error:
+            raise DemoFailed(f"{url} did not answer: {error}") from None

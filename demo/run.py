@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from demo import guard, topics
 from demo.broker import Broker, BrokerFailed, free_port
 from demo.prerequisites import ROOT, java_home
 from demo.processes import Child
-from demo.waiting import DemoFailed, wait_until
+from demo.waiting import DemoFailed, T, wait_until
 
 PREFIX = "ip-count"
 APP_PORT = 8651
@@ -144,7 +143,7 @@ class DemoRun:
         """Wait until Spark runs the query."""
         say("starting the Spark pipeline (about 15 s) …")
         what = f"the pipeline to run (its log: {self.logs / 'pipeline.log'})"
-        wait_until(what, lambda: self.pipeline_status().state == "running", START_LIMIT_S, self.check_running)
+        self.wait_for(what, lambda: self.pipeline_status().state == "running", START_LIMIT_S)
         say("pipeline running")
 
     def start_generator(self, for_s: float | None = None) -> None:
@@ -191,6 +190,10 @@ class DemoRun:
             if name != "demo.generator" or child.exit_code != 0:
                 child.check_running()
 
+    def wait_for(self, what: str, look: Callable[[], T | bool | None], limit_s: float) -> T:
+        """Return the first true answer of ``look`` while every part keeps running. Raises DemoFailed, naming ``what``."""
+        return wait_until(what, look, limit_s, self.check_running)
+
     def stop_pipeline(self) -> None:
         """End the pipeline in order: its supervisor sweeps what it left."""
         self._children.pop("pipeline").stop(STOP_LIMIT_S * 2)
@@ -225,26 +228,6 @@ class DemoRun:
             if path != self.logs and path.is_dir():
                 shutil.rmtree(path)
         self._status_file.unlink(missing_ok=True)
-
-
-def call(url: str, *, token: str = "", body: Any = None, limit_s: float = 30.0) -> Any:
-    """Return the JSON answer of a loopback HTTP API; POST with ``body``, else GET. Raises DemoFailed with its error's message."""
-    request = urllib.request.Request(url, data=None if body is None else json.dumps(body).encode())
-    request.add_header("Content-Type", "application/json")
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=limit_s) as answer:
-            return json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        raise DemoFailed(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:500]}") from None
-    except OSError as error:
-        raise DemoFailed(f"{url} did not answer: {error}") from None
-
-
-def wait(what: str, look: Callable[[], Any], limit_s: float, run: DemoRun) -> Any:
-    """Wait for a condition while every part of the run keeps running. Raises DemoFailed."""
-    return wait_until(what, look, limit_s, run.check_running)
 
 
 def _answers(url: str) -> bool:

@@ -37,3 +37,5 @@ def test_nothing_is_lost_or_doubled(fault: Fault, tmp_path: Path) -> None:
     if fault in (Fault.FREEZE_AFTER_DECISION, Fault.ABANDONED_PRODUCER):
         orders = [step["outcome"] for step in report["on_call"] if step["step"] in ("commit", "abort")]
         assert orders == ["dry_run", "accepted"]
+        seen = next(step for step in report["on_call"] if step["step"] == "saw")
+        assert seen["verdict"] == ("commit it" if fault is Fault.FREEZE_AFTER_DECISION else "foreign")
