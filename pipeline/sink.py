@@ -120,6 +120,7 @@ class SlotWriter:
         manager = self._options.resource_manager()
         open_ = manager.begin(SlotAttempt(prefix=self._options.prefix, slot=self._slot, marker=marker))
         try:
+            self._events.transaction(EventType.TRANSACTION_OPENED, open_.so_far, self._batch)
             for rows in batches:
                 open_.write(rows)
             if self._plan is not None and self._plan.action(str(open_.fingerprint)) is SlotAction.SKIP:
@@ -149,8 +150,8 @@ class SlotWriter:
         try:
             for rows in batches:
                 writer.write(rows)
-            sent = writer.finish()
+            writer.finish()
         except BaseException:
             writer.abort()
             raise
-        return SlotMessage(None, "", sent.rows, sent.bytes, self._started_at_ms)
+        return SlotMessage(None, "", writer.rows, writer.bytes, self._started_at_ms)

@@ -58,6 +58,10 @@ class OpenTransaction(Protocol):
     def fingerprint(self) -> Fingerprint:
         """Return the fingerprint of what was written so far: a replay compares it before it prepares."""
 
+    @property
+    def so_far(self) -> Handle:
+        """Return the handle as it stands, not prepared: it names the transaction in events."""
+
     def prepare(self) -> Handle:
         """Flush, write the marker, and return the handle; afterwards any process can finish it.
 

@@ -1,0 +1,187 @@
+"""The decision log in Kafka: append, read back, and act only on what counts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lifecycle.decisions import Decision, DecisionLedger, DecisionRecord, RunStarted, decode, encode
+from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, MalformedRecord
+from resource_managers.kafka_connection import KafkaConnection
+
+log = logging.getLogger(__name__)
+
+APPEND_LIMIT_S = 30.0
+READ_LIMIT_S = 30.0
+RETENTION_MS = 8 * 7 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MalformedEntry:
+    """A record of the log that could not be understood: it is passed over, and shown."""
+
+    offset: int
+    error: str
+
+
+class DecisionLog:
+    """One reader and writer of the log; it keeps its place, so reading on is cheap. For one thread at a time."""
+
+    def __init__(self, connection: KafkaConnection, topic: str = "transaction_decisions") -> None:
+        self._connection, self.topic = connection, topic
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._ledger = DecisionLedger()
+        self.malformed: list[MalformedEntry] = []
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+
+    def ensure_topic(self, replication_factor: int = -1) -> None:
+        """Create the topic if it is missing: one partition, kept for 8 weeks, never compacted."""
+        config = {"retention.ms": str(RETENTION_MS), "cleanup.policy": "delete"}
+        topic = NewTopic(self.topic, 1, replication_factor, config=config)
+        try:
+            AdminClient(self._connection.for_librdkafka()).create_topics([topic])[self.topic].result(READ_LIMIT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise DecisionLogUnreadable(
+                    f"topic {self.topic!r} could not be created: {error.args[0].str()}"
+                ) from None
+
+    def append(self, record: DecisionRecord) -> int:
+        """Append a record with acks=all and return its offset. Raises DecisionLogUnreadable; it may then have landed."""
+        self._after_fork()
+        if self._producer is None:
+            self._producer = Producer(
+                self._connection.for_librdkafka(
+                    **{"acks": "all", "enable.idempotence": True, "linger.ms": 0}, **{"message.timeout.ms": 20_000}
+                ),
+                logger=log,
+            )
+        answers: list[tuple[KafkaError | None, Message]] = []
+        self._producer.produce(
+            self.topic,
+            encode(record),
+            key=record.prefix,
+            partition=0,
+            on_delivery=lambda *answer: answers.append(answer),
+        )
+        deadline = time.monotonic() + APPEND_LIMIT_S
+        while not answers and time.monotonic() < deadline:
+            self._producer.poll(0.05)
+        if not answers:
+            raise DecisionLogUnreadable(f"no answer to an append to {self.topic!r} in {APPEND_LIMIT_S:.0f} s")
+        error, message = answers[0]
+        if error is not None:
+            raise DecisionLogUnreadable(f"could not append to {self.topic!r}: {error.str()}")
+        return int(message.offset())
+
+    def read_to(self, offset: int) -> DecisionLedger:
+        """Return the ledger of the log up to and with ``offset``, not beyond. Raises DecisionLogUnreadable.
+
+        A later call continues; the ledger returned is the same object, so take from it what you need first.
+        """
+        self._after_fork()
+        if self._ledger.next_offset > offset:
+            return self._ledger
+        consumer = self._reader()
+        deadline = time.monotonic() + READ_LIMIT_S
+        while self._ledger.next_offset <= offset:
+            if time.monotonic() > deadline:
+                raise DecisionLogUnreadable(
+                    f"{self.topic!r} was read to {self._ledger.next_offset}, not to {offset}, in {READ_LIMIT_S:.0f} s"
+                )
+            for message in consumer.consume(min(1000, offset + 1 - self._ledger.next_offset), 0.05):
+                self._fold(message)
+        return self._ledger
+
+    def read_to_end(self) -> DecisionLedger:
+        """Return the ledger of the whole log as it stands now. Raises DecisionLogUnreadable."""
+        self._after_fork()
+        consumer = self._reader()
+        try:
+            first, end = consumer.get_watermark_offsets(
+                TopicPartition(self.topic, 0), timeout=READ_LIMIT_S, cached=False
+            )
+        except KafkaException as error:
+            raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {error.args[0].str()}") from None
+        if end > max(first, self._ledger.next_offset):
+            return self.read_to(end - 1)
+        return self._ledger
+
+    def start_run(self, run: RunStarted) -> int:
+        """Append the start of a run; its offset is the run's attempt number."""
+        return self.append(run)
+
+    def decide(self, decision: Decision) -> int:
+        """Append a decision and read the log back up to it; return its offset when it counts.
+
+        Raises DecisionVoid saying who was first or which run is newer, and DecisionLogUnreadable: then nobody may act.
+        """
+        offset = self.append(decision)
+        ledger = self.read_to(offset)
+        first = ledger.first(decision.about)
+        if first is not None and first[0] == offset and first[2]:
+            return offset
+        about = decision.about
+        if first is not None and first[0] != offset:
+            when, winner, _ = first
+            raise DecisionVoid(
+                f"batch {about.batch} was decided before: {winner.ruling.value} by {winner.who} (log offset {when})"
+            )
+        latest = ledger.latest_run(decision.prefix)
+        newer = f"run {latest[1].run} (log offset {latest[0]})" if latest else "no run"
+        raise DecisionVoid(
+            f"batch {about.batch}: this run (log offset {about.attempt}) may not decide any more, {newer} of the same "
+            f"prefix {decision.prefix!r} started after this one"
+        )
+
+    def close(self) -> None:
+        """End the connections; a later call opens them anew."""
+        if self._consumer is not None and self._pid == os.getpid():
+            self._consumer.close()
+        self._forget()
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._forget()
+
+    def _reader(self) -> Consumer:
+        if self._consumer is None:
+            self._require_topic()
+            settings = {"group.id": "indoubt-decision-log", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
+            settings |= {"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
+            consumer = Consumer(self._connection.for_librdkafka(**settings), logger=log)
+            consumer.assign([TopicPartition(self.topic, 0, self._ledger.next_offset)])
+            self._consumer = consumer
+        return self._consumer
+
+    def _require_topic(self) -> None:
+        try:
+            topics = AdminClient(self._connection.for_librdkafka()).list_topics(self.topic, timeout=READ_LIMIT_S).topics
+        except KafkaException as error:
+            raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {error.args[0].str()}") from None
+        found = topics.get(self.topic)
+        if found is None or found.error is not None or not found.partitions:
+            raise DecisionLogUnreadable(f"topic {self.topic!r} does not exist: create it with one partition")
+        if len(found.partitions) != 1:
+            raise DecisionLogUnreadable(
+                f"topic {self.topic!r} has {len(found.partitions)} partitions: their order cannot be told, it needs one"
+            )
+
+    def _fold(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {error.str()}")
+        try:
+            self._ledger.apply(message.offset(), decode(message.value()))
+        except MalformedRecord as malformed:
+            self._ledger.skip(message.offset())
+            self.malformed.append(MalformedEntry(offset=message.offset(), error=str(malformed)))

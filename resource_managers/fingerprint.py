@@ -1,0 +1,154 @@
+"""Fingerprints: row count and an order-independent 64-bit hash over key and value, vectorised over Arrow buffers.
+
+Each row's hash depends on its key and value alone (null, empty and the border between the two are told apart); the sum
+of all modulo 2**64 does not depend on order, batch borders or slicing. Not cryptographic: it tells replays of one query
+apart, not forgeries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lifecycle.errors import SettingsError
+from lifecycle.identity import Fingerprint
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_NULL = np.uint64(0x7F4A7C15F39CC060)
+_SHIFT_29, _SHIFT_31, _SHIFT_32 = np.uint64(29), np.uint64(31), np.uint64(32)
+LONG_ROW_BYTES = 4096
+"""Longer values are hashed one by one by BLAKE2b: word by word they would cost a pass of numpy each 8 bytes."""
+
+Bytes = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+class RunningFingerprint:
+    """Adds up the fingerprint of rows as they pass."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._sum = 0
+
+    def add_batch(self, rows: pa.RecordBatch) -> None:
+        """Add rows with a ``value`` and perhaps a ``key`` column."""
+        names = rows.schema.names
+        self.add(rows.column("key") if "key" in names else None, rows.column("value"))
+
+    def add(self, key: pa.Array | None, value: pa.Array) -> None:
+        """Add rows; arrays of binary or string (large or not), of equal length; no key column = all keys null."""
+        count = len(value)
+        if count == 0:
+            return
+        hashes = _hash_column(value)
+        keys = np.full(count, _NULL, np.uint64) if key is None else _hash_column(key)
+        with np.errstate(over="ignore"):
+            hashes ^= keys * _MULTIPLIER + (keys >> _SHIFT_31)
+            total = int(_mixed(hashes).sum(dtype=np.uint64))
+        self._rows += count
+        self._sum = (self._sum + total) & 0xFFFF_FFFF_FFFF_FFFF
+
+    @property
+    def value(self) -> Fingerprint:
+        """Return the fingerprint of everything added so far."""
+        return Fingerprint(rows=self._rows, hash=self._sum)
+
+
+def binary_view(column: pa.Array) -> tuple[Any, Any, pa.Buffer | None]:
+    """Return (start offsets, lengths, data buffer) of a binary or string array, as int64 arrays; null rows have length 0.
+
+    Raises SettingsError for any other type.
+    """
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        width: type[np.signedinteger[Any]] = np.int32
+    elif pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
+        width = np.int64
+    else:
+        raise SettingsError(f"key and value must be string or binary, not {kind}: cast them before the sink")
+    _, offsets_buffer, data = column.buffers()
+    if offsets_buffer is None or len(column) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), data
+    offsets = np.frombuffer(offsets_buffer, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
+    starts = offsets[:-1].astype(np.int64)
+    lengths = np.diff(offsets).astype(np.int64)
+    if column.null_count:
+        lengths[np.asarray(column.is_null())] = 0
+    return starts, lengths, data
+
+
+def _hash_column(column: pa.Array) -> Bytes:
+    starts, lengths, data = binary_view(column)
+    with np.errstate(over="ignore"):
+        hashes: Bytes = (lengths.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
+        if data is not None and data.size:
+            _add_words(hashes, starts, lengths, np.frombuffer(data, np.uint8))
+        if column.null_count:
+            hashes[np.asarray(column.is_null())] = _NULL
+    return hashes
+
+
+def _add_words(hashes: Bytes, starts: Any, lengths: Any, data: Any) -> None:
+    """Fold each row's bytes into its hash, 8 at a time: word j of all rows that have one in one pass."""
+    long = np.flatnonzero(lengths > LONG_ROW_BYTES)
+    for row in long:
+        piece = data[starts[row] : starts[row] + lengths[row]]
+        digest = hashlib.blake2b(piece.tobytes(), digest_size=8).digest()
+        hashes[row] ^= np.uint64(int.from_bytes(digest, "little"))
+    lengths = np.where(lengths > LONG_ROW_BYTES, 0, lengths)
+    longest = int(lengths.max(initial=0))
+    words = _unaligned_words(data)
+    rows: Any = slice(None)
+    for position in range(0, longest, 8):
+        left = lengths - position
+        if position and int(left.min()) <= 0:
+            keep = np.flatnonzero(left > 0)
+            rows = keep if isinstance(rows, slice) else rows[keep]
+            starts, lengths = starts[keep], lengths[keep]
+            left = lengths - position
+        elif position == 0 and int(left.min()) <= 0:
+            rows = np.flatnonzero(left > 0)
+            starts, lengths = starts[rows], lengths[rows]
+            left = lengths
+        word = _words_at(words, data, starts + position, left)
+        folded = hashes[rows]
+        folded ^= word
+        folded *= _MULTIPLIER
+        folded ^= folded >> _SHIFT_32
+        hashes[rows] = folded
+
+
+def _unaligned_words(data: Any) -> Any:
+    if len(data) < 8:
+        return np.zeros(0, np.uint64)
+    return np.ndarray((len(data) - 7,), "<u8", data.data, strides=(1,))
+
+
+def _words_at(words: Any, data: Any, at: Any, left: Any) -> Bytes:
+    """Return the 8 bytes at each place, little-endian, with bytes beyond ``left`` zeroed."""
+    if len(words) == 0:
+        padded = np.zeros(len(data) + 8, np.uint8)
+        padded[: len(data)] = data
+        return _words_at(_unaligned_words(padded), padded, at, left)
+    # A word that would reach beyond the buffer is read earlier and shifted down.
+    inside = np.minimum(at, len(words) - 1)
+    over = at - inside
+    word: Bytes = words[inside]
+    if over.any():
+        word = word >> (over.astype(np.uint64) * np.uint64(8))
+    if int(left.min()) < 8:
+        bits = np.minimum(left, 8).astype(np.uint64) * np.uint64(8)
+        mask = np.where(bits >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1))
+        word = word & mask
+    return word
+
+
+def _mixed(hashes: Bytes) -> Bytes:
+    """Return the hashes with every bit depending on every bit (the finaliser of SplitMix64)."""
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * _MIX_1
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * _MIX_2
+    return hashes ^ (hashes >> _SHIFT_31)

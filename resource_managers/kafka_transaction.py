@@ -1,0 +1,321 @@
+"""One open Kafka transaction, written by one task: produce, flush, marker, handle."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from lifecycle.errors import Fenced, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.identity import Fingerprint, Handle, TransactionalId, marker_group
+from resource_managers.fingerprint import RunningFingerprint
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.librdkafka_batch import ERR_MSG_SIZE_TOO_LARGE, BatchPathUnavailable, BatchProducer
+from resource_managers.protocol import SlotAttempt
+
+log = logging.getLogger(__name__)
+
+COLUMNS = frozenset({"key", "value"})
+CALL_LIMIT_S = 60.0
+"""How long one call to the broker (init, flush, marker) may take before the task fails."""
+KEPT_BYTES = 256 << 20
+"""Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back."""
+
+PRODUCER_DEFAULTS: dict[str, Any] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 20,
+    "batch.size": 1 << 20,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 1 << 20,
+    "delivery.report.only.error": True,
+    "log_level": 3,
+}
+
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_group_metadata: dict[tuple[int, str, str], Any] = {}
+
+
+class Outlet:
+    """A producer and the fastest way into it that this machine has: whole Arrow batches, or record by record."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        properties: Mapping[str, Any],
+        *,
+        client_id: str,
+        batches: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.producer = Producer(connection.for_librdkafka(**{"client.id": client_id, **properties}), logger=log)
+        self.rows = 0
+        self.bytes = 0
+        self._limit_bytes = int(properties.get("message.max.bytes", 1_000_000))
+        self._batches: BatchProducer | None = None
+        if batches:
+            try:
+                self._batches = BatchProducer(self.producer, client_id, topic)
+            except BatchPathUnavailable as reason:
+                log.warning("records go one by one into librdkafka: %s", reason)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Say whether whole Arrow batches go in at once."""
+        return self._batches is not None
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Queue rows, waiting while the queue is full. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
+        key, value = columns(rows)
+        size = _payload_bytes(value) + (_payload_bytes(key) if key is not None else 0)
+        if self._batches is not None:
+            self._check(self._batches.produce(key, value), key, value)
+        else:
+            self._write_one_by_one(key, value)
+        self.rows += len(value)
+        self.bytes += size
+        if (
+            self._batches is not None
+            and sum(array.nbytes for array in self._batches.keep if array is not None) > KEPT_BYTES
+        ):
+            self.flush()
+
+    def flush(self, limit_s: float = CALL_LIMIT_S) -> None:
+        """Wait until nothing is queued. Raises Unreachable after the limit; 0 left does not prove delivery."""
+        left = self.producer.flush(limit_s)
+        if left:
+            raise Unreachable(
+                f"{left} records for topic {self.topic!r} were not taken by the broker in {limit_s:.0f} s"
+            )
+        if self._batches is not None:
+            self._batches.keep.clear()
+
+    def close(self) -> None:
+        """Drop what is queued and free the client; nothing is committed or aborted by this."""
+        with contextlib.suppress(KafkaException):
+            self.producer.purge()
+            self.producer.flush(1.0)
+        if self._batches is not None:
+            self._batches.close()
+            self._batches.keep.clear()
+
+    def _write_one_by_one(self, key: pa.Array | None, value: pa.Array) -> None:
+        keys = key.to_pylist() if key is not None else [None] * len(value)
+        for one_key, one_value in zip(keys, value.to_pylist(), strict=True):
+            while True:
+                try:
+                    self.producer.produce(self.topic, one_value, one_key)
+                    break
+                except BufferError:
+                    self.producer.poll(0.05)
+                except KafkaException as error:
+                    self._check(error.args[0].code(), key, value, error.args[0].str())
+        self.producer.poll(0)
+
+    def _check(self, code: int, key: pa.Array | None, value: pa.Array, reason: str = "") -> None:
+        if code == 0:
+            return
+        if code == ERR_MSG_SIZE_TOO_LARGE:
+            largest = max(_sizes(key, value))
+            raise RecordTooLarge(
+                f"a record of {largest:,} bytes for topic {self.topic!r} is larger than the producer takes "
+                f"(message.max.bytes = {self._limit_bytes:,}): raise it in producer_properties, and max.message.bytes of "
+                "the topic with it"
+            )
+        raise ResourceManagerError(f"topic {self.topic!r} refused a record: {reason or KafkaError(code).str()}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdentity:
+    """Producer id and epoch that the coordinator gave to a transactional id."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class KafkaOpenTransaction:
+    """The transaction of one slot's attempt; made by KafkaResourceManager.begin."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        outlet: Outlet,
+        slot: SlotAttempt,
+        identity: ProducerIdentity,
+        *,
+        decisions_topic: str,
+        timeout_ms: int,
+    ) -> None:
+        self._connection, self._outlet, self._slot, self._identity = connection, outlet, slot, identity
+        self._decisions_topic, self._timeout_ms = decisions_topic, timeout_ms
+        self._fingerprint = RunningFingerprint()
+        self._opened_at_ms: int | None = None
+        self._ended = False
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Queue rows. Raises RecordTooLarge, Fenced, SettingsError, ResourceManagerError."""
+        if rows.num_rows == 0:
+            return
+        self._opened_at_ms = self._opened_at_ms or _now_ms()
+        try:
+            self._outlet.write(rows)
+        except KafkaException as error:
+            raise self._classified(error) from error
+        self._fingerprint.add(*columns(rows))
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Return the fingerprint of what was written so far."""
+        return self._fingerprint.value
+
+    @property
+    def so_far(self) -> Handle:
+        """Return the handle as it stands: not prepared yet."""
+        return Handle(
+            resource_manager="kafka",
+            transaction=str(self._id),
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            slot=self._slot.slot,
+            rows=self._outlet.rows,
+            bytes=self._outlet.bytes,
+            fingerprint=str(self.fingerprint),
+            opened_at_ms=self._opened_at_ms or _now_ms(),
+            prepared_at_ms=_now_ms(),
+            timeout_ms=self._timeout_ms,
+        )
+
+    @property
+    def _id(self) -> TransactionalId:
+        return TransactionalId.of(self._slot.prefix, self._slot.slot, self._slot.marker.batch)
+
+    def prepare(self) -> Handle:
+        """Flush, write the marker, return the handle.
+
+        The marker call is the proof: it raises when any record failed, and when another producer took the id since
+        ``begin`` asked the coordinator for producer id and epoch.
+        """
+        self._opened_at_ms = self._opened_at_ms or _now_ms()
+        marker = self._slot.marker
+        offset = TopicPartition(self._decisions_topic, 0, marker.batch, marker.metadata())
+        group = _metadata_of(self._connection, marker_group(self._slot.prefix, self._slot.slot))
+        try:
+            self._outlet.flush()
+            self._outlet.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
+        except KafkaException as error:
+            raise self._classified(error) from error
+        handle = self.so_far
+        self._ended = True
+        self._outlet.close()
+        return handle
+
+    def abort(self) -> None:
+        """Undo it and free the client; safe to call twice. What cannot be undone now, recovery or the timeout undoes."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._outlet.producer.purge()
+            self._outlet.producer.abort_transaction(10.0)
+        except KafkaException as error:
+            log.warning("%s was not aborted by its task: %s", self._id, error.args[0].str())
+        self._outlet.close()
+
+    def _classified(self, error: KafkaException) -> ResourceManagerError:
+        cause: KafkaError = error.args[0]
+        if cause.code() in _FENCED:
+            return Fenced(f"{self._id}: a newer producer took this transactional id ({cause.str()})")
+        if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return RecordTooLarge(f"{self._id}: topic {self._outlet.topic!r} refused a record: {cause.str()}")
+        return ResourceManagerError(
+            f"{self._id}: not every record was delivered to {self._outlet.topic!r}: {cause.str()}"
+        )
+
+
+class PlainWriter:
+    """Writes without a transaction: at_least_once waits for every record, none for nothing."""
+
+    def __init__(
+        self, connection: KafkaConnection, topic: str, properties: Mapping[str, Any], guarantee: DeliveryGuarantee
+    ):
+        self._guarantee = guarantee
+        self._failed: list[str] = []
+        plain = {name: value for name, value in properties.items() if not name.startswith("transaction")}
+        plain |= {"on_delivery": self._on_delivery}
+        # Only the ordinary client reports the delivery of each record; without a marker call that report is the proof.
+        self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}", batches=False)
+
+    def _on_delivery(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self._failed.append(error.str())
+
+    @property
+    def rows(self) -> int:
+        """Return the rows written so far."""
+        return self._outlet.rows
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of keys and values written so far."""
+        return self._outlet.bytes
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Queue rows."""
+        self._outlet.write(rows)
+
+    def finish(self) -> None:
+        """at_least_once: wait until all rows are delivered, or raise ResourceManagerError. none: hand over and go on."""
+        self._outlet.flush()
+        if self._failed and self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
+            raise ResourceManagerError(f"{len(self._failed)} records were not delivered: {self._failed[0]}")
+
+    def abort(self) -> None:
+        """Drop what is queued."""
+        self._outlet.close()
+
+
+def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:
+    """Return (key or None, value). Raises SettingsError naming a column that the sink does not take."""
+    names = rows.schema.names
+    extra = [name for name in names if name not in COLUMNS]
+    if extra or "value" not in names:
+        raise SettingsError(f"the Kafka sink takes the columns key (optional) and value, not {names}")
+    return (rows.column("key") if "key" in names else None), rows.column("value")
+
+
+def _metadata_of(connection: KafkaConnection, group: str) -> Any:
+    # A consumer that never subscribes will do; only its group's name is wanted, so it is kept for the next batch.
+    key = (os.getpid(), connection.bootstrap_servers, group)
+    if key not in _group_metadata:
+        consumer = Consumer(connection.for_librdkafka(**{"group.id": group, "log_level": 3}), logger=log)
+        _group_metadata[key] = consumer.consumer_group_metadata()
+        consumer.close()
+    return _group_metadata[key]
+
+
+def _payload_bytes(column: pa.Array) -> int:
+    _, offsets, _ = column.buffers()
+    if offsets is None or len(column) == 0:
+        return 0
+    width = "<i8" if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type) else "<i4"
+    view = np.frombuffer(offsets, width)
+    return int(view[column.offset + len(column)] - view[column.offset])
+
+
+def _sizes(key: pa.Array | None, value: pa.Array) -> list[int]:
+    keys = key.to_pylist() if key is not None else [None] * len(value)
+    return [len(k or b"") + len(v or b"") for k, v in zip(keys, value.to_pylist(), strict=True)]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

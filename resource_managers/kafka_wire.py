@@ -1,0 +1,197 @@
+"""The broker requests that no public client offers, pipelined: the one place that touches kafka-python's internals.
+
+Everything answers with an error class per item (``kafka.errors.NoError`` = done) instead of raising, so that one bad id
+never hides the answers of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest
+from kafka.structs import TopicPartition
+
+from lifecycle.errors import Unreachable
+from resource_managers.kafka_connection import KafkaConnection
+
+IN_FLIGHT = 200
+ErrorClass = type[Exception]
+
+_COORDINATOR_MOVED = (
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+)
+_wires: dict[tuple[int, KafkaConnection], KafkaWire] = {}
+_wires_lock = threading.Lock()
+
+
+def wire(connection: KafkaConnection) -> KafkaWire:
+    """Return this process's wire to the cluster: made once, because a new admin client costs 50-100 ms."""
+    key = (os.getpid(), connection)
+    with _wires_lock:
+        if key not in _wires:
+            _wires[key] = KafkaWire(connection)
+        return _wires[key]
+
+
+class KafkaWire:
+    """A warm admin connection. Thread-safe: kafka-python runs the I/O on a thread of its own."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        try:
+            self.admin = KafkaAdminClient(
+                **connection.for_kafka_python(), max_in_flight_requests_per_connection=IN_FLIGHT
+            )
+        except kafka_errors.KafkaError as error:
+            raise Unreachable(f"no Kafka broker answers at {connection.bootstrap_servers}: {error}") from None
+
+    def end_transactions(self, items: Sequence[tuple[str, int, int]], *, commit: bool) -> list[ErrorClass]:
+        """Send EndTxn for each (transactional id, producer id, epoch); return an error class each, in order."""
+
+        def request(item: tuple[str, int, int]) -> Any:
+            return EndTxnRequest(
+                transactional_id=item[0], producer_id=item[1], producer_epoch=item[2], committed=commit
+            )
+
+        answers = self._to_coordinators(items, CoordinatorType.TRANSACTION, lambda item: item[0], request)
+        return [answer if isinstance(answer, type) else _error(answer.error_code) for answer in answers]
+
+    def init_producer_ids(self, items: Sequence[tuple[str, int, int]], timeout_ms: int) -> list[ErrorClass]:
+        """Take each (transactional id, expected producer id, expected epoch; -1, -1: whoever has it).
+
+        Shuts out its producer and aborts what it has open (KIP-360). The broker answers CONCURRENT_TRANSACTIONS while
+        the abort is on its way.
+        """
+
+        def request(item: tuple[str, int, int]) -> Any:
+            return InitProducerIdRequest(
+                transactional_id=item[0],
+                transaction_timeout_ms=timeout_ms,
+                producer_id=item[1],
+                producer_epoch=item[2],
+                max_version=5,
+            )
+
+        answers = self._to_coordinators(items, CoordinatorType.TRANSACTION, lambda item: item[0], request)
+        return [answer if isinstance(answer, type) else _error(answer.error_code) for answer in answers]
+
+    def describe_transactions(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Return for each id the coordinator's row (transaction_state, producer_id, …), or an error class.
+
+        One DescribeTransactions per coordinator.
+        """
+        nodes = self._find_coordinators(ids, CoordinatorType.TRANSACTION)
+        found: dict[str, Any] = {id_: node for id_, node in nodes.items() if isinstance(node, type)}
+        by_node: dict[Any, list[str]] = {}
+        for id_, node in nodes.items():
+            if not isinstance(node, type):
+                by_node.setdefault(node, []).append(id_)
+        requests = [(node, DescribeTransactionsRequest(transactional_ids=some)) for node, some in by_node.items()]
+        for (_, some), answer in zip(by_node.items(), self._send(requests), strict=True):
+            if isinstance(answer, type):
+                found |= dict.fromkeys(some, answer)
+                continue
+            for row in answer.transaction_states:
+                error = _error(row.error_code)
+                if issubclass(error, _COORDINATOR_MOVED):
+                    self._forget(row.transactional_id, CoordinatorType.TRANSACTION)
+                found[row.transactional_id] = row if error is kafka_errors.NoError else error
+        return found
+
+    def committed_offsets(self, groups: Sequence[str], topic: str, partition: int) -> list[tuple[ErrorClass, int, str]]:
+        """Return (error class, offset, metadata) of each group, stable only: UNSTABLE while a transaction holds one."""
+
+        def request(group: str) -> Any:
+            wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
+            return OffsetFetchRequest(
+                group_id=group, topics=[wanted], require_stable=True, min_version=7, max_version=7
+            )
+
+        answers = self._to_coordinators(groups, CoordinatorType.GROUP, lambda group: group, request)
+        return [_offset(answer) for answer in answers]
+
+    def list_transactions(self, states: Iterable[str]) -> list[Any]:
+        """Return every listed transaction (transactional_id, producer_id, state) in one of these states, of all brokers."""
+        listed = self.admin.list_transactions(state_filters=list(states))
+        return [row for rows in listed.values() for row in rows]
+
+    def write_abort_marker(
+        self, partition: tuple[str, int], producer_id: int, epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Write an abort marker straight to a partition (hanging transactions only). Raises kafka-python's error."""
+        from kafka.admin._transactions import AbortTransactionSpec
+
+        spec = AbortTransactionSpec(TopicPartition(*partition), producer_id, epoch, max(0, coordinator_epoch))
+        self.admin.abort_transaction(spec)
+
+    def close(self) -> None:
+        """End the connections."""
+        self.admin.close()
+
+    def _to_coordinators(
+        self, items: Sequence[Any], kind: Any, key: Callable[[Any], str], request: Callable[[Any], Any]
+    ) -> list[Any]:
+        """Send one request per item to its key's coordinator, pipelined; a response or an error class each, in order."""
+        nodes = self._find_coordinators([key(item) for item in items], kind)
+        answers: list[Any] = [nodes[key(item)] for item in items]
+        going = [index for index, node in enumerate(answers) if not isinstance(node, type)]
+        sent = self._send([(answers[index], request(items[index])) for index in going])
+        for index, answer in zip(going, sent, strict=True):
+            answers[index] = answer
+            code = answer if isinstance(answer, type) else _error(getattr(answer, "error_code", 0) or 0)
+            if issubclass(code, _COORDINATOR_MOVED) or not issubclass(code, kafka_errors.BrokerResponseError):
+                self._forget(key(items[index]), kind)
+        return answers
+
+    def _find_coordinators(self, keys: Sequence[str], kind: Any) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self.admin._manager.run(
+                self.admin._find_coordinator_ids, list(dict.fromkeys(keys)), kind
+            )
+        except kafka_errors.KafkaError as error:
+            return dict.fromkeys(keys, type(error))
+        return found
+
+    def _forget(self, key: str, kind: Any) -> None:
+        self.admin._manager.cluster._coordinators.pop((CoordinatorType.build_from(kind), key), None)
+
+    def _send(self, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Send (node, request) pairs at once, at most IN_FLIGHT on the way; a response or an error class each."""
+        answers: list[Any] = []
+        for start in range(0, len(requests), IN_FLIGHT // 2):
+            answers += self.admin._manager.run(self._gather, requests[start : start + IN_FLIGHT // 2])
+        return answers
+
+    async def _gather(self, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
+        manager = self.admin._manager
+        futures = [manager.send(request, node_id=node) for node, request in requests]
+        answers: list[Any] = []
+        for future in futures:
+            try:
+                answers.append(await future)
+            except kafka_errors.KafkaError as error:
+                answers.append(type(error))
+        return answers
+
+
+def _error(code: int) -> ErrorClass:
+    found: ErrorClass = kafka_errors.for_code(code)
+    return found
+
+
+def _offset(answer: Any) -> tuple[ErrorClass, int, str]:
+    if isinstance(answer, type):
+        return answer, -1, ""
+    if answer.error_code:
+        return _error(answer.error_code), -1, ""
+    row = answer.topics[0].partitions[0]
+    return _error(row.error_code), int(row.committed_offset), row.metadata or ""

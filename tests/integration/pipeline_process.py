@@ -1,0 +1,157 @@
+"""A supervised pipeline as a real process, and the independent reader that judges what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo.children import die_with_parent
+from demo.prerequisites import java_home
+from pipeline.settings import CRASH_POINTS_VARIABLE, ROOT
+from resource_managers.kafka_connection import KafkaConnection
+
+LIMIT_S = 90.0
+
+
+def wait_until(what: str, holds: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
+    """Return the first true answer of ``holds``; fail naming what was waited for."""
+    deadline = time.monotonic() + limit_s
+    while not (answer := holds()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit_s:.0f} s in vain for: {what}")
+        time.sleep(0.1)
+    return answer
+
+
+def make_topics(connection: KafkaConnection, *topics: str, partitions: int = 2) -> None:
+    """Create topics that do not exist yet."""
+    admin = AdminClient(connection.for_librdkafka())
+    there = admin.list_topics(timeout=30).topics
+    new = [NewTopic(topic, partitions, 1) for topic in topics if topic not in there]
+    for future in (admin.create_topics(new) if new else {}).values():
+        future.result(30)
+
+
+def produce(connection: KafkaConnection, topic: str, values: list[bytes]) -> None:
+    """Write values and wait until all are there."""
+    producer = Producer(connection.for_librdkafka(**{"message.max.bytes": 10_000_000}))
+    for value in values:
+        producer.produce(topic, value)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def read_committed(connection: KafkaConnection, topic: str, isolation: str = "read_committed") -> Counter[bytes]:
+    """Return every value that a read_committed reader sees now, with how often; stops at the last stable offset."""
+    settings = {"group.id": "judge", "isolation.level": isolation, "enable.partition.eof": True}
+    consumer = Consumer(connection.for_librdkafka(**settings, **{"enable.auto.commit": False}))
+    partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    found: Counter[bytes] = Counter()
+    ended: set[int] = set()
+    deadline = time.monotonic() + LIMIT_S
+    while len(ended) < len(partitions):
+        assert time.monotonic() < deadline, f"{topic} was not read to its end in {LIMIT_S:.0f} s"
+        for message in consumer.consume(1000, 0.5):
+            if message.error() is None:
+                found[message.value()] += 1
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise AssertionError(str(message.error()))
+    consumer.close()
+    return found
+
+
+class PipelineProcess:
+    """``python -m pipeline run``: a context manager that leaves no process behind."""
+
+    def __init__(self, connection: KafkaConnection, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.status_file = directory / "status.json"
+        self.log_file = directory / "pipeline.log"
+        self.crash_points = directory / "crash-points"
+        self.crash_points.mkdir(exist_ok=True)
+        self.settings = {
+            "job": "passthrough",
+            "bootstrap_servers": connection.bootstrap_servers,
+            "checkpoint": str(directory / "checkpoint"),
+            "trigger_interval_ms": 500,
+            "restart_delay_ms": 500,
+            "restart_attempts": 5,
+            "status_file": str(self.status_file),
+            **settings,
+        }
+
+    def start(self) -> PipelineProcess:
+        """Start the supervisor."""
+        command = [sys.executable, "-m", "pipeline", "run"]
+        for name, value in self.settings.items():
+            command += ["--" + name.replace("_", "-"), str(value)]
+        environment = {**os.environ, "JAVA_HOME": java_home(), CRASH_POINTS_VARIABLE: str(self.crash_points)}
+        self._log = self.log_file.open("ab")
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=self._log, stderr=self._log, preexec_fn=die_with_parent
+        )
+        return self
+
+    def arm(self, point: str, deed: str) -> None:
+        """Arm a crash point (see pipeline/crash_points.py)."""
+        (self.crash_points / point).write_text(deed)
+
+    def reached(self, point: str) -> bool:
+        """Say whether an armed crash point struck."""
+        return (self.crash_points / f"{point}.reached").exists()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return the status file, empty before there is one."""
+        return json.loads(self.status_file.read_text()) if self.status_file.exists() else {}
+
+    @property
+    def log(self) -> str:
+        """Return everything the pipeline said."""
+        return self.log_file.read_text(errors="replace")
+
+    def kill_driver(self) -> None:
+        """End driver and JVM by SIGKILL, frozen or not; the supervisor restarts them."""
+        for name in ("driver_pid", "jvm_pid"):
+            os.kill(self.status[name], signal.SIGKILL)
+
+    def wait_exit(self, limit_s: float = LIMIT_S) -> int:
+        """Return the supervisor's exit code."""
+        return self.process.wait(limit_s)
+
+    def stop(self) -> None:
+        """Stop in order, then by force."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(70)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._log.close()
+
+    def __enter__(self) -> PipelineProcess:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if error is not None:
+            error.add_note(f"the pipeline's log ends:\n{self.log[-3000:]}")

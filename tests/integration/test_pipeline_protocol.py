@@ -1,0 +1,161 @@
+"""The pipeline on a real broker and real Spark: each rule of the protocol that a crash or a rival can break."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+
+from lifecycle.decisions import BatchAttempt, Decision, Ruling
+from resource_managers.decision_log import DecisionLog
+from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def topics(connection, request):
+    name = request.node.name.replace("test_", "")[:60].replace("[", "-").replace("]", "")
+    DecisionLog(connection).ensure_topic()
+    make_topics(connection, "transaction_lifecycle", f"in-{name}", f"out-{name}")
+    return {"source": f"in-{name}", "sink": f"out-{name}", "prefix": name}
+
+
+def values(start: int, count: int) -> list[bytes]:
+    return [b"row %06d" % n for n in range(start, start + count)]
+
+
+def open_transactions(connection, prefix: str) -> list[str]:
+    admin = KafkaAdminClient(**connection.for_kafka_python())
+    try:
+        listings = [t for found in admin.list_transactions().values() for t in found]
+        busy = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
+        return [t.transactional_id for t in listings if t.state.value in busy and t.transactional_id.startswith(prefix)]
+    finally:
+        admin.close()
+
+
+def expect_exactly(connection, sink: str, expected: list[bytes]) -> None:
+    """Wait until the reader sees as many rows as expected, then compare each row's count."""
+    wait_until(f"{len(expected)} rows in {sink}", lambda: read_committed(connection, sink).total() >= len(expected))
+    assert read_committed(connection, sink) == Counter(expected)
+
+
+@pytest.mark.parametrize("point", ["after-prepare", "after-decision", "mid-commit"])
+def test_driver_killed_at_each_step_loses_and_doubles_nothing(connection, topics, tmp_path, point):
+    produce(connection, topics["source"], values(0, 500))
+    with PipelineProcess(connection, tmp_path, **topics) as pipeline:
+        expect_exactly(connection, topics["sink"], values(0, 500))
+        pipeline.arm(point, "kill")
+        produce(connection, topics["source"], values(500, 500))
+        wait_until(f"the driver dies {point}", lambda: pipeline.reached(point))
+        expect_exactly(connection, topics["sink"], values(0, 1000))
+        assert pipeline.status["restarts"] == 1
+    assert open_transactions(connection, topics["prefix"]) == []
+
+
+def test_prepared_transaction_timed_out_after_the_decision_loses_no_row(connection, topics, tmp_path):
+    with PipelineProcess(connection, tmp_path, **topics, transaction_timeout_ms=6000) as pipeline:
+        produce(connection, topics["source"], values(0, 200))
+        expect_exactly(connection, topics["sink"], values(0, 200))
+        pipeline.arm("mid-commit", "freeze")
+        produce(connection, topics["source"], values(200, 200))
+        wait_until("the driver stands still between two commits", lambda: pipeline.reached("mid-commit"))
+        wait_until("the broker times the rest out", lambda: not open_transactions(connection, topics["prefix"]), 30)
+        some = read_committed(connection, topics["sink"]).total()
+        assert 200 < some < 400, "one slot is committed, one was lost"
+        pipeline.kill_driver()
+        expect_exactly(connection, topics["sink"], values(0, 400))
+        assert "lost" in pipeline.log
+
+
+def test_operators_abort_of_an_undecided_batch_wins_over_a_live_driver(connection, topics, tmp_path):
+    log = DecisionLog(connection)
+    with PipelineProcess(connection, tmp_path, **topics) as pipeline:
+        produce(connection, topics["source"], values(0, 100))
+        expect_exactly(connection, topics["sink"], values(0, 100))
+        pipeline.arm("after-prepare", "freeze")
+        produce(connection, topics["source"], values(100, 100))
+        wait_until("the driver stands still before its decision", lambda: pipeline.reached("after-prepare"))
+        status = pipeline.status
+        batch = max(d.about.batch for d in log.read_to_end().life_commits(status["life"])) + 1
+        about = BatchAttempt(life=status["life"], batch=batch, attempt=status["attempt"])
+        log.decide(Decision(prefix=topics["prefix"], about=about, ruling=Ruling.ABORT, handles=(), who="anna", at_ms=0))
+        wake(pipeline)
+        expect_exactly(connection, topics["sink"], values(0, 200))
+        commits = [d.about for d in log.read_to_end().commits_of(status["life"], batch)]
+        assert commits, "the batch was decided by a later attempt"
+        assert about not in commits
+        assert pipeline.status["restarts"] >= 1
+
+
+def wake(pipeline: PipelineProcess) -> None:
+    """Let a frozen driver go on: its processes and the commit worker that froze with them."""
+    for stat in list(Path("/proc").glob("[0-9]*/stat")):
+        try:
+            state = stat.read_text().rpartition(")")[2].split()[0]
+            if state == "T" and str(pipeline.crash_points) in (stat.parent / "environ").read_text(errors="replace"):
+                os.kill(int(stat.parent.name), signal.SIGCONT)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def test_of_two_queries_under_one_prefix_the_earlier_stops_with_an_error_that_says_so(connection, topics, tmp_path):
+    produce(connection, topics["source"], values(0, 100))
+    with PipelineProcess(connection, tmp_path / "first", **topics) as first:
+        expect_exactly(connection, topics["sink"], values(0, 100))
+        # The second has its own checkpoint directory, so it starts from the first row: a new life.
+        second_sink = topics["sink"] + "-2"
+        make_topics(connection, second_sink)
+        with PipelineProcess(connection, tmp_path / "second", **{**topics, "sink": second_sink}):
+            expect_exactly(connection, second_sink, values(0, 100))
+            produce(connection, topics["source"], values(100, 100))
+            assert first.wait_exit() == 3
+            assert "a newer run" in first.log or "started after this one" in first.log
+            expect_exactly(connection, second_sink, values(0, 200))
+        assert read_committed(connection, topics["sink"]) == Counter(values(0, 100))
+
+
+def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
+    produce(connection, topics["source"], values(0, 100))
+    with PipelineProcess(connection, tmp_path, **topics) as pipeline:
+        expect_exactly(connection, topics["sink"], values(0, 100))
+    assert pipeline.process.returncode == 0
+    produce(connection, topics["source"], values(100, 100))
+    with PipelineProcess(connection, tmp_path, **topics):
+        expect_exactly(connection, topics["sink"], values(0, 200))
+
+
+def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_path):
+    wrong = {
+        "does not exist": {"sink": "no-such-topic"},
+        "transaction.max.timeout.ms": {"transaction_timeout_ms": 3_600_000},
+        "cannot be written": {"checkpoint": "/proc/nowhere"},
+    }
+    for number, (said, change) in enumerate(wrong.items()):
+        with PipelineProcess(
+            connection, tmp_path / str(number), **{**topics, "restart_attempts": 0, **change}
+        ) as pipeline:
+            assert pipeline.wait_exit() != 0
+        assert said in pipeline.log
+        assert "Traceback" not in pipeline.log, pipeline.log
+
+
+def test_oversized_record_stops_the_batch_names_it_and_writes_nothing_of_it(connection, topics, tmp_path):
+    admin_settings = {"max.message.bytes": "10000000"}
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+    entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in admin_settings.items()]
+    resource = ConfigResource("TOPIC", topics["source"], incremental_configs=entries)
+    for future in AdminClient(connection.for_librdkafka()).incremental_alter_configs([resource]).values():
+        future.result(30)
+    produce(connection, topics["source"], [b"small", b"x" * 2_000_000])
+    with PipelineProcess(connection, tmp_path, **topics, restart_attempts=0) as pipeline:
+        assert pipeline.wait_exit() == 1
+        assert "RecordTooLarge" in pipeline.log
+    assert read_committed(connection, topics["sink"]).total() == 0
+    assert open_transactions(connection, topics["prefix"]) == []
