@@ -161,7 +161,13 @@ class KafkaResourceManager:
         pause_s = RETRY_PAUSE_S
         connection = wire(self._connection)
         while left:
-            items = [(v.transaction, v.producer_id or -1, v.producer_epoch or 0) for v in left.values()]
+            # Producer id 0 is one like any other; -1, -1 would take the id from whoever has it.
+            items = [
+                (v.transaction, -1, -1)
+                if v.producer_id is None or v.producer_epoch is None
+                else (v.transaction, v.producer_id, v.producer_epoch)
+                for v in left.values()
+            ]
             answers = connection.init_producer_ids(items, self._timeout_ms)
             rows = connection.describe_transactions([view.transaction for view in left.values()])
             for (index, view), answer in zip(list(left.items()), answers, strict=True):
@@ -185,7 +191,11 @@ class KafkaResourceManager:
             listed = connection.list_transactions(OPEN_STATES)
         except kafka_errors.KafkaError as error:
             raise Unreachable(f"transactions could not be listed: {error}") from error
-        rows = connection.describe_transactions([row.transactional_id for row in listed])
+        return self.describe([row.transactional_id for row in listed])
+
+    def describe(self, ids: Sequence[str]) -> list[OpenTransactionView]:
+        """Return how these transactional ids stand at their coordinators, ended ones too; ids that nobody knows are left out."""
+        rows = wire(self._connection).describe_transactions(ids) if ids else {}
         return [_view(id_, row) for id_, row in rows.items() if not isinstance(row, type)]
 
     def read_markers(
