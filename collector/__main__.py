@@ -1,0 +1,200 @@
+"""``python -m collector``: observe, keep, judge, serve; reads in the order in which data flows."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+
+import uvicorn
+
+from collector import settings as collector_settings
+from collector.actions import Actions
+from collector.api import Served, application
+from collector.authentication import tokens_of
+from collector.changes import Changes
+from collector.cluster import ClusterName
+from collector.current_state import CurrentState
+from collector.observers.decision_topic import DecisionTopic
+from collector.observers.lifecycle_topic import LifecycleTopic
+from collector.observers.observer import Observer
+from collector.observers.spark_checkpoint import SparkCheckpoint
+from collector.observers.transaction_log import TransactionLog
+from collector.observers.transaction_polling import TransactionPolling
+from collector.overview import Watch
+from collector.settings import Settings, Tokens, TransactionSource
+from collector.store import Store, StoreFailed
+from collector.verdicts import Limits
+from lifecycle.errors import SettingsError
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+
+HISTORY = "history.duckdb"
+SWITCH_INTERVAL_S = 0.001
+"""A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
+log = logging.getLogger("collector")
+
+
+def main() -> int:
+    """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        settings = collector_settings.read(sys.argv[1:], os.environ)
+        connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
+        tokens = settings.tokens or _kept_tokens(settings)
+        listening = _listen(settings.host, settings.port)
+    except SettingsError as error:
+        print(f"collector: {error}", file=sys.stderr)
+        return 2
+    try:
+        store = Store(settings.directory / HISTORY)
+    except StoreFailed as error:
+        print(f"collector: {error}", file=sys.stderr)
+        return 1
+    with contextlib.closing(store):
+        _serve(settings, connection, tokens, store, listening)
+    return 0
+
+
+def _serve(
+    settings: Settings, connection: KafkaConnection, tokens: Tokens, store: Store, listening: socket.socket
+) -> None:
+    tunable = settings.tunable
+    limits = Limits(commit_overdue_ms=tunable.commit_overdue_ms, driver_silent_ms=tunable.driver_silent_ms)
+    current = CurrentState(
+        store, settled_kept=tunable.settled_kept, checkpoints_kept=tunable.checkpoints_kept, limits=limits
+    )
+    broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
+    observers = _observers(settings, connection, current, store, broker)
+    changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
+    current.listen(changes.tell)
+    decision_log = DecisionLog(connection, tunable.decision_topic)
+    actions = Actions(
+        current, store, broker, decision_log, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
+    )
+    ready = threading.Event()
+    served = Served(
+        current=current,
+        store=store,
+        actions=actions,
+        watch=watch,
+        changes=changes,
+        tokens=tokens,
+        read_only=settings.read_only,
+        bootstrap_servers=settings.bootstrap_servers,
+        foreign_old_ms=tunable.foreign_old_ms,
+        is_ready=ready.is_set,
+        cluster=lambda: cluster.name,
+        observers=lambda: [observer.status for observer in observers if observer.is_listed],
+    )
+    server = _Server(uvicorn.Config(application(served), log_level="warning", access_log=False), changes)
+    with _loading(current, ready, [cluster, *observers, watch]):
+        host, port = listening.getsockname()[:2]
+        print(f"http://{host}:{port}", flush=True)
+        server.run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _loading(
+    current: CurrentState, ready: threading.Event, running: list[Observer | Watch | ClusterName]
+) -> Iterator[None]:
+    """Load history while the API already answers health, then start whatever looks; stop all of it at the end."""
+    started: list[Observer | Watch | ClusterName] = []
+    stopping = threading.Event()
+
+    def load() -> None:
+        try:
+            current.load()
+        except Exception:
+            log.exception("history could not be loaded: the collector stays unready")
+            return
+        for one in running:
+            if stopping.is_set():
+                return
+            one.start()
+            started.append(one)
+        ready.set()
+
+    loader = threading.Thread(target=load, name="load history")
+    loader.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        loader.join()
+        for one in started:
+            one.stop()
+
+
+def _observers(
+    settings: Settings, connection: KafkaConnection, current: CurrentState, store: Store, broker: KafkaResourceManager
+) -> list[Observer]:
+    tunable, retry_most_ms = settings.tunable, settings.tunable.retry_most_ms
+    found: list[Observer] = [
+        LifecycleTopic(current, store, connection, tunable.lifecycle_topic, retry_most_ms),
+        DecisionTopic(current, store, connection, tunable.decision_topic, retry_most_ms),
+    ]
+    needed: threading.Event | None = None
+    if tunable.transaction_source is not TransactionSource.POLLING:
+        transaction_log = TransactionLog(current, store, connection, retry_most_ms)
+        found.append(transaction_log)
+        needed = transaction_log.denied
+    if tunable.transaction_source is not TransactionSource.LOG:
+        interval_ms = tunable.transaction_polling_ms
+        found.append(
+            TransactionPolling(
+                current, store, broker, interval_ms=interval_ms, retry_most_ms=retry_most_ms, needed=needed
+            )
+        )
+    for name, directory in settings.checkpoints.items():
+        interval_ms = tunable.checkpoint_polling_ms
+        found.append(
+            SparkCheckpoint(current, store, name, directory, interval_ms=interval_ms, retry_most_ms=retry_most_ms)
+        )
+    return found
+
+
+def _kept_tokens(settings: Settings) -> Tokens:
+    tokens, path = tokens_of(settings.directory)
+    print(f"tokens: {path}", flush=True)
+    return tokens
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Take the API's port first: a port that is taken is said before anything else is touched."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise SettingsError(
+            f"--host {host} --port {port} cannot be listened on: {error.strerror}; give another"
+        ) from None
+    return listening
+
+
+class _Server(uvicorn.Server):
+    """A server that ends the streams of changes first, so that it can stop while somebody watches."""
+
+    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+        super().__init__(config)
+        self._changes = changes
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """Take SIGINT or SIGTERM."""
+        self._changes.close()
+        super().handle_exit(sig, frame)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""The HTTP API as docs/api.md describes it; every answer and error has the shape that is written there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from collector import orders, queries
+from collector.actions import Actions
+from collector.authentication import Caller, Role, caller_of
+from collector.changes import Changes
+from collector.current_state import CurrentState, Judged, now_ms
+from collector.observers.observer import ObserverStatus
+from collector.orders import InvalidOrder
+from collector.overview import Watch, overview
+from collector.settings import Tokens
+from collector.store import Store, StoreFailed
+from collector.transaction_rows import abort_row, checkpoint_row, detail_row, transaction_row, urgency
+from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
+from lifecycle.verdicts import Verdict
+
+ARROW = "application/vnd.apache.arrow.stream"
+LIMIT_MOST = 100_000
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST)]
+_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "bad_request",
+    422: "invalid",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What the API answers from. ``is_ready`` turns true once history is loaded; ``cluster`` is the cluster id, or empty."""
+
+    current: CurrentState
+    store: Store
+    actions: Actions
+    watch: Watch
+    changes: Changes
+    tokens: Tokens
+    read_only: bool
+    bootstrap_servers: str
+    foreign_old_ms: int
+    is_ready: Callable[[], bool]
+    cluster: Callable[[], str]
+    observers: Callable[[], Sequence[ObserverStatus]]
+
+
+def caller_of_request(request: Request) -> Caller:
+    """Return who calls. Raises HTTPException 401."""
+    known = caller_of(request.headers.get("authorization", ""), request.app.state.tokens)
+    if known is None:
+        raise HTTPException(
+            401, "no known token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
+        )
+    return known
+
+
+KnownCaller = Annotated[Caller, Depends(caller_of_request)]
+
+
+def application(served: Served) -> FastAPI:
+    """Return the API over ``served``."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        served.changes.attach(asyncio.get_running_loop())
+        yield
+
+    app = FastAPI(title="indoubt collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.tokens = served.tokens
+    _handle_errors(app)
+
+    @app.get("/api/v1/health")
+    def health() -> Response:
+        return JSONResponse({"ready": True}) if served.is_ready() else JSONResponse({"ready": False}, status_code=503)
+
+    @app.get("/api/v1/status")
+    def status(caller: KnownCaller) -> dict[str, Any]:
+        return _status(served, caller)
+
+    @app.get("/api/v1/overview")
+    def read_overview(_: KnownCaller) -> dict[str, Any]:
+        return overview(served.current, served.store, served.watch, served.foreign_old_ms)
+
+    @app.get("/api/v1/transactions/{key:path}")
+    def transaction(_: KnownCaller, key: str) -> dict[str, Any]:
+        return _transaction(served, key)
+
+    @app.get("/api/v1/changes")
+    async def changes(_: KnownCaller) -> StreamingResponse:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(served.changes.stream(), media_type="text/event-stream", headers=headers)
+
+    @app.post("/api/v1/orders")
+    async def order(request: Request, caller: KnownCaller) -> dict[str, Any]:
+        try:
+            body = json.loads(await request.body())
+        except ValueError:
+            raise HTTPException(400, "the body is not JSON: send an order as docs/api.md describes it") from None
+        return await asyncio.to_thread(_order, served, body, caller)
+
+    _serve_tables(app, served)
+    return app
+
+
+def _serve_tables(app: FastAPI, served: Served) -> None:
+    protected = [Depends(caller_of_request)]
+
+    @app.get("/api/v1/transactions", dependencies=protected)
+    def transactions(
+        request: Request,
+        all: bool = False,
+        verdict: str | None = None,
+        pipeline: str | None = None,
+        resource_manager: str | None = None,
+        limit: Limit = 500,
+    ) -> Response:
+        found = [
+            one
+            for one in served.current.judged(settled=all)
+            if (all or one.judgement.verdict is not Verdict.SETTLED)
+            and verdict in (None, one.judgement.verdict.value)
+            and pipeline in (None, one.view.pipeline)
+            and resource_manager in (None, one.view.resource_manager)
+        ]
+        found.sort(key=urgency)
+        return _table(request, [transaction_row(one) for one in found[:limit]])
+
+    @app.get("/api/v1/aborts", dependencies=protected)
+    def aborts(request: Request, since_ms: int = 0, cause: str | None = None, limit: Limit = 500) -> Response:
+        rows = [abort_row(clues) for clues in served.current.abort_clues()]
+        rows = [row for row in rows if (row["at_ms"] or 0) >= since_ms and cause in (None, row["cause"])]
+        rows.sort(key=lambda row: (row["at_ms"] or 0, row["key"]), reverse=True)
+        return _table(request, rows[:limit])
+
+    @app.get("/api/v1/checkpoints", dependencies=protected)
+    def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
+        found = [c for c in served.current.checkpoints() if pipeline in (None, c.pipeline)]
+        found.sort(key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number), reverse=True)
+        of_batch = served.current.transactions_of_batches()
+        return _table(request, [checkpoint_row(c, of_batch.get((c.pipeline, c.number))) for c in found[:limit]])
+
+    @app.get("/api/v1/audit", dependencies=protected)
+    def audit(request: Request, limit: Limit = 500) -> Response:
+        found = served.store.named_rows(queries.AUDIT, limit)
+        return _table(
+            request,
+            [{**row, "keys": json.loads(row["keys"]), "evidence": json.loads(row["evidence"])} for row in found],
+        )
+
+    @app.get("/api/v1/malformed", dependencies=protected)
+    def malformed(request: Request, limit: Limit = 500) -> Response:
+        return _table(request, served.store.named_rows(queries.MALFORMED, limit))
+
+
+def _status(served: Served, caller: Caller) -> dict[str, Any]:
+    events, malformed = served.current.counts()
+    observers = [
+        {
+            "name": o.name,
+            "state": o.state.value,
+            "delay_ms": o.delay_ms,
+            "since_ms": o.since_ms,
+            "error": o.error,
+            "records": o.records,
+        }
+        for o in served.observers()
+    ]
+    return {
+        "now_ms": now_ms(),
+        "cluster": served.cluster(),
+        "bootstrap": served.bootstrap_servers,
+        "name": caller.name,
+        "role": caller.role.value,
+        "read_only": served.read_only,
+        "malformed": malformed,
+        "events": events,
+        "observers": observers,
+    }
+
+
+def _transaction(served: Served, key: str) -> dict[str, Any]:
+    judged = served.current.find(key)
+    if judged is None:
+        raise HTTPException(404, f"transaction {key} is not in memory: it never was seen, or was settled long ago")
+    return detail_row(judged, served.current.orders(judged.view.key), _siblings(served, judged))
+
+
+def _siblings(served: Served, judged: Judged) -> list[str]:
+    about, key = judged.view.about, judged.view.key
+    if about is None:
+        return []
+    same_batch = (one.view for one in served.current.judged(settled=True))
+    return sorted(v.key for v in same_batch if v.about == about and v.key != key)
+
+
+def _order(served: Served, body: Any, caller: Caller) -> dict[str, Any]:
+    order = orders.read(body)
+    if caller.role is not Role.OPERATOR or served.read_only:
+        why = (
+            "the collector runs read-only"
+            if served.read_only
+            else f"{caller.name} is a viewer: orders need an operator's token"
+        )
+        audit = served.actions.refuse(order, caller.name, why)
+        raise HTTPException(403, f"{why} (audit {audit})")
+    return served.actions.give(order, caller.name).to_json()
+
+
+def _table(request: Request, rows: Sequence[dict[str, Any]]) -> Response:
+    """Return rows as JSON, or as an Arrow IPC stream where it is asked for (lists and objects as JSON text)."""
+    if ARROW not in request.headers.get("accept", ""):
+        return JSONResponse({"rows": rows})
+    flat = [
+        {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+        for row in rows
+    ]
+    table = pa.Table.from_pylist(flat)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Response(sink.getvalue().to_pybytes(), media_type=ARROW)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    def envelope(status: int, code: str, message: str) -> JSONResponse:
+        return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)
+
+    @app.exception_handler(HTTPException)
+    def refused(_: Request, error: HTTPException) -> JSONResponse:
+        answer = envelope(error.status_code, _CODES.get(error.status_code, "error"), str(error.detail))
+        if error.status_code == 401:
+            answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        return envelope(422, "invalid", f"parameter {first['loc'][-1]!r}: {first['msg']}")
+
+    @app.exception_handler(IndoubtError)
+    def failed(_: Request, error: IndoubtError) -> JSONResponse:
+        match error:
+            case OrderRefused():
+                return envelope(409, "order_refused", str(error))
+            case InvalidOrder():
+                return envelope(422, "invalid", str(error))
+            case StoreFailed() | ResourceManagerError():
+                return envelope(503, "unavailable", str(error))
+            case _:
+                return envelope(500, "internal", str(error))
+
+    @app.exception_handler(Exception)
+    def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return envelope(500, "internal", f"{type(error).__name__}: see the collector's log")

@@ -1,0 +1,239 @@
+"""Current state behind one lock: observers fold into it, readers take frozen snapshots out of it.
+
+An observation is in memory, and so in the API, before history has it on disk.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from collector import history_rows, queries, transaction_view
+from collector.abort_causes import AbortClues
+from collector.facts import BrokerIdentity, CheckpointFacts, PipelineFacts, with_record
+from collector.fold import State, apply
+from collector.observations import BrokerRecord, Malformed, Observation, Observed, OperatorOrder
+from collector.store import Store
+from collector.transaction_view import TransactionView
+from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.errors import MalformedRecord
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Judgement
+
+DECISIONS_LOADED = 200_000
+DEFAULT_INTERVAL_MS = 10_000
+DEFAULT_RESTART_DELAY_MS = 10_000
+DURATIONS_CONSIDERED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One transaction with its verdict at a moment."""
+
+    view: TransactionView
+    judgement: Judgement
+    pipeline: PipelineHistory | None
+
+
+class CurrentState:
+    """Thread-safe: ``observe`` is called by observers, everything else by readers."""
+
+    def __init__(self, store: Store, *, settled_kept: int, checkpoints_kept: int, limits: Limits) -> None:
+        self._store = store
+        self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept)
+        self._lock = threading.Lock()
+        self._limits = limits
+        self._sight = (LogSight.UNREADABLE, "")
+        self._listeners: list[Callable[[int], None]] = []
+        self.version = 0
+
+    def load(self) -> None:
+        """Rebuild state from history. Raises StoreFailed."""
+        kept, rows = self._state.settled_kept, self._store.rows
+        checkpoints = self._state.checkpoints_kept * 4
+        sources: tuple[Iterable[Observation], ...] = (
+            history_rows.broker_records(rows(queries.RECORDS_OF_CURRENT_STATE, kept, kept)),
+            history_rows.lifecycle_events(rows(queries.EVENTS_OF_CURRENT_STATE, 5 * kept)),
+            history_rows.lifecycle_events(rows(queries.PIPELINE_EVENTS)),
+            history_rows.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
+            history_rows.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
+            history_rows.operator_orders(rows(queries.ORDERS_CARRIED_OUT, kept)),
+        )
+        ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
+        with self._lock:
+            for source in sources:
+                for observation in source:
+                    apply(self._state, observation)
+            self._state.events, self._state.malformed = events, malformed
+
+    def observe(self, arrived: Sequence[Observed]) -> None:
+        """Fold observations, tell who listens, then hand them to history. Call it from one thread per source, in order."""
+        kept: list[Observed] = []
+        with self._lock:
+            for observed in arrived:
+                try:
+                    apply(self._state, observed.observation)
+                except MalformedRecord as error:
+                    aside = Malformed(error=str(error), value=observed.raw[:200], at_ms=now_ms())
+                    observed = replace(observed, observation=aside)
+                    apply(self._state, aside)
+                kept.append(observed)
+        self.changed()
+        for observed in kept:
+            self._store.append(observed)
+
+    def carried_out(self, order: OperatorOrder) -> None:
+        """Fold an order of this collector's operator; its audit row is history already."""
+        with self._lock:
+            apply(self._state, order)
+        self.changed()
+
+    def changed(self) -> None:
+        """Move the version on and tell who listens."""
+        self.version += 1
+        for listener in self._listeners:
+            listener(self.version)
+
+    def listen(self, listener: Callable[[int], None]) -> None:
+        """Have ``listener`` called with each new version, from any thread; it must not block."""
+        self._listeners.append(listener)
+
+    def see_decision_log(self, sight: LogSight, error: str = "") -> None:
+        """Note whether the decision log can be trusted."""
+        if self._sight != (sight, error):
+            self._sight = (sight, error)
+            self.changed()
+
+    @property
+    def decision_log_sight(self) -> tuple[LogSight, str]:
+        """Return whether the decision log can be trusted, and what is wrong with it."""
+        return self._sight
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many observations were folded and how many records kept aside, since history began."""
+        with self._lock:
+            return self._state.events, self._state.malformed
+
+    def knows(self, record: BrokerRecord) -> bool:
+        """Say whether folding this record would tell nothing new (polling sees the same state again and again)."""
+        with self._lock:
+            if record.start_ms is None:
+                return False
+            identity = BrokerIdentity(record.transaction, record.producer_id, record.start_ms)
+            before = self._state.broker.get(identity)
+        if before is None:
+            return False
+        after = with_record(before, record)
+        return replace(after, last_write_ms=before.last_write_ms) == before
+
+    def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
+        """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones."""
+        with self._lock:
+            pipelines: dict[str, PipelineHistory] = {}
+            found = transaction_view.views(self._state, settled=settled)
+            cases = [self._case(view, at_ms or now_ms(), pipelines) for view in found]
+        return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
+
+    def find(self, key: str) -> Judged | None:
+        """Return one transaction with its verdict now, or None when it is not in memory."""
+        with self._lock:
+            view = transaction_view.find(self._state, key)
+            if view is None:
+                return None
+            case = self._case(view, now_ms(), {})
+        return Judged(view=view, judgement=judge(case), pipeline=case.pipeline)
+
+    def abort_clues(self) -> list[AbortClues]:
+        """Return every aborted or lost transaction in memory with what may tell why, in no order."""
+        undone = (TransactionState.ABORTED, TransactionState.LOST)
+        with self._lock:
+            found = [v for v in transaction_view.views(self._state, settled=False) if v.state in undone]
+            return [
+                AbortClues(
+                    view=view,
+                    inits=self._state.inits.get(view.transaction, ()),
+                    order=self._state.orders.get(view.key) or self._state.orders.get(view.key.rpartition("@")[0]),
+                )
+                for view in found
+            ]
+
+    def orders(self, key: str) -> list[OperatorOrder]:
+        """Return the operators' orders about one transaction."""
+        with self._lock:
+            found = self._state.orders.get(key)
+        return [found] if found else []
+
+    def checkpoints(self) -> list[CheckpointFacts]:
+        """Return every checkpoint in memory, in no order."""
+        with self._lock:
+            return list(self._state.checkpoints.values())
+
+    def transactions_of_batches(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return (pipeline, batch) -> (transactions, rows) of what was told of each batch's newest attempt."""
+        with self._lock:
+            told = list(self._state.told.values())
+        newest: dict[tuple[str, int], tuple[int, int, int]] = {}
+        for one in told:
+            if one.about is None:
+                continue
+            key, rows = (one.pipeline, one.about.batch), one.handle.rows if one.handle is not None else 0
+            attempt, count, total = newest.get(key, (one.about.attempt, 0, 0))
+            if one.about.attempt > attempt:
+                attempt, count, total = one.about.attempt, 0, 0
+            if one.about.attempt == attempt:
+                newest[key] = (attempt, count + 1, total + rows)
+        return {key: (count, rows) for key, (_, count, rows) in newest.items()}
+
+    def _case(self, view: TransactionView, at_ms: int, pipelines: dict[str, PipelineHistory]) -> Case:
+        if view.ours and view.pipeline not in pipelines:
+            pipelines[view.pipeline] = self._pipeline(view.pipeline)
+        decided = self._state.last_decided.get(view.about.life) if view.about is not None else None
+        return Case(
+            transaction=view,
+            pipeline=pipelines.get(view.pipeline) if view.ours else None,
+            log_sight=self._sight[0],
+            log_error=self._sight[1],
+            replayed_ms=self._replayed_ms(view, decided),
+            later_batch_decided=view.about is not None and decided is not None and decided[0] > view.about.batch,
+            limits=self._limits,
+            now_ms=at_ms,
+        )
+
+    def _replayed_ms(self, view: TransactionView, decided: tuple[int, int] | None) -> int | None:
+        if view.about is None or view.ended_ms is None:
+            return None
+        checkpoint = self._state.checkpoints.get((view.pipeline, view.about.batch))
+        if checkpoint is not None and checkpoint.completed_ms is not None and checkpoint.completed_ms > view.ended_ms:
+            return checkpoint.completed_ms
+        return decided[1] if decided is not None and decided[0] > view.about.batch else None
+
+    def _pipeline(self, prefix: str) -> PipelineHistory:
+        facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
+        run = self._state.ledger.latest_run(prefix)
+        return PipelineHistory(
+            facts=facts,
+            latest_run_offset=run[0] if run else None,
+            latest_run_ms=run[1].at_ms if run else None,
+            checkpoint_p99_ms=self._checkpoint_p99_ms(prefix),
+            interval_ms=facts.setting("interval_ms", DEFAULT_INTERVAL_MS),
+            restart_delay_ms=facts.setting("restart_delay_ms", DEFAULT_RESTART_DELAY_MS),
+        )
+
+    def _checkpoint_p99_ms(self, prefix: str) -> int:
+        facts = [c for c in self._state.checkpoints.values() if c.pipeline == prefix]
+        newest = sorted(facts, key=lambda c: c.number)[-DURATIONS_CONSIDERED:]
+        return percentile([c.duration_ms for c in newest if c.state is CheckpointState.COMPLETED], 0.99) or 0
+
+
+def percentile(durations_ms: Iterable[int | None], share: float) -> int | None:
+    """Return the nearest-rank percentile of the known durations, or None without any."""
+    known = sorted(d for d in durations_ms if d is not None)
+    return known[min(len(known) - 1, int(share * len(known)))] if known else None
+
+
+def now_ms() -> int:
+    """Return epoch milliseconds, UTC."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,222 @@
+"""What is known about one transaction, pipeline and checkpoint, each merged from facts that arrive in any order.
+
+Every step takes a minimum, a maximum, a union or a first-known value, so that the order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from collector.observations import BrokerRecord
+from collector.transaction_state_records import BrokerStatus
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.decisions import BatchAttempt
+from lifecycle.events import EventType
+from lifecycle.identity import Handle
+
+_ENDS = {
+    BrokerStatus.PREPARE_COMMIT: "prepare_commit_ms",
+    BrokerStatus.PREPARE_ABORT: "prepare_abort_ms",
+    BrokerStatus.PREPARE_EPOCH_FENCE: "prepare_abort_ms",
+    BrokerStatus.COMPLETE_COMMIT: "complete_commit_ms",
+    BrokerStatus.COMPLETE_ABORT: "complete_abort_ms",
+}
+
+
+class BrokerIdentity(NamedTuple):
+    """One transaction of the coordinator: its start time stays while its epoch may move."""
+
+    transaction: str
+    producer_id: int
+    start_ms: int
+
+
+class HandleIdentity(NamedTuple):
+    """One transaction as its writer knew it: the epoch as at Ongoing. None where a resource manager has no producers."""
+
+    transaction: str
+    producer_id: int | None
+    producer_epoch: int | None
+
+
+def handle_identity(handle: Handle) -> HandleIdentity:
+    """Return the identity that a handle names."""
+    return HandleIdentity(handle.transaction, handle.producer_id, handle.producer_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTransaction:
+    """The coordinator's view of one transaction. Times are epoch ms by the broker's clock, None: not seen."""
+
+    identity: BrokerIdentity
+    timeout_ms: int | None = None
+    partitions: frozenset[str] = frozenset()
+    ongoing_epoch: int | None = None
+    end_epoch: int | None = None
+    ongoing_version: int | None = None
+    end_version: int | None = None
+    last_write_ms: int | None = None
+    prepare_commit_ms: int | None = None
+    prepare_abort_ms: int | None = None
+    complete_commit_ms: int | None = None
+    complete_abort_ms: int | None = None
+    source: str = ""
+
+    @property
+    def handle_identity(self) -> HandleIdentity:
+        """Return the identity at Ongoing; where only the end was seen, transaction version 2 has moved the epoch by one."""
+        epoch = self.ongoing_epoch
+        if epoch is None and self.end_epoch is not None:
+            epoch = self.end_epoch - 1 if (self.end_version or 0) >= 2 else self.end_epoch
+        return HandleIdentity(self.identity.transaction, self.identity.producer_id, epoch)
+
+    @property
+    def is_committing(self) -> bool:
+        """True once the coordinator has accepted the commit."""
+        return self.prepare_commit_ms is not None or self.complete_commit_ms is not None
+
+    @property
+    def is_aborting(self) -> bool:
+        """True once the coordinator undoes it."""
+        return self.prepare_abort_ms is not None or self.complete_abort_ms is not None
+
+    @property
+    def is_final(self) -> bool:
+        """True when the coordinator is done with it."""
+        return self.complete_commit_ms is not None or self.complete_abort_ms is not None
+
+    @property
+    def ended_ms(self) -> int | None:
+        """Return when its end began: a commit's or abort's first time that was seen."""
+        times = (self.prepare_commit_ms, self.prepare_abort_ms, self.complete_commit_ms, self.complete_abort_ms)
+        return min((at for at in times if at is not None), default=None)
+
+
+def with_record(known: BrokerTransaction, record: BrokerRecord) -> BrokerTransaction:
+    """Return the transaction with one more record of it."""
+    fields: dict[str, Any] = {}
+    fields["timeout_ms"] = _most_known(known.timeout_ms, record.timeout_ms)
+    fields["partitions"] = known.partitions.union(record.partitions)
+    fields["source"] = min(filter(None, (known.source, record.source)))
+    if record.status is BrokerStatus.ONGOING:
+        fields["ongoing_epoch"] = _least(known.ongoing_epoch, record.producer_epoch)
+        fields["ongoing_version"] = _least(known.ongoing_version, record.client_version)
+        fields["last_write_ms"] = _most(known.last_write_ms, record.update_ms)
+    elif record.status in _ENDS:
+        name = _ENDS[record.status]
+        fields[name] = _least(getattr(known, name), record.update_ms)
+        fields["end_epoch"] = _most(known.end_epoch, record.producer_epoch)
+        fields["end_version"] = _most(known.end_version, record.client_version)
+    return replace(known, **fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Init:
+    """A producer took a transactional id (InitProducerId)."""
+
+    at_ms: int
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldTransaction:
+    """What events and decisions tell about one transaction of ours; ``told`` has the first time of each kind of event."""
+
+    identity: HandleIdentity
+    pipeline: str = ""
+    about: BatchAttempt | None = None
+    slot: int | None = None
+    handle: Handle | None = None
+    told: Mapping[EventType, int] = field(default_factory=dict)
+    lost_reason: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the handle's key, also before the handle is known."""
+        if self.handle is not None:
+            return self.handle.key
+        return f"kafka:{self.identity.transaction}:{self.identity.producer_id}:{self.identity.producer_epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineFacts:
+    """One pipeline of ours, by its prefix. Times are epoch ms of the newest event of the kind."""
+
+    pipeline: str
+    started_ms: int | None = None
+    stopped_ms: int | None = None
+    restarting_ms: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sign_ms: int | None = None
+    sign: str = ""
+
+    def setting(self, name: str, default: int) -> int:
+        """Return a numeric setting that the pipeline told at its start, or the default where it told none."""
+        value = self.settings.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFacts:
+    """One checkpoint. Times are epoch ms; the newest of each kind, since an attempt that failed is tried again."""
+
+    pipeline: str
+    number: int
+    planned_ms: int | None = None
+    started_ms: int | None = None
+    completed_ms: int | None = None
+    failed_ms: int | None = None
+    told_duration_ms: int | None = None
+    rows: int | None = None
+    reason: str = ""
+    sources: frozenset[str] = frozenset()
+
+    @property
+    def begun_ms(self) -> int | None:
+        """Return when its newest attempt began: as its driver told, else as its offset log says."""
+        return self.started_ms if self.started_ms is not None else self.planned_ms
+
+    @property
+    def state(self) -> CheckpointState:
+        """Return where it stands: whatever happened last."""
+        begun, failed, completed = (
+            at if at is not None else -1 for at in (self.begun_ms, self.failed_ms, self.completed_ms)
+        )
+        if completed >= 0 and completed >= max(begun, failed):
+            return CheckpointState.COMPLETED
+        return CheckpointState.FAILED if failed >= 0 and failed >= begun else CheckpointState.STARTED
+
+    @property
+    def ended_ms(self) -> int | None:
+        """Return when its newest attempt ended, or None while it runs."""
+        match self.state:
+            case CheckpointState.COMPLETED:
+                return self.completed_ms
+            case CheckpointState.FAILED:
+                return self.failed_ms
+            case CheckpointState.STARTED:
+                return None
+
+    @property
+    def duration_ms(self) -> int | None:
+        """Return how long its newest attempt took, or None while it runs."""
+        if self.state is CheckpointState.COMPLETED and self.told_duration_ms is not None:
+            return self.told_duration_ms
+        if self.begun_ms is None or self.ended_ms is None:
+            return None
+        return max(0, self.ended_ms - self.begun_ms)
+
+
+def _most_known(known: int | None, new: int | None) -> int | None:
+    return known if new is None else _most(known, new)
+
+
+def _least(known: int | None, new: int) -> int:
+    return new if known is None else min(known, new)
+
+
+def _most(known: int | None, new: int) -> int:
+    return new if known is None else max(known, new)

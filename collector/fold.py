@@ -1,0 +1,275 @@
+"""The one function that folds observations into current state. No I/O and no clock: the same observations, the same state.
+
+Observations of different sources may arrive in any order; those of the decision log arrive in log order, which its rules need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from collector.facts import (
+    BrokerIdentity,
+    BrokerTransaction,
+    CheckpointFacts,
+    HandleIdentity,
+    Init,
+    PipelineFacts,
+    ToldTransaction,
+    handle_identity,
+    with_record,
+)
+from collector.observations import (
+    BrokerRecord,
+    CheckpointFile,
+    CheckpointFileKind,
+    DecisionSeen,
+    EventSeen,
+    IdExpired,
+    Malformed,
+    Observation,
+    OperatorOrder,
+)
+from collector.transaction_state_records import BrokerStatus
+from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Outcome, Ruling, RunStarted
+from lifecycle.errors import MalformedRecord
+from lifecycle.events import EventType, LifecycleEvent
+from lifecycle.identity import Handle
+
+OPERATOR = "operator:"
+"""What ``who`` starts with in decision log records that an operator caused."""
+INITS_KEPT_PER_ID = 4
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that is known now. Values are frozen: a reader may keep them after the lock is gone."""
+
+    settled_kept: int = 10_000
+    checkpoints_kept: int = 2_000
+    broker: dict[BrokerIdentity, BrokerTransaction] = field(default_factory=dict)
+    by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
+    latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
+    inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
+    told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
+    pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
+    orders: dict[str, OperatorOrder] = field(default_factory=dict)
+    ledger: DecisionLedger = field(default_factory=DecisionLedger)
+    open: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions whose end was not seen."""
+    aborted: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions that were undone: those that were decided are lost."""
+    last_decided: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Highest batch per life that has a commit decision that counts, and when: every batch below it is done with."""
+    events: int = 0
+    malformed: int = 0
+    trim_at: int = 0
+
+
+def apply(state: State, observation: Observation) -> None:
+    """Fold one observation into ``state``. Raises MalformedRecord, before anything changed, for an event with wrong data."""
+    match observation:
+        case BrokerRecord():
+            _broker_record(state, observation)
+        case IdExpired():
+            state.inits.pop(observation.transaction, None)
+        case EventSeen():
+            _event(state, observation.event)
+        case DecisionSeen():
+            _decision(state, observation)
+        case CheckpointFile():
+            _checkpoint_file(state, observation)
+        case OperatorOrder():
+            state.orders[observation.key] = observation
+        case Malformed():
+            state.malformed += 1
+        case _:
+            assert_never(observation)
+    if not isinstance(observation, Malformed | OperatorOrder):
+        state.events += 1
+    if len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits) > max(
+        state.trim_at, 2 * state.settled_kept
+    ):
+        trim(state)
+
+
+def _broker_record(state: State, record: BrokerRecord) -> None:
+    if record.start_ms is None:
+        if record.status is BrokerStatus.EMPTY:
+            init = Init(at_ms=record.update_ms, producer_id=record.producer_id, producer_epoch=record.producer_epoch)
+            known = {*state.inits.get(record.transaction, ()), init}
+            newest = sorted(known, key=lambda i: (i.at_ms, i.producer_id, i.producer_epoch))[-INITS_KEPT_PER_ID:]
+            state.inits[record.transaction] = tuple(newest)
+        return
+    identity = BrokerIdentity(record.transaction, record.producer_id, record.start_ms)
+    before = state.broker.get(identity) or BrokerTransaction(identity=identity)
+    after = with_record(before, record)
+    state.broker[identity] = after
+    if after.is_final:
+        state.open.discard(identity)
+    else:
+        state.open.add(identity)
+    if after.is_aborting:
+        state.aborted.add(identity)
+    if before.handle_identity != after.handle_identity and state.by_handle.get(before.handle_identity) == identity:
+        del state.by_handle[before.handle_identity]
+    indexed = state.by_handle.get(after.handle_identity)
+    if indexed is None or indexed.start_ms <= identity.start_ms:
+        state.by_handle[after.handle_identity] = identity
+    latest = state.latest_of_id.get(record.transaction)
+    if latest is None or (latest.start_ms, latest.producer_id) <= (identity.start_ms, identity.producer_id):
+        state.latest_of_id[record.transaction] = identity
+
+
+def _event(state: State, event: LifecycleEvent) -> None:
+    data = event.data
+    pipeline = _text(event, "pipeline")
+    kind = event.type.value.partition(".")[0]
+    if kind == "transaction":
+        _transaction_event(state, event, pipeline)
+    elif kind == "checkpoint":
+        _checkpoint_event(state, event, pipeline)
+    facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
+    if event.type is EventType.PIPELINE_STARTED and event.at_ms >= (facts.started_ms or -1):
+        settings = data.get("settings", {})
+        if not isinstance(settings, dict):
+            raise MalformedRecord(f"event field 'settings' is {settings!r}, not an object")
+        facts = replace(facts, started_ms=event.at_ms, settings=settings)
+    elif event.type is EventType.PIPELINE_RESTARTING:
+        facts = replace(facts, restarting_ms=max(event.at_ms, facts.restarting_ms or event.at_ms))
+    elif event.type is EventType.PIPELINE_STOPPED:
+        facts = replace(facts, stopped_ms=max(event.at_ms, facts.stopped_ms or event.at_ms))
+    state.pipelines[pipeline] = _with_sign(facts, event.at_ms, f"event {event.type.value}")
+
+
+def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> None:
+    handle = Handle.from_json(event.data["handle"]) if "handle" in event.data else None
+    identity = (
+        handle_identity(handle)
+        if handle is not None
+        else HandleIdentity(_text(event, "transaction"), _int(event, "producer_id"), _int(event, "producer_epoch"))
+    )
+    about = None
+    if isinstance(event.data.get("life"), str) and event.data.get("attempt") is not None and "batch" in event.data:
+        batch, attempt = _int(event, "batch"), _int(event, "attempt")
+        about = BatchAttempt(life=event.data["life"], batch=batch or 0, attempt=attempt or 0)
+    told = _told(state, identity, pipeline, about, handle)
+    slot = _int(event, "slot") if "slot" in event.data else None
+    first = min(event.at_ms, told.told.get(event.type, event.at_ms))
+    told = replace(told, told={**told.told, event.type: first}, slot=told.slot if told.slot is not None else slot)
+    if event.type is EventType.TRANSACTION_LOST:
+        told = replace(told, lost_reason=max(told.lost_reason, str(event.data.get("reason", ""))))
+    state.told[identity] = told
+
+
+def _told(
+    state: State, identity: HandleIdentity, pipeline: str, about: BatchAttempt | None, handle: Handle | None
+) -> ToldTransaction:
+    known = state.told.get(identity) or ToldTransaction(identity=identity)
+    return replace(
+        known,
+        pipeline=max(known.pipeline, pipeline),
+        about=known.about or about,
+        handle=known.handle or handle,
+        slot=handle.slot if handle is not None else known.slot,
+    )
+
+
+def _checkpoint_event(state: State, event: LifecycleEvent, pipeline: str) -> None:
+    number = _int(event, "batch")
+    if number is None:
+        raise MalformedRecord(f"event {event.type.value} has no 'batch'")
+    known = state.checkpoints.get((pipeline, number)) or CheckpointFacts(pipeline=pipeline, number=number)
+    known = replace(known, sources=known.sources | {"lifecycle events"})
+    match event.type:
+        case EventType.CHECKPOINT_STARTED:
+            known = replace(known, started_ms=max(event.at_ms, known.started_ms or event.at_ms))
+        case EventType.CHECKPOINT_COMPLETED if event.at_ms >= (known.completed_ms or -1):
+            rows, duration_ms = _int(event, "rows"), _int(event, "duration_ms")
+            known = replace(known, completed_ms=event.at_ms, rows=rows, told_duration_ms=duration_ms)
+        case EventType.CHECKPOINT_FAILED if event.at_ms >= (known.failed_ms or -1):
+            known = replace(known, failed_ms=event.at_ms, reason=str(event.data.get("reason", "")))
+        case _:
+            pass
+    state.checkpoints[pipeline, number] = known
+
+
+def _checkpoint_file(state: State, file: CheckpointFile) -> None:
+    key = (file.pipeline, file.number)
+    known = state.checkpoints.get(key) or CheckpointFacts(pipeline=file.pipeline, number=file.number)
+    known = replace(known, sources=known.sources | {"checkpoint directory"})
+    if file.kind is CheckpointFileKind.OFFSETS:
+        known = replace(known, planned_ms=max(file.at_ms, known.planned_ms or file.at_ms))
+    else:
+        known = replace(known, completed_ms=max(file.at_ms, known.completed_ms or file.at_ms))
+    state.checkpoints[key] = known
+
+
+def _decision(state: State, seen: DecisionSeen) -> None:
+    record = seen.record
+    counts = state.ledger.apply(seen.offset, record)
+    if isinstance(record, Decision):
+        if counts and record.ruling is Ruling.COMMIT:
+            decided = (record.about.batch, record.at_ms)
+            state.last_decided[record.about.life] = max(decided, state.last_decided.get(record.about.life, decided))
+        for handle in record.handles:
+            identity = handle_identity(handle)
+            state.told[identity] = _told(state, identity, record.prefix, record.about, handle)
+    if isinstance(record, RunStarted) or not record.who.startswith(OPERATOR):
+        facts = state.pipelines.get(record.prefix) or PipelineFacts(pipeline=record.prefix)
+        what = {RunStarted: "run started", Decision: "decision", Outcome: "outcome"}[type(record)]
+        state.pipelines[record.prefix] = _with_sign(facts, record.at_ms, f"{what} in the decision log")
+
+
+def _with_sign(facts: PipelineFacts, at_ms: int, sign: str) -> PipelineFacts:
+    if (at_ms, sign) <= (facts.sign_ms or -1, facts.sign):
+        return facts
+    return replace(facts, sign_ms=at_ms, sign=sign)
+
+
+def trim(state: State) -> None:
+    """Drop the oldest settled transactions, and what was told of them, down to the number that is kept."""
+    settled = [t for t in state.broker.values() if t.is_final or state.latest_of_id.get(t.identity[0]) != t.identity]
+    settled.sort(key=lambda t: (t.ended_ms or t.identity.start_ms, t.identity))
+    for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
+        identity, handle = transaction.identity, transaction.handle_identity
+        del state.broker[identity]
+        state.open.discard(identity)
+        state.aborted.discard(identity)
+        if state.latest_of_id.get(identity.transaction) == identity:
+            del state.latest_of_id[identity.transaction]
+        if state.by_handle.get(handle) == identity:
+            del state.by_handle[handle]
+            state.told.pop(handle, None)
+    unseen = [t for t in state.told.values() if t.identity not in state.by_handle]
+    unseen.sort(key=lambda t: (max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0), t.key))
+    for told in unseen[: max(0, len(unseen) - state.settled_kept)]:
+        del state.told[told.identity]
+    by_pipeline: dict[str, list[int]] = {}
+    for pipeline, number in state.checkpoints:
+        by_pipeline.setdefault(pipeline, []).append(number)
+    for pipeline, numbers in by_pipeline.items():
+        for number in sorted(numbers)[: max(0, len(numbers) - state.checkpoints_kept)]:
+            del state.checkpoints[pipeline, number]
+    inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
+    for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
+        del state.inits[id_]
+    for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
+        del state.orders[key]
+    remaining = len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits)
+    state.trim_at = remaining + state.settled_kept
+
+
+def _text(event: LifecycleEvent, name: str) -> str:
+    value = event.data.get(name)
+    if not isinstance(value, str) or not value:
+        raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not text")
+    return value
+
+
+def _int(event: LifecycleEvent, name: str) -> int | None:
+    value = event.data.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not a whole number")
+    return value

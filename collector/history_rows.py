@@ -1,0 +1,163 @@
+"""How observations stand in history: which table, which columns, and back again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from collector.observations import (
+    BrokerRecord,
+    CheckpointFile,
+    CheckpointFileKind,
+    DecisionSeen,
+    EventSeen,
+    IdExpired,
+    Malformed,
+    Observed,
+    OperatorOrder,
+)
+from collector.transaction_state_records import BrokerStatus
+from lifecycle import decisions, events
+from lifecycle.decisions import Outcome, RunStarted
+
+EXPIRED = "EXPIRED"
+_PLACE = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+
+
+def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([*_PLACE, *(pa.field(name, kind) for name, kind in columns)])
+
+
+TABLES: dict[str, pa.Schema] = {
+    "transaction_records": _schema(
+        ("transaction_id", pa.string()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("status", pa.string()),
+        ("start_ms", pa.int64()),
+        ("update_ms", pa.int64()),
+        ("timeout_ms", pa.int32()),
+        ("partitions", pa.list_(pa.string())),
+        ("client_version", pa.int32()),
+    ),
+    "lifecycle_events": _schema(
+        ("type", pa.string()), ("at_ms", pa.int64()), ("pipeline", pa.string()), ("event", pa.string())
+    ),
+    "decision_records": _schema(
+        ("type", pa.string()), ("at_ms", pa.int64()), ("prefix", pa.string()), ("record", pa.string())
+    ),
+    "checkpoint_files": _schema(
+        ("pipeline", pa.string()),
+        ("kind", pa.string()),
+        ("number", pa.int64()),
+        ("at_ms", pa.int64()),
+        ("modified_ns", pa.int64()),
+        ("watermark_ms", pa.int64()),
+    ),
+    "malformed": _schema(("at_ms", pa.int64()), ("error", pa.string()), ("value", pa.string())),
+}
+
+
+def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
+    """Return the table and the row of an observation, columns in the order of TABLES."""
+    place = (observed.position.source, observed.position.partition, observed.position.offset)
+    match observed.observation:
+        case BrokerRecord() as r:
+            ends = (r.status.name, r.start_ms, r.update_ms, r.timeout_ms, list(r.partitions), r.client_version)
+            return "transaction_records", (*place, r.transaction, r.producer_id, r.producer_epoch, *ends)
+        case IdExpired() as e:
+            return "transaction_records", (*place, e.transaction, None, None, EXPIRED, None, None, None, [], None)
+        case EventSeen(event=event):
+            pipeline = str(event.data.get("pipeline", ""))
+            return "lifecycle_events", (*place, event.type.value, event.at_ms, pipeline, observed.raw)
+        case DecisionSeen(record=record):
+            kind = (
+                "run_started"
+                if isinstance(record, RunStarted)
+                else "outcome"
+                if isinstance(record, Outcome)
+                else "decision"
+            )
+            return "decision_records", (*place, kind, record.at_ms, record.prefix, observed.raw)
+        case CheckpointFile() as f:
+            values = (f.pipeline, f.kind.value, f.number, f.at_ms, f.modified_ns, f.watermark_ms)
+            return "checkpoint_files", (*place, *values)
+        case Malformed() as m:
+            return "malformed", (*place, m.at_ms, m.error, m.value)
+        case OperatorOrder():
+            raise TypeError("an operator's order stands in the audit table, which is written by itself")
+
+
+def arrow_table(name: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Return rows as an Arrow table of the named history table."""
+    schema = TABLES[name]
+    columns = zip(*rows, strict=True)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def broker_records(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerRecord | IdExpired]:
+    """Yield the observations of rows of transaction_records."""
+    for (
+        source,
+        _,
+        _,
+        transaction,
+        producer_id,
+        epoch,
+        status,
+        start_ms,
+        update_ms,
+        timeout_ms,
+        partitions,
+        version,
+    ) in rows:
+        if status == EXPIRED:
+            yield IdExpired(transaction=transaction)
+            continue
+        yield BrokerRecord(
+            transaction=transaction,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            status=BrokerStatus[status],
+            start_ms=start_ms,
+            update_ms=update_ms,
+            timeout_ms=timeout_ms,
+            partitions=tuple(partitions),
+            client_version=version,
+            source=source,
+        )
+
+
+def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:
+    """Yield the observations of (partition, offset, event) rows."""
+    return (EventSeen(event=events.decode(text.encode())) for _, _, text in rows)
+
+
+def decision_records(rows: Iterable[Sequence[Any]]) -> Iterator[DecisionSeen]:
+    """Yield the observations of (partition, offset, record) rows."""
+    return (DecisionSeen(offset=offset, record=decisions.decode(text.encode())) for _, offset, text in rows)
+
+
+def checkpoint_files(rows: Iterable[Sequence[Any]]) -> Iterator[CheckpointFile]:
+    """Yield the observations of rows of checkpoint_files."""
+    for _, _, _, pipeline, kind, number, at_ms, modified_ns, watermark_ms in rows:
+        yield CheckpointFile(
+            pipeline=pipeline,
+            kind=CheckpointFileKind(kind),
+            number=number,
+            at_ms=at_ms,
+            modified_ns=modified_ns,
+            watermark_ms=watermark_ms,
+        )
+
+
+def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:
+    """Yield one observation per key of (audit, at_ms, who, action, keys) rows."""
+    for audit, at_ms, who, action, keys in rows:
+        for key in json.loads(keys):
+            yield OperatorOrder(key=key, action=action, who=who, at_ms=at_ms, audit=audit)

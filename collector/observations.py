@@ -1,0 +1,111 @@
+"""What observers hand over: facts as they were seen, each with the place in its source where it was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.transaction_state_records import BrokerStatus
+from lifecycle.decisions import DecisionRecord
+from lifecycle.events import LifecycleEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where an observation stands in its source: the next one read from there has a higher offset."""
+
+    source: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRecord:
+    """One state of one transactional id as the coordinator has it. Times are epoch ms by the broker's clock."""
+
+    transaction: str
+    producer_id: int
+    producer_epoch: int
+    status: BrokerStatus
+    start_ms: int | None
+    """None outside a transaction (Empty, Dead)."""
+    update_ms: int
+    timeout_ms: int | None
+    partitions: tuple[str, ...]
+    client_version: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdExpired:
+    """The coordinator forgot a transactional id (a tombstone in its log)."""
+
+    transaction: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSeen:
+    """A lifecycle event was told."""
+
+    event: LifecycleEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionSeen:
+    """A record of the decision log, with its offset there."""
+
+    offset: int
+    record: DecisionRecord
+
+
+class CheckpointFileKind(Enum):
+    """The two logs of a Spark checkpoint directory."""
+
+    OFFSETS = "offsets"
+    """The batch is planned; it will run until its commit file is there."""
+    COMMITS = "commits"
+    """The batch is completed: it will not be replayed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFile:
+    """One file of a Spark checkpoint directory. ``at_ms``: planned time from the offset log, else the file's own time."""
+
+    pipeline: str
+    number: int
+    kind: CheckpointFileKind
+    at_ms: int
+    modified_ns: int
+    watermark_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOrder:
+    """An order that this collector carried out, for one transaction's key."""
+
+    key: str
+    action: str
+    who: str
+    at_ms: int
+    audit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Malformed:
+    """A record that could not be understood and is kept aside."""
+
+    error: str
+    value: str
+    at_ms: int
+
+
+Observation = BrokerRecord | IdExpired | EventSeen | DecisionSeen | CheckpointFile | OperatorOrder | Malformed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """An observation and its place; ``raw`` is the record's own text where history keeps that."""
+
+    position: Position
+    observation: Observation
+    raw: str = ""

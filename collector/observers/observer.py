@@ -1,0 +1,135 @@
+"""What every observer is: a thread that looks, says how it is, and after a failure looks again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.current_state import CurrentState, now_ms
+from collector.observations import Observed
+from lifecycle.errors import IndoubtError, MissingTopic
+
+RETRY_FIRST_S = 0.25
+STOP_LIMIT_S = 10.0
+log = logging.getLogger(__name__)
+
+
+class ObserverState(Enum):
+    """How an observer is; the value is what the API says."""
+
+    STARTING = "starting"
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverStatus:
+    """How an observer is at a moment. Times are epoch ms, ``delay_ms`` the age of its last good look."""
+
+    name: str
+    state: ObserverState
+    delay_ms: int | None
+    since_ms: int
+    error: str
+    records: int
+
+
+class Observer(ABC):
+    """Subclasses look in ``observe`` until they are stopped, and raise when they cannot."""
+
+    name: str
+
+    def __init__(self, current: CurrentState, retry_most_ms: int) -> None:
+        self.current = current
+        self.stopping = threading.Event()
+        self._retry_most_s = retry_most_ms / 1000
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._state = ObserverState.STARTING
+        self._since_ms = now_ms()
+        self._looked_ms: int | None = None
+        self._error = ""
+        self._records = 0
+
+    @abstractmethod
+    def observe(self) -> None:
+        """Look until ``stopping`` is set. Raises whatever keeps it from looking."""
+
+    def failed(self, error: Exception) -> None:  # noqa: B027 (most have nothing to withdraw)
+        """Called after ``observe`` raised; for what a subclass must withdraw while it cannot look."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Say whether the status page shows it."""
+        return True
+
+    @property
+    def note(self) -> str:
+        """Return what limits the observer while it is up: shown where an error would be."""
+        return ""
+
+    @property
+    def status(self) -> ObserverStatus:
+        """Return how it is now."""
+        looked = self._looked_ms
+        return ObserverStatus(
+            name=self.name,
+            state=self._state,
+            delay_ms=None if looked is None else max(0, now_ms() - looked),
+            since_ms=self._since_ms,
+            error=self._error or (self.note if self._state is ObserverState.UP else ""),
+            records=self._records,
+        )
+
+    def start(self) -> None:
+        """Start looking, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking; returns when the thread has ended or after 10 s."""
+        self.stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_LIMIT_S)
+
+    def arrived(self, observed: list[Observed]) -> None:
+        """Hand over what was seen."""
+        self.current.observe(observed)
+        self._records += len(observed)
+
+    def looked(self) -> None:
+        """Note a good look: the source answered."""
+        self._looked_ms = now_ms()
+        self._become(ObserverState.UP, "")
+
+    def _run(self) -> None:
+        pause_s = RETRY_FIRST_S
+        while not self.stopping.is_set():
+            before = self._looked_ms
+            try:
+                self.observe()
+            except Exception as error:  # an observer fails alone, whatever the reason
+                if not isinstance(error, IndoubtError):
+                    log.exception("observer %s failed", self.name)
+                self._become(ObserverState.DOWN, str(error) or type(error).__name__)
+                self.failed(error)
+                if isinstance(error, MissingTopic) or self._looked_ms != before:
+                    pause_s = RETRY_FIRST_S
+                self.stopping.wait(pause_s)
+                pause_s = min(2 * pause_s, self._retry_most_s)
+
+    def _become(self, state: ObserverState, error: str) -> None:
+        if (state, error) == (self._state, self._error):
+            return
+        if state is not self._state:
+            self._since_ms = now_ms()
+            log.log(
+                logging.INFO if state is ObserverState.UP else logging.WARNING,
+                "%s: %s %s",
+                self.name,
+                state.value,
+                error,
+            )
+        self._state, self._error = state, error
+        self.current.changed()

@@ -1,0 +1,101 @@
+"""Observes transactions by ListTransactions and DescribeTransactions, where ``__transaction_state`` may not be read."""
+
+from __future__ import annotations
+
+import threading
+
+from collector.current_state import CurrentState, now_ms
+from collector.observations import BrokerRecord, Observed, Position
+from collector.observers.observer import Observer
+from collector.store import Store
+from collector.transaction_state_records import BrokerStatus
+from lifecycle.errors import ResourceManagerError
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.protocol import OpenTransactionView
+
+SOURCE = "transaction polling"
+WAIT_S = 0.2
+_STATUS = {status.name.replace("_", "").lower(): status for status in BrokerStatus}
+"""ListTransactions says PrepareCommit where the log says 2."""
+
+
+class TransactionPolling(Observer):
+    """Looks at intervals; stands in while ``needed`` is set, or always when it is None."""
+
+    name = SOURCE
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        broker: KafkaResourceManager,
+        *,
+        interval_ms: int,
+        retry_most_ms: int,
+        needed: threading.Event | None,
+    ) -> None:
+        super().__init__(current, retry_most_ms)
+        self._broker, self._interval_s, self._needed = broker, interval_ms / 1000, needed
+        self._open: set[str] = set()
+        self._next_offset = store.next_offsets(SOURCE).get(0, 0)
+
+    @property
+    def is_listed(self) -> bool:
+        """Say whether it stands in at all."""
+        return self._needed is None or self._needed.is_set()
+
+    @property
+    def note(self) -> str:
+        """Return what is coarser than in the log."""
+        return (
+            f"one look every {self._interval_s:g} s: a transaction that opens and ends between two looks is not seen, "
+            "and ends have the time of the look"
+        )
+
+    def observe(self) -> None:
+        """Look at intervals until stopped. Raises ResourceManagerError, Unreachable."""
+        while not self.stopping.is_set():
+            if not self.is_listed:
+                self.stopping.wait(WAIT_S)
+                continue
+            records = [self._record(view) for view in self._look()]
+            changed = [record for record in records if record is not None and not self.current.knows(record)]
+            if changed:
+                self.arrived([self._observed(record) for record in changed])
+            self.looked()
+            self.stopping.wait(self._interval_s)
+
+    def _look(self) -> list[OpenTransactionView]:
+        """Return what is open, and how those ended that were open at the look before."""
+        views = self._broker.list_transactions()
+        now_open = {view.transaction for view in views}
+        ended = self._broker.describe(sorted(self._open - now_open))
+        self._open = now_open
+        return [*views, *ended]
+
+    def _record(self, view: OpenTransactionView) -> BrokerRecord | None:
+        if view.producer_id is None or view.producer_epoch is None:
+            return None
+        status = _STATUS.get(view.state.replace("_", "").lower())
+        if status is None:
+            raise ResourceManagerError(f"transaction {view.transaction} has state {view.state!r}, which is unknown")
+        if view.started_at_ms is None or view.started_at_ms < 0:
+            return None
+        return BrokerRecord(
+            transaction=view.transaction,
+            producer_id=view.producer_id,
+            producer_epoch=view.producer_epoch,
+            status=status,
+            start_ms=view.started_at_ms,
+            update_ms=view.started_at_ms if status is BrokerStatus.ONGOING else now_ms(),
+            timeout_ms=view.timeout_ms,
+            partitions=tuple(f"{topic}-{partition}" for topic, partition in view.partitions),
+            # Polling does not tell it; 0 keeps the epoch as it is seen.
+            client_version=0,
+            source=SOURCE,
+        )
+
+    def _observed(self, record: BrokerRecord) -> Observed:
+        position = Position(source=SOURCE, partition=0, offset=self._next_offset)
+        self._next_offset += 1
+        return Observed(position=position, observation=record)

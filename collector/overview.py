@@ -1,0 +1,182 @@
+"""The overview: what needs a hand first, then counts; computed from a snapshot and the time that is passed in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from collector import queries
+from collector.current_state import CurrentState, Judged, now_ms, percentile
+from collector.facts import CheckpointFacts
+from collector.store import Store
+from collector.transaction_rows import urgency
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Verdict
+
+NEEDS_HAND = frozenset(
+    {Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.ABORT_IT, Verdict.AT_RISK, Verdict.UNKNOWN}
+)
+MINUTE_MS = 60_000
+MINUTES = 60
+WATCH_EVERY_S = 0.5
+
+
+def needs_hand(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> list[Judged]:
+    """Return what an operator must look at, most urgent first; a foreign transaction once it is open for long."""
+    found = [one for one in judged if _needs_hand(one, at_ms, foreign_old_ms)]
+    return sorted(found, key=urgency)
+
+
+def _needs_hand(one: Judged, at_ms: int, foreign_old_ms: int) -> bool:
+    if one.judgement.verdict is not Verdict.FOREIGN:
+        return one.judgement.verdict in NEEDS_HAND
+    opened = one.view.opened_ms
+    return one.view.is_running and opened is not None and at_ms - opened >= foreign_old_ms
+
+
+def groups(urgent: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Return what needs a hand, grouped by verdict, pipeline and batch, in the order given."""
+    found: dict[tuple[Verdict, str, int | None], list[Judged]] = {}
+    for one in urgent:
+        about = one.view.about
+        found.setdefault((one.judgement.verdict, one.view.pipeline, about.batch if about else None), []).append(one)
+    return [_group(*key, members) for key, members in found.items()]
+
+
+def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence[Judged]) -> dict[str, Any]:
+    views = [one.view for one in members]
+    decided = [v.listing[1].at_ms for v in views if v.listing is not None]
+    deadlines = [v.deadline_ms for v in views if v.deadline_ms is not None]
+    known_rows = [v.handle.rows for v in views if v.handle is not None]
+    rows = sum(known_rows) if known_rows else None
+    return {
+        "verdict": verdict.value,
+        "pipeline": pipeline,
+        "batch": batch,
+        "keys": [v.key for v in views],
+        "rows": rows,
+        "decided_at_ms": min(decided, default=None),
+        "deadline_ms": min(deadlines, default=None),
+        "headline": headline(verdict, pipeline, batch, len(views), rows),
+        "partitions": sorted({p for v in views if v.broker is not None for p in v.broker.partitions}),
+    }
+
+
+def headline(verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None) -> str:
+    """Return one sentence that says what stands and what follows from it."""
+    what = f"{count} transaction{'' if count == 1 else 's'} of {pipeline}{'' if batch is None else f', batch {batch}'}"
+    one = count == 1
+    is_, holds = ("is", "holds") if one else ("are", "hold")
+    held = "" if rows is None else f" of {rows:,} rows"
+    match verdict:
+        case Verdict.COMMIT_IT:
+            return f"{what} {is_} decided but not committed: commit {'it' if one else 'them'}, an abort would lose data{held}."
+        case Verdict.LOST:
+            return f"{what} {'was' if one else 'were'} decided and then aborted{held}: the batch must be replayed."
+        case Verdict.ABORT_IT:
+            return f"{what} {is_} undecided and the driver is gone: abort, the batch will be replayed."
+        case Verdict.AT_RISK:
+            return f"{what} {'has' if one else 'have'} less time left than a recovery of the pipeline needs."
+        case Verdict.HANGING:
+            return f"{what} {holds} partitions open that the coordinator does not know of."
+        case Verdict.UNKNOWN:
+            return f"{what} cannot be judged: evidence is missing."
+        case Verdict.FOREIGN:
+            return f"{what} {holds} its partitions open for long: only its owner knows what an abort would lose."
+        case Verdict.IN_PROGRESS | Verdict.SETTLED:
+            return f"{what} {'needs' if one else 'need'} nothing."
+
+
+class Watch:
+    """Judges at intervals, since verdicts change by time alone: tells of changes, and since when nothing needed a hand."""
+
+    def __init__(self, current: CurrentState, foreign_old_ms: int) -> None:
+        self._current, self._foreign_old_ms = current, foreign_old_ms
+        self._quiet_since_ms: int | None = now_ms()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="verdict watch", daemon=True)
+
+    @property
+    def quiet_since_ms(self) -> int | None:
+        """Return since when nothing needed a hand, or None while something does."""
+        return self._quiet_since_ms
+
+    def start(self) -> None:
+        """Start watching, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching; returns when the thread has ended."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before: set[tuple[str, Verdict, bool]] = set()
+        while not self._stopping.wait(WATCH_EVERY_S):
+            at_ms = now_ms()
+            judged = self._current.judged(at_ms=at_ms)
+            urgent = {one.view.key for one in needs_hand(judged, at_ms, self._foreign_old_ms)}
+            verdicts = {(one.view.key, one.judgement.verdict, one.view.key in urgent) for one in judged}
+            if urgent:
+                self._quiet_since_ms = None
+            elif self._quiet_since_ms is None:
+                self._quiet_since_ms = at_ms
+            if verdicts != before:
+                before = verdicts
+                self._current.changed()
+
+
+def overview(current: CurrentState, store: Store, watch: Watch, foreign_old_ms: int) -> dict[str, Any]:
+    """Return the answer of GET /overview. Raises StoreFailed."""
+    at_ms = now_ms()
+    judged = current.judged(at_ms=at_ms)
+    running = [one.view for one in judged if one.view.is_running]
+    lost = [clues.view.ended_ms for clues in current.abort_clues() if clues.view.state is TransactionState.LOST]
+    ((committed, aborted),) = store.rows(queries.ENDS_SINCE, at_ms - MINUTE_MS)
+    lost_now = sum(1 for at in lost if at is not None and at >= at_ms - MINUTE_MS)
+    urgent = needs_hand(judged, at_ms, foreign_old_ms)
+    return {
+        "now_ms": at_ms,
+        "needs_hand": groups(urgent),
+        "counts": {
+            "open": len(running),
+            "prepared": sum(1 for view in running if view.state.is_in_doubt),
+            "committed_per_minute": committed,
+            "aborted_per_minute": max(0, aborted - lost_now),
+        },
+        "oldest_open_at_ms": min((v.opened_ms for v in running if v.opened_ms is not None), default=None),
+        "quiet_since_ms": None if urgent else watch.quiet_since_ms,
+        "per_minute": per_minute(store, lost, at_ms),
+        "checkpoints": checkpoint_figures(current.checkpoints()),
+    }
+
+
+def per_minute(store: Store, lost: Iterable[int | None], at_ms: int) -> list[dict[str, int]]:
+    """Return the last 60 minutes, oldest first, minutes without an end too. Raises StoreFailed."""
+    last = at_ms // MINUTE_MS * MINUTE_MS
+    first = last - (MINUTES - 1) * MINUTE_MS
+    lost_in: dict[int, int] = {}
+    for lost_ms in lost:
+        if lost_ms is not None:
+            minute = lost_ms // MINUTE_MS * MINUTE_MS
+            lost_in[minute] = lost_in.get(minute, 0) + 1
+    ends = {minute: (committed, aborted) for minute, committed, aborted in store.rows(queries.ENDS_PER_MINUTE, first)}
+    rows = []
+    for minute in range(first, last + 1, MINUTE_MS):
+        committed, aborted = ends.get(minute, (0, 0))
+        gone = lost_in.get(minute, 0)
+        rows.append({"minute_ms": minute, "committed": committed, "aborted": max(0, aborted - gone), "lost": gone})
+    return rows
+
+
+def checkpoint_figures(checkpoints: Sequence[CheckpointFacts]) -> dict[str, int | None]:
+    """Return percentiles of the completed ones' durations, how many failed, and how many are known."""
+    durations = [c.duration_ms for c in checkpoints if c.state is CheckpointState.COMPLETED]
+    return {
+        "p50_ms": percentile(durations, 0.5),
+        "p99_ms": percentile(durations, 0.99),
+        "failed": sum(1 for c in checkpoints if c.failed_ms is not None),
+        "total": len(checkpoints),
+    }

@@ -1,0 +1,63 @@
+"""The store's queries, each named for what it answers. Values are always bound."""
+
+SCHEMA_VERSION = "select max(version) from schema_versions"
+RECORD_VERSION = "insert into schema_versions values (?, ?)"
+RECORD_OPENING = "insert into openings values (?)"
+
+NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
+MOVE_OFFSET = "insert or replace into source_offsets values (?, ?, ?)"
+
+EVENTS_FOLDED = """
+select (select count(*) from transaction_records) + (select count(*) from lifecycle_events)
+     + (select count(*) from decision_records) + (select count(*) from checkpoint_files)"""
+MALFORMED_COUNT = "select count(*) from malformed"
+
+# Every transaction whose end is not in history, and the newest ones whose end is: what current state is made of.
+RECORDS_OF_CURRENT_STATE = """
+with transactions as (
+    select transaction_id, producer_id, start_ms, max(update_ms) as updated_ms,
+           bool_or(status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')) as is_final
+    from transaction_records where start_ms is not null group by all),
+kept as (
+    select * from transactions where not is_final
+    union all
+    (select * from transactions where is_final order by updated_ms desc limit ?))
+select r.* from transaction_records r semi join kept k using (transaction_id, producer_id, start_ms)
+union all
+(select * from transaction_records where start_ms is null order by update_ms desc limit ?)"""
+EVENTS_OF_CURRENT_STATE = """
+select partition, "offset", event from lifecycle_events where type not like 'pipeline.%' order by rowid desc limit ?"""
+PIPELINE_EVENTS = """
+select partition, "offset", event from lifecycle_events where type like 'pipeline.%'
+qualify row_number() over (partition by pipeline, type order by at_ms desc) <= 4"""
+DECISIONS_OF_CURRENT_STATE = """
+select partition, "offset", record from (
+    select * from decision_records where type = 'run_started'
+    union all
+    (select * from decision_records where type <> 'run_started' order by "offset" desc limit ?))
+order by "offset" """
+CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
+FILES_OF_SOURCE = "select distinct kind, number, modified_ns from checkpoint_files where source = ?"
+MALFORMED_OF_SOURCE = 'select distinct partition, "offset" from malformed where source = ?'
+ORDERS_CARRIED_OUT = """
+select audit, at_ms, who, action, keys from audit where outcome in ('accepted', 'failed') order by audit desc limit ?"""
+
+LAST_AUDIT = "select coalesce(max(audit), 0) from audit"
+AUDIT = "select * from audit order by audit desc limit ?"
+MALFORMED = """
+select at_ms, source, partition, "offset", error, value from malformed order by at_ms desc, "offset" desc limit ?"""
+
+# Ends per minute by the coordinator's own times; the first record of an end has its time.
+ENDS_PER_MINUTE = """
+with ends as (
+    select min(update_ms) as ended_ms, bool_or(status like '%COMMIT') as is_commit
+    from transaction_records
+    where update_ms >= ? and start_ms is not null
+      and status in ('PREPARE_COMMIT', 'PREPARE_ABORT', 'COMPLETE_COMMIT', 'COMPLETE_ABORT', 'PREPARE_EPOCH_FENCE')
+    group by transaction_id, producer_id, start_ms)
+select ended_ms // 60000 * 60000 as minute_ms, count(*) filter (is_commit) as committed,
+       count(*) filter (not is_commit) as aborted
+from ends group by all order by all"""
+ENDS_SINCE = """
+select count(*) filter (status = 'COMPLETE_COMMIT'), count(*) filter (status = 'COMPLETE_ABORT')
+from transaction_records where update_ms >= ? and start_ms is not null"""

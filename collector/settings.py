@@ -1,0 +1,169 @@
+"""The collector's settings: typed, validated once, at start. Command line first, then INDOUBT_* of the environment."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+
+from lifecycle.errors import SettingsError
+
+ENVIRONMENT_PREFIX = "INDOUBT_"
+OTHERS = ("INDOUBT_KAFKA_", "INDOUBT_APP_", "INDOUBT_PIPELINE_", "INDOUBT_DEMO_")
+"""Settings of the same environment that belong to the Kafka connection or to other programs: theirs to judge."""
+
+
+class TransactionSource(Enum):
+    """Where the state of every transaction on the cluster is read."""
+
+    AUTO = "auto"
+    """The log where it may be read, polling where it may not."""
+    LOG = "log"
+    POLLING = "polling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Tokens by the name of their holder. Never printed: repr shows names only."""
+
+    operators: Mapping[str, str]
+    viewers: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Tokens(operators={sorted(self.operators)}, viewers={sorted(self.viewers)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunableSettings:
+    """What the environment may set, by the upper-case name behind INDOUBT_; each has a line in docs/settings.md."""
+
+    commit_overdue_ms: int = 2_000
+    driver_silent_ms: int = 30_000
+    foreign_old_ms: int = 30_000
+    settled_kept: int = 10_000
+    checkpoints_kept: int = 2_000
+    order_limit_ms: int = 10_000
+    transaction_polling_ms: int = 1_000
+    checkpoint_polling_ms: int = 500
+    retry_most_ms: int = 10_000
+    transaction_source: TransactionSource = TransactionSource.AUTO
+    lifecycle_topic: str = "transaction_lifecycle"
+    decision_topic: str = "transaction_decisions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything the collector was told at start."""
+
+    bootstrap_servers: str
+    directory: Path
+    host: str
+    port: int
+    checkpoints: Mapping[str, Path]
+    read_only: bool
+    tunable: TunableSettings
+    tokens: Tokens | None
+    """None: none were given, so they are made at start."""
+
+
+def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Return the settings. Raises SettingsError that names the setting and says what it takes."""
+    given = _parser().parse_args(arguments)
+    bootstrap_servers = given.bootstrap_servers or environment.get("INDOUBT_BOOTSTRAP_SERVERS", "")
+    if not bootstrap_servers:
+        raise SettingsError("--bootstrap-servers is missing; it takes HOST:PORT of the Kafka cluster")
+    if not 0 <= given.port <= 65_535:
+        raise SettingsError(f"--port is {given.port}; it takes 0 to 65535")
+    tunable, tokens = _from_environment(environment)
+    return Settings(
+        bootstrap_servers=bootstrap_servers,
+        directory=given.directory,
+        host=given.host,
+        port=given.port,
+        checkpoints=_checkpoints(given.checkpoint),
+        read_only=given.read_only,
+        tunable=tunable,
+        tokens=tokens,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise SettingsError(f"{message}; see python -m collector --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m collector", description="Observe transactions, keep their history, judge and act.")
+    parser.add_argument("--bootstrap-servers", default="", help="HOST:PORT of the Kafka cluster, comma separated")
+    parser.add_argument("--directory", type=Path, required=True, help="where history and tokens are kept")
+    parser.add_argument("--host", default="127.0.0.1", help="address of the API (default: loopback)")
+    parser.add_argument("--port", type=int, default=8650, help="port of the API; 0 takes a free one")
+    parser.add_argument(
+        "--checkpoint", action="append", default=[], metavar="NAME=DIR", help="a Spark query's directory"
+    )
+    parser.add_argument("--read-only", action="store_true", help="refuse every order")
+    return parser
+
+
+def _checkpoints(given: Sequence[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for text in given:
+        name, _, directory = text.partition("=")
+        if not name or not directory:
+            raise SettingsError(f"--checkpoint is {text!r}; it takes NAME=DIR")
+        if name in found:
+            raise SettingsError(f"--checkpoint {name} is given twice")
+        found[name] = Path(directory)
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> tuple[TunableSettings, Tokens | None]:
+    kinds = {field.name: type(field.default) for field in fields(TunableSettings)}
+    values: dict[str, object] = {}
+    tokens: dict[str, dict[str, str]] = {}
+    for key, text in environment.items():
+        if not key.startswith(ENVIRONMENT_PREFIX) or key.startswith(OTHERS) or key == "INDOUBT_BOOTSTRAP_SERVERS":
+            continue
+        name = key.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if key in ("INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN"):
+            tokens[key] = _token_pairs(key, text)
+        elif name in kinds:
+            values[name] = _typed(key, text, kinds[name])
+        else:
+            known = ", ".join(f"{ENVIRONMENT_PREFIX}{known.upper()}" for known in kinds)
+            raise SettingsError(f"{key} is not a setting of the collector; it knows INDOUBT_OPERATOR_TOKEN, {known}")
+    tunable = TunableSettings(**values)  # type: ignore[arg-type]
+    operators, viewers = tokens.get("INDOUBT_OPERATOR_TOKEN", {}), tokens.get("INDOUBT_VIEWER_TOKEN", {})
+    if set(operators.values()) & set(viewers.values()):
+        raise SettingsError("INDOUBT_VIEWER_TOKEN repeats a token of INDOUBT_OPERATOR_TOKEN; each token has one role")
+    return tunable, Tokens(operators=operators, viewers=viewers) if operators or viewers else None
+
+
+def _typed(key: str, text: str, kind: type) -> object:
+    if kind is int:
+        if not text.isascii() or not text.isdigit() or int(text) == 0:
+            raise SettingsError(f"{key} is {text!r}; it takes a whole number above 0")
+        return int(text)
+    if issubclass(kind, Enum):
+        try:
+            return kind(text.lower())
+        except ValueError:
+            raise SettingsError(f"{key} is {text!r}; it takes one of: {', '.join(m.value for m in kind)}") from None
+    if not text:
+        raise SettingsError(f"{key} is empty; it takes a name")
+    return text
+
+
+def _token_pairs(key: str, text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for number, pair in enumerate(text.split(","), 1):
+        name, _, token = pair.strip().partition(":")
+        if not name or len(token) < 8:
+            # The pair itself stays out of the message: it may hold a secret.
+            raise SettingsError(f"{key}: pair {number} is not name:token with a token of 8 or more characters")
+        if name in pairs:
+            raise SettingsError(f"{key}: the name {name!r} is given twice")
+        pairs[name] = token
+    return pairs

@@ -1,0 +1,242 @@
+"""One transaction as it stands: the coordinator's view, what was told, the decision and the outcome, joined by identity."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
+from collector.fold import State
+from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
+from lifecycle.events import EventType
+from lifecycle.identity import Handle, TransactionalId
+from lifecycle.states import TransactionState
+
+_TOLD_STATES = (
+    (EventType.TRANSACTION_LOST, TransactionState.LOST),
+    (EventType.TRANSACTION_ABORTED, TransactionState.ABORTED),
+    (EventType.TRANSACTION_COMMITTED, TransactionState.COMMITTED),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionView:
+    """One transaction, joined. Times are epoch ms; None: not known."""
+
+    transaction: str
+    producer_id: int | None
+    producer_epoch: int | None
+    pipeline: str
+    ours: bool
+    slot: int | None
+    state: TransactionState
+    broker: BrokerTransaction | None
+    told: ToldTransaction | None
+    first_decision: tuple[int, Decision, bool] | None
+    """Offset, decision and whether it counts, of the first decision for its attempt."""
+    listing: tuple[int, Decision] | None
+    """Offset and decision of the commit decision that counts and lists it."""
+    outcome: Outcome | None
+    overtaken: bool
+    """A later transaction of the same id is known, and this one's end was not seen."""
+
+    @property
+    def key(self) -> str:
+        """Return the text that names it and no later one: the handle's key, and where it is known the start time."""
+        name = f"kafka:{self.transaction}:{self.producer_id}:{self.producer_epoch}"
+        if self.broker is not None:
+            return f"{name}@{self.broker.identity.start_ms}"
+        return self.told.key if self.told is not None else name
+
+    @property
+    def handle(self) -> Handle | None:
+        """Return the whole handle where the prepared event or a decision told it."""
+        return self.told.handle if self.told is not None else None
+
+    @property
+    def about(self) -> BatchAttempt | None:
+        """Return the batch and attempt where they are known."""
+        return self.told.about if self.told is not None else None
+
+    @property
+    def resource_manager(self) -> str:
+        """Return the resource manager's name."""
+        return self.handle.resource_manager if self.handle is not None else "kafka"
+
+    @property
+    def opened_ms(self) -> int | None:
+        """Return when it was opened: by the broker's clock, else by its writer's."""
+        if self.broker is not None:
+            return self.broker.identity.start_ms
+        if self.handle is not None:
+            return self.handle.opened_at_ms
+        return self.told.told.get(EventType.TRANSACTION_OPENED) if self.told is not None else None
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """Return the resource manager's limit, counted from its opening."""
+        if self.broker is not None and self.broker.timeout_ms is not None:
+            return self.broker.timeout_ms
+        return self.handle.timeout_ms if self.handle is not None else None
+
+    @property
+    def is_running(self) -> bool:
+        """True while the timeout's clock runs: only Ongoing expires."""
+        open_states = (TransactionState.OPEN, TransactionState.PREPARED, TransactionState.DECIDED)
+        return self.state in open_states and not self.overtaken
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Return when the resource manager will abort it, or None when it will not."""
+        if not self.is_running or self.opened_ms is None or self.timeout_ms is None:
+            return None
+        return self.opened_ms + self.timeout_ms
+
+    @property
+    def ended_ms(self) -> int | None:
+        """Return when its end began, or None while it is open."""
+        if self.broker is not None and self.broker.ended_ms is not None:
+            return self.broker.ended_ms
+        if self.outcome is not None:
+            return self.outcome.at_ms
+        times = [self.told.told[type_] for type_, _ in _TOLD_STATES if type_ in self.told.told] if self.told else []
+        return min(times, default=None)
+
+    @property
+    def revision(self) -> str:
+        """Return a text that changes when its identity, state or decision changes."""
+        ruled = self.listing or self.first_decision
+        decision = f"{ruled[0]}:{ruled[1].ruling.value}" if ruled else ""
+        # The start time stays out: it only becomes known later, the transaction is the same.
+        parts = (
+            self.transaction,
+            self.producer_id,
+            self.producer_epoch,
+            self.state.value,
+            decision,
+            self.outcome is None,
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    @property
+    def updated_ms(self) -> int | None:
+        """Return the newest time in what is known of it."""
+        times: list[int | None] = [self.opened_ms, self.ended_ms, self.listing[1].at_ms if self.listing else None]
+        if self.broker is not None:
+            times += [self.broker.last_write_ms, self.broker.complete_commit_ms, self.broker.complete_abort_ms]
+        if self.told is not None:
+            times += self.told.told.values()
+        return max((at for at in times if at is not None), default=None)
+
+
+def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
+    """Yield transactions in no order: those that are open or lost, and with ``settled`` every other one in memory.
+
+    Call it under the state's lock.
+    """
+    for identity in state.broker if settled else state.open | state.aborted:
+        broker = state.broker[identity]
+        handle = broker.handle_identity
+        # An id whose epoch stays (transaction version 0 and 1) has several transactions under one handle: the newest is meant.
+        told = state.told.get(handle) if state.by_handle.get(handle) == identity else None
+        yield _view(state, handle, broker, told)
+    for handle, told in state.told.items():
+        if handle not in state.by_handle and (settled or not _is_known_committed(state, told)):
+            yield _view(state, handle, None, told)
+
+
+def _is_known_committed(state: State, told: ToldTransaction) -> bool:
+    outcome = state.ledger.outcome(told.key)
+    return EventType.TRANSACTION_COMMITTED in told.told or (
+        outcome is not None and outcome.settled is Settled.COMMITTED
+    )
+
+
+def find(state: State, key: str) -> TransactionView | None:
+    """Return the transaction of that key, or None. A key without a start time finds it once the start is known too."""
+    name, _, start = key.rpartition("@")
+    if not start.isdigit():
+        name, start = key, ""
+    parts = name.split(":", 1)[-1].rsplit(":", 2)
+    if len(parts) != 3 or not parts[1].isdigit() or not parts[2].lstrip("-").isdigit():
+        return None
+    identity = HandleIdentity(parts[0], int(parts[1]), int(parts[2]))
+    found = state.by_handle.get(identity)
+    if start and (found is None or found.start_ms != int(start)):
+        older = state.broker.get(BrokerIdentity(parts[0], int(parts[1]), int(start)))
+        same = older is not None and older.handle_identity == identity
+        return _view(state, identity, older, None) if same else None
+    if found is None and identity not in state.told:
+        return None
+    return _view(state, identity, state.broker[found] if found else None, state.told.get(identity))
+
+
+def _view(
+    state: State, identity: HandleIdentity, broker: BrokerTransaction | None, told: ToldTransaction | None
+) -> TransactionView:
+    parsed = TransactionalId.parse(identity.transaction)
+    prefix = parsed.prefix if parsed is not None else told.pipeline if told is not None else ""
+    ours = prefix in state.ledger.prefixes()
+    key = told.key if told is not None else ""
+    listing = state.ledger.listing(key) if key else None
+    outcome = state.ledger.outcome(key) if key else None
+    first = state.ledger.first(told.about) if told is not None and told.about is not None else None
+    latest = state.latest_of_id.get(identity.transaction)
+    overtaken = _overtaken(identity, broker, latest, state)
+    return TransactionView(
+        transaction=identity.transaction,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        pipeline=prefix if ours else identity.transaction,
+        ours=ours,
+        slot=told.slot if told is not None and told.slot is not None else parsed.slot if parsed and ours else None,
+        state=_transaction_state(broker, told, listing, outcome),
+        broker=broker,
+        told=told,
+        first_decision=first,
+        listing=listing,
+        outcome=outcome,
+        overtaken=overtaken,
+    )
+
+
+def _overtaken(
+    identity: HandleIdentity, broker: BrokerTransaction | None, latest: BrokerIdentity | None, state: State
+) -> bool:
+    if latest is None:
+        return False
+    if broker is not None:
+        return not broker.is_final and latest != broker.identity
+    if identity.producer_id is None or identity.producer_epoch is None:
+        return False
+    newest = state.inits.get(identity.transaction, ())
+    known = [(i.producer_id, i.producer_epoch) for i in newest]
+    current = state.broker.get(latest)
+    if current is not None and current.handle_identity.producer_epoch is not None:
+        known.append((latest.producer_id, current.handle_identity.producer_epoch))
+    return any(seen > (identity.producer_id, identity.producer_epoch) for seen in known)
+
+
+def _transaction_state(
+    broker: BrokerTransaction | None,
+    told: ToldTransaction | None,
+    listing: tuple[int, Decision] | None,
+    outcome: Outcome | None,
+) -> TransactionState:
+    if broker is not None and broker.is_committing:
+        return TransactionState.COMMITTED if broker.is_final else TransactionState.COMMITTING
+    if broker is not None and broker.is_aborting:
+        if not broker.is_final:
+            return TransactionState.ABORTING
+        return TransactionState.LOST if listing is not None else TransactionState.ABORTED
+    if outcome is not None:
+        return TransactionState.COMMITTED if outcome.settled is Settled.COMMITTED else TransactionState.LOST
+    if broker is None and told is not None:
+        for type_, state in _TOLD_STATES:
+            if type_ in told.told:
+                return state
+    if listing is not None and listing[1].ruling is Ruling.COMMIT:
+        return TransactionState.DECIDED
+    prepared = told is not None and (told.handle is not None or EventType.TRANSACTION_PREPARED in told.told)
+    return TransactionState.PREPARED if prepared else TransactionState.OPEN

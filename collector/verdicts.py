@@ -1,0 +1,333 @@
+"""What is safe to do about a transaction: numbered rules, tried in order, the first that answers is the verdict.
+
+Pure functions of (transaction, pipeline, now): no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.facts import PipelineFacts
+from collector.transaction_view import TransactionView
+from lifecycle.decisions import Ruling
+from lifecycle.identity import TransactionalId
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Evidence, Judgement, Verdict
+
+
+class LogSight(Enum):
+    """Whether the decision log can be trusted to say what was decided."""
+
+    READABLE = "readable"
+    ABSENT = "absent"
+    """There is no such topic and never was: no pipeline of ours runs here."""
+    UNREADABLE = "unreadable"
+    """It cannot be read, or was not yet read to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The times that verdicts use (settings of the same names)."""
+
+    commit_overdue_ms: int = 2_000
+    driver_silent_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineHistory:
+    """What is known of the transaction's pipeline. Times are epoch ms, durations ms."""
+
+    facts: PipelineFacts
+    latest_run_offset: int | None = None
+    latest_run_ms: int | None = None
+    checkpoint_p99_ms: int = 0
+    interval_ms: int = 10_000
+    restart_delay_ms: int = 10_000
+
+    @property
+    def recovery_ms(self) -> int:
+        """Return what recovery needs: one interval, one checkpoint, one restart delay."""
+        return self.interval_ms + self.checkpoint_p99_ms + self.restart_delay_ms
+
+    def silent_after_ms(self, limits: Limits) -> int:
+        """Return how long the driver may say nothing: a long batch or interval is no silence."""
+        return max(limits.driver_silent_ms, 3 * self.interval_ms, 3 * self.checkpoint_p99_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Everything that a rule may look at."""
+
+    transaction: TransactionView
+    pipeline: PipelineHistory | None
+    log_sight: LogSight
+    log_error: str
+    replayed_ms: int | None
+    """When the batch was completed after this transaction was lost, or None."""
+    later_batch_decided: bool
+    """A later batch of the same life has a commit decision that counts: every batch before it was finished."""
+    limits: Limits
+    now_ms: int
+
+    @property
+    def overdue_ms(self) -> int:
+        """Return how long ago the decision about it was made; 0 without one."""
+        ruled = self.transaction.listing or self.transaction.first_decision
+        return self.now_ms - ruled[1].at_ms if ruled else 0
+
+
+Rule = Callable[[Case], Judgement | None]
+BROKER, DECISIONS, EVENTS, CHECKPOINTS = "transaction coordinator", "decision log", "lifecycle events", "checkpoints"
+
+
+def judge(case: Case) -> Judgement:
+    """Return the verdict of the first rule that answers; rule 15 always does."""
+    for rule in RULES:
+        found = rule(case)
+        if found is not None:
+            return found
+    return rule_15_in_progress(case)
+
+
+def rule_1_settled(case: Case) -> Judgement | None:
+    """Committed, or aborted without ever being decided: nothing to do."""
+    t = case.transaction
+    if t.state is TransactionState.COMMITTED:
+        return _judgement(Verdict.SETTLED, 1, Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms))
+    if t.state is TransactionState.ABORTED:
+        return _judgement(Verdict.SETTLED, 1, Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms))
+    return None
+
+
+def rule_2_replayed(case: Case) -> Judgement | None:
+    """Lost, and its batch was completed since: the replay brought the rows back."""
+    if not _is_lost(case.transaction) or case.replayed_ms is None:
+        return None
+    replay = Evidence(fact="its batch was completed after the loss", source=CHECKPOINTS, at_ms=case.replayed_ms)
+    return _judgement(Verdict.SETTLED, 2, *_decided(case), replay)
+
+
+def rule_3_lost(case: Case) -> Judgement | None:
+    """Decided, but the resource manager aborted it: only a replay of its batch brings the rows back."""
+    t = case.transaction
+    if not _is_lost(t):
+        return None
+    why = t.told.lost_reason if t.told is not None and t.told.lost_reason else "aborted after it was decided"
+    return _judgement(Verdict.LOST, 3, *_decided(case), Evidence(fact=why, source=_by(t), at_ms=t.ended_ms))
+
+
+def rule_4_decisions_unknown(case: Case) -> Judgement | None:
+    """The decision log cannot be read, and the transaction is or may be ours: nothing is offered."""
+    t = case.transaction
+    if case.log_sight is not LogSight.UNREADABLE or not (t.ours or TransactionalId.parse(t.transaction)):
+        return None
+    fact = f"the decision log cannot be read: {case.log_error or 'not read to its end yet'}"
+    return _judgement(Verdict.UNKNOWN, 4, Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms))
+
+
+def rule_5_ending(case: Case) -> Judgement | None:
+    """The coordinator has accepted the end and writes its markers: it finishes by itself and never times out."""
+    t = case.transaction
+    if t.state not in (TransactionState.COMMITTING, TransactionState.ABORTING):
+        return None
+    return _judgement(
+        Verdict.IN_PROGRESS, 5, Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms)
+    )
+
+
+def rule_6_foreign(case: Case) -> Judgement | None:
+    """Its id belongs to no prefix that ever started a run: only its owner can judge what an abort would lose."""
+    t = case.transaction
+    if t.ours:
+        return None
+    fact = "no pipeline of this decision log ever ran under this id"
+    evidence = [Evidence(fact=fact, source=DECISIONS)]
+    if t.broker is not None and t.broker.last_write_ms is not None:
+        fact = "last partition added to it"
+        evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
+    # What its partitions hold cannot be told from here, so an abort always counts as a loss.
+    return _judgement(Verdict.FOREIGN, 6, *evidence, may_abort=t.is_running and t.broker is not None, loses_data=True)
+
+
+def rule_7_commit_overdue(case: Case) -> Judgement | None:
+    """Listed in a commit decision that counts and still open after commit_overdue_ms: commit it."""
+    t = case.transaction
+    if t.state is not TransactionState.DECIDED or t.broker is None or t.overtaken:
+        return None
+    if case.overdue_ms < case.limits.commit_overdue_ms:
+        return None
+    still = Evidence(fact="still ongoing at the coordinator", source=BROKER, at_ms=t.broker.last_write_ms)
+    return _judgement(Verdict.COMMIT_IT, 7, *_decided(case), still, *_sign(case), may_commit=True, loses_data=True)
+
+
+def rule_8_just_decided(case: Case) -> Judgement | None:
+    """Decided a moment ago: its driver is committing it."""
+    t = case.transaction
+    if t.state is not TransactionState.DECIDED or case.overdue_ms >= case.limits.commit_overdue_ms:
+        return None
+    return _judgement(Verdict.IN_PROGRESS, 8, *_decided(case), loses_data=True)
+
+
+def rule_9_end_not_seen(case: Case) -> Judgement | None:
+    """Its end was not seen: settled where a later batch shows that it was, else unknown; its marker can tell."""
+    t = case.transaction
+    if t.state is TransactionState.DECIDED:
+        if case.later_batch_decided:
+            later = Evidence(fact="a later batch of the same life was decided: this one was finished", source=DECISIONS)
+            return _judgement(Verdict.SETTLED, 9, *_decided(case), later)
+        unseen = Evidence(
+            fact="the coordinator's record of it was not seen; a commit order asks its marker", source=BROKER
+        )
+        return _judgement(Verdict.UNKNOWN, 9, *_decided(case), unseen, may_commit=True, loses_data=True)
+    if t.overtaken:
+        return _judgement(
+            Verdict.SETTLED, 9, Evidence(fact="a later transaction of the same id is known", source=BROKER)
+        )
+    return None
+
+
+def rule_10_abort_decided(case: Case) -> Judgement | None:
+    """An abort of its batch was decided and it is still open after commit_overdue_ms: abort it."""
+    first = case.transaction.first_decision
+    if first is None or first[1].ruling is not Ruling.ABORT or case.overdue_ms < case.limits.commit_overdue_ms:
+        return None
+    fact = f"decision {first[0]} by {first[1].who} aborts its batch"
+    return _judgement(Verdict.ABORT_IT, 10, Evidence(fact=fact, source=DECISIONS, at_ms=first[1].at_ms), may_abort=True)
+
+
+def rule_11_newer_run(case: Case) -> Judgement | None:
+    """Undecided, and a newer run of its prefix started: no commit decision about it can count any more."""
+    offset = _newer_run(case)
+    if offset is None or case.pipeline is None:
+        return None
+    fact = f"a newer run started at decision log offset {offset}: its batch is replayed, no commit of it can count"
+    at_ms = case.pipeline.latest_run_ms
+    return _judgement(
+        Verdict.ABORT_IT, 11, _undecided(), Evidence(fact=fact, source=DECISIONS, at_ms=at_ms), may_abort=True
+    )
+
+
+def rule_12_driver_stopped(case: Case) -> Judgement | None:
+    """Undecided, and its pipeline told that it stopped or restarts since: the batch will be replayed."""
+    opened, pipeline = case.transaction.opened_ms, case.pipeline
+    if pipeline is None or opened is None:
+        return None
+    told = (("restarting", pipeline.facts.restarting_ms), ("stopped", pipeline.facts.stopped_ms))
+    ends = [(at_ms, what) for what, at_ms in told if at_ms is not None and at_ms > opened]
+    if not ends:
+        return None
+    at_ms, what = max(ends)
+    fact = f"its pipeline told that it is {what}"
+    return _judgement(
+        Verdict.ABORT_IT, 12, _undecided(), Evidence(fact=fact, source=EVENTS, at_ms=at_ms), may_abort=_known(case)
+    )
+
+
+def rule_13_driver_silent(case: Case) -> Judgement | None:
+    """Undecided, and its driver gave no sign of life for longer than it may be silent."""
+    if case.pipeline is None:
+        return None
+    signs = (case.pipeline.facts.sign_ms, case.transaction.opened_ms)
+    last = max((at for at in signs if at is not None), default=None)
+    allowed_ms = case.pipeline.silent_after_ms(case.limits)
+    if last is None or case.now_ms - last <= allowed_ms:
+        return None
+    fact = f"no sign of life of its driver for more than {allowed_ms / 1000:g} s"
+    silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
+    return _judgement(Verdict.ABORT_IT, 13, _undecided(), silent, may_abort=_known(case))
+
+
+def rule_14_at_risk(case: Case) -> Judgement | None:
+    """The time left is less than what recovery of this pipeline needs."""
+    deadline = case.transaction.deadline_ms
+    if deadline is None or case.pipeline is None or deadline - case.now_ms >= case.pipeline.recovery_ms:
+        return None
+    p = case.pipeline
+    fact = (
+        f"recovery needs {p.recovery_ms / 1000:g} s (interval {p.interval_ms / 1000:g} s + checkpoint "
+        f"{p.checkpoint_p99_ms / 1000:g} s + restart delay {p.restart_delay_ms / 1000:g} s)"
+    )
+    timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
+    return _judgement(Verdict.AT_RISK, 14, timeout, Evidence(fact=fact, source=CHECKPOINTS))
+
+
+def rule_15_in_progress(case: Case) -> Judgement:
+    """Its owner is alive and there is time: leave it alone."""
+    return _judgement(Verdict.IN_PROGRESS, 15, *_sign(case))
+
+
+RULES: tuple[Rule, ...] = (
+    rule_1_settled,
+    rule_2_replayed,
+    rule_3_lost,
+    rule_4_decisions_unknown,
+    rule_5_ending,
+    rule_6_foreign,
+    rule_7_commit_overdue,
+    rule_8_just_decided,
+    rule_9_end_not_seen,
+    rule_10_abort_decided,
+    rule_11_newer_run,
+    rule_12_driver_stopped,
+    rule_13_driver_silent,
+    rule_14_at_risk,
+)
+
+
+def _judgement(
+    verdict: Verdict,
+    rule: int,
+    *evidence: Evidence,
+    may_commit: bool = False,
+    may_abort: bool = False,
+    loses_data: bool = False,
+) -> Judgement:
+    return Judgement(
+        verdict=verdict, rule=rule, evidence=evidence, may_commit=may_commit, may_abort=may_abort, loses_data=loses_data
+    )
+
+
+def _is_lost(t: TransactionView) -> bool:
+    undone = t.state is TransactionState.ABORTING and t.listing is not None
+    return t.state is TransactionState.LOST or undone
+
+
+def _newer_run(case: Case) -> int | None:
+    pipeline, t = case.pipeline, case.transaction
+    if pipeline is None or pipeline.latest_run_offset is None:
+        return None
+    if t.about is not None:
+        return pipeline.latest_run_offset if t.about.attempt < pipeline.latest_run_offset else None
+    opened, started = t.opened_ms, pipeline.latest_run_ms
+    return pipeline.latest_run_offset if opened is not None and started is not None and opened < started else None
+
+
+def _known(case: Case) -> bool:
+    """Say whether an abort decision can name its batch: without one the driver could still decide to commit it."""
+    return case.transaction.about is not None
+
+
+def _decided(case: Case) -> tuple[Evidence, ...]:
+    listing = case.transaction.listing
+    if listing is None:
+        return ()
+    offset, decision = listing
+    fact = f"decision {offset} by {decision.who} lists it to be committed ({len(decision.handles)} handles) and counts"
+    return (Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),)
+
+
+def _undecided() -> Evidence:
+    return Evidence(fact="no commit decision that counts lists it", source=DECISIONS)
+
+
+def _sign(case: Case) -> tuple[Evidence, ...]:
+    if case.pipeline is None or case.pipeline.facts.sign_ms is None:
+        return ()
+    fact = f"last sign of life of its driver: {case.pipeline.facts.sign}"
+    return (Evidence(fact=fact, source=EVENTS, at_ms=case.pipeline.facts.sign_ms),)
+
+
+def _by(t: TransactionView) -> str:
+    return BROKER if t.broker is not None and t.broker.ended_ms is not None else DECISIONS if t.outcome else EVENTS
