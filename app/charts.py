@@ -35,7 +35,8 @@ def per_minute_chart(minutes: Sequence[Minute], zone: tzinfo) -> go.Figure:
         figure.add_bar(
             x=at, y=values, name=name, marker=_marker(colour, shape), hovertemplate="%{x|%H:%M} · %{y} " + name
         )
-    return _styled(figure, "transactions")
+    most = max((minute.committed + minute.aborted + minute.lost for minute in minutes), default=0)
+    return _styled(figure, "transactions", most)
 
 
 def abort_chart(aborts: Iterable[Abort], zone: tzinfo) -> go.Figure:
@@ -56,7 +57,8 @@ def abort_chart(aborts: Iterable[Abort], zone: tzinfo) -> go.Figure:
             marker=_marker(colour, shape),
             hovertemplate="%{x|%d %b %H:%M} · %{y} " + cause.value,
         )
-    return _styled(figure, "aborted or lost")
+    most = max((sum(counts[minute_ms, cause] for cause in CAUSES) for minute_ms in minutes), default=0)
+    return _styled(figure, "aborted or lost", most)
 
 
 def checkpoint_chart(rows: Sequence[CheckpointRow], zone: tzinfo) -> go.Figure:
@@ -90,8 +92,7 @@ def checkpoint_chart(rows: Sequence[CheckpointRow], zone: tzinfo) -> go.Figure:
             name="failed",
             hovertemplate="checkpoint %{customdata} failed<br>%{x|%H:%M:%S}",
         )
-    figure = _styled(figure, "seconds")
-    return figure.update_yaxes(tickformat=None, ticksuffix=" s", title=None)
+    return _styled(figure).update_yaxes(ticksuffix=" s")
 
 
 def _moment(at_ms: int, zone: tzinfo) -> datetime:
@@ -109,18 +110,22 @@ def _shortened(name: str, most: int = 40) -> str:
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _styled(figure: go.Figure, unit: str) -> go.Figure:
+def _styled(figure: go.Figure, counted: str = "", most: int = 0) -> go.Figure:
     figure.update_layout(
         barmode="stack",
         bargap=0.15,
         height=HEIGHT_PX,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        legend={"orientation": "h", "y": 1.12, "x": 0, "yanchor": "bottom"},
+        legend={"orientation": "h", "y": 1.02, "x": 0, "yanchor": "bottom", "traceorder": "normal"},
         showlegend=True,
         hovermode="closest",
         hoverlabel={"namelength": 0},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
     )
-    figure.update_yaxes(title={"text": unit, "font": {"size": 11}}, rangemode="tozero", tickformat=",d", nticks=5)
+    figure.update_yaxes(rangemode="tozero", nticks=5)
+    if counted:
+        # Counts are whole: below five, one line each.
+        step = {"dtick": 1} if most < 5 else {}
+        figure.update_yaxes(title={"text": counted, "font": {"size": 11}}, tickformat=",d", **step)
     return figure.update_xaxes(tickformat="%H:%M", title=None)

@@ -21,7 +21,15 @@ const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
 
+// Dialogs stand outside of Streamlit's themed element: the page as a whole takes its theme, so that colours match there too.
+function followTheme() {
+  const app = document.querySelector(".stApp");
+  const scheme = app ? getComputedStyle(app).colorScheme : "";
+  if (scheme && document.documentElement.style.colorScheme !== scheme) document.documentElement.style.colorScheme = scheme;
+}
+
 function tick() {
+  followTheme();
   const now = Date.now() + state.offsetMs;
   for (const element of document.querySelectorAll("[data-until]")) {
     const left = Number(element.dataset.until) - now;

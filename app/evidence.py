@@ -14,12 +14,12 @@ from app.markup import Html, el, join, plain_label
 from app.time_text import amount, clock_time, counted, duration, exact_time, since, time_left
 from app.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 
-_TIMES_END = "_at_ms"
+_TIMES_END = "at_ms"
 _LENGTHS_END = "_ms"
 
 
-def show(key: str) -> None:
-    """Write the evidence of the transaction ``key``, with a choice among those of its batch."""
+def show(key: str, names: Mapping[str, str]) -> None:
+    """Write the evidence of the transaction ``key``, with a choice among those of its batch; ``names`` maps keys to ids."""
     with st.container(key="evidence", border=True):
         try:
             detail = live.collector().transaction(key)
@@ -28,28 +28,27 @@ def show(key: str) -> None:
                 raise
             live.write(el("p", "The collector does not know ", el("code", key), " any more.", class_="empty"))
             return
-        _choice_of_sibling(detail)
+        _choice_of_sibling(detail, names)
         zone = live.zone()
         live.write(join([_title(detail.transaction, zone), _life(detail, zone)]))
         live.write(el("div", _why(detail, zone), _decision(detail, zone), _facts("Handle", detail.handle, zone),
                       _facts("Broker's view", detail.broker, zone), class_="evidence"))  # fmt: skip
 
 
-def _choice_of_sibling(detail: TransactionDetail) -> None:
+def _choice_of_sibling(detail: TransactionDetail, names: Mapping[str, str]) -> None:
     keys = sorted({detail.transaction.key, *detail.siblings})
     if len(keys) < 2:
         return
-    chosen = st.segmented_control(
-        "Transactions of the same batch",
+    widget = f"evidence-slot-{detail.transaction.key}"
+    st.segmented_control(
+        "Transactions of this batch",
         keys,
         default=detail.transaction.key,
         required=True,
-        format_func=lambda key: plain_label(key),
-        key=f"evidence-slot-{detail.transaction.key}",
+        format_func=lambda key: plain_label(names.get(key, key)),
+        key=widget,
+        on_change=lambda: st.query_params.update(open=st.session_state[widget]),
     )
-    if chosen and chosen != detail.transaction.key:
-        st.query_params["open"] = chosen
-        st.rerun(scope="fragment")
 
 
 def _title(one: Transaction, zone: tzinfo) -> Html:

@@ -40,6 +40,7 @@ class AskedOrder:
     result: OrderResult | None = None
     refusal: CollectorError | None = None
     now: tuple[Transaction | None, ...] = ()
+    complaint: str = ""
 
     @property
     def about(self) -> str:
@@ -131,44 +132,48 @@ def _show_question(asked: AskedOrder) -> None:
             live.write(
                 el("div", el("h4", heading), steps_table(asked.rehearsal, asked.shown, dry_run=True), class_="order")
             )
-    with st.form("order", border=False, enter_to_submit=False):
-        reason = st.text_input(
-            "Reason", key="order-reason", max_chars=500, placeholder="goes to the audit, with your name"
-        )
-        confirm = ""
+    with st.form("order-form", border=False, enter_to_submit=False):
+        st.text_input("Reason", key="order-reason", max_chars=500, placeholder="goes to the audit, with your name")
         if asked.to_type:
-            live.write(el("p", "Nothing is known that would bring these rows back. To abort all the same, type ",
-                          el("code", asked.to_type), ".", class_="warn"))  # fmt: skip
-            confirm = st.text_input("Transactional id, to confirm", key="order-confirm", autocomplete="off")
+            live.write(
+                el("p", "Nothing is known that would bring these rows back. To abort all the same, type ",
+                   el("code", asked.to_type), ".", class_="warn")
+            )  # fmt: skip
+            st.text_input("Transactional id, to confirm", key="order-confirm", autocomplete="off")
+        if asked.complaint:
+            live.write(el("p", el("b", "✖ "), asked.complaint, class_="warn", role="alert"))
         with st.container(horizontal=True):
-            go = st.form_submit_button(
-                f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
-                key="order-go",
-                type="primary",
-            )
-            rehearse = st.form_submit_button("Dry run", key="order-dry-run")
-            cancel = st.form_submit_button("Cancel", key="order-cancel")
-    if cancel:
-        _put_away()
-        st.rerun()
-    if go or rehearse:
-        _give(asked, reason=reason.strip(), confirm=confirm.strip(), dry_run=not go)
+            go = f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}"
+            st.form_submit_button(go, key="order-go", type="primary", on_click=_give, args=(asked, False))
+            st.form_submit_button("Dry run", key="order-dry-run", on_click=_give, args=(asked, True))
+            st.form_submit_button("Cancel", key="order-cancel", on_click=_put_away)
 
 
-def _give(asked: AskedOrder, *, reason: str, confirm: str, dry_run: bool) -> None:
-    if len(reason) < REASON_CHARACTERS:
-        st.error(f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit.")
+def _give(asked: AskedOrder, dry_run: bool) -> None:
+    """Give the order that was shown, once: what became of it replaces it in the session."""
+    if st.session_state.get(_ORDER) is not asked:
         return
-    if asked.to_type and confirm != asked.to_type and not dry_run:
-        st.error("The transactional id was not typed as shown. Nothing was done.")
+    reason = (st.session_state.get("order-reason") or "").strip()
+    confirm = (st.session_state.get("order-confirm") or "").strip()
+    complaint = _complaint(asked, reason=reason, confirm=confirm, dry_run=dry_run)
+    if complaint:
+        st.session_state[_ORDER] = replace(asked, complaint=complaint)
         return
     try:
         result = live.collector().order(asked.action, asked.shown, reason=reason, dry_run=dry_run, confirm=confirm)
     except CollectorError as error:
         st.session_state[_ORDER] = replace(asked, refusal=error, now=_as_they_are_now(asked.shown))
     else:
-        st.session_state[_ORDER] = replace(asked, **({"rehearsal": result} if dry_run else {"result": result}))
-    st.rerun(scope="fragment")
+        said = {"rehearsal": result} if dry_run else {"result": result}
+        st.session_state[_ORDER] = replace(asked, complaint="", **said)
+
+
+def _complaint(asked: AskedOrder, *, reason: str, confirm: str, dry_run: bool) -> str:
+    if len(reason) < REASON_CHARACTERS:
+        return f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit."
+    if asked.to_type and confirm != asked.to_type and not dry_run:
+        return "The transactional id was not typed as it is shown. Nothing was done."
+    return ""
 
 
 def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
@@ -183,13 +188,15 @@ def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None
     return tuple(found)
 
 
+def _look_again(action: Action, still: tuple[Transaction, ...]) -> None:
+    st.session_state[_ORDER] = AskedOrder(action=action, shown=still)
+
+
 def _show_result(asked: AskedOrder, result: OrderResult) -> None:
     with st.container(key="order-result"):
         live.write(el("div", result_line(asked.action, asked.about, result),
                       steps_table(result, asked.shown, dry_run=False), class_="order"))  # fmt: skip
-    if st.button("Close", key="order-close", type="primary"):
-        _put_away()
-        st.rerun()
+    st.button("Close", key="order-close", type="primary", on_click=_put_away)
 
 
 def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
@@ -202,9 +209,8 @@ def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
     with st.container(horizontal=True):
         now = tuple(one for one in asked.now if one is not None)
         still = TransactionGroup(transactions=now).orderable(asked.action) if now else ()
-        if still and nothing_done and st.button("Look again", key="order-look-again", type="primary"):
-            st.session_state[_ORDER] = AskedOrder(action=asked.action, shown=still)
-            st.rerun(scope="fragment")
-        if st.button("Close", key="order-close"):
-            _put_away()
-            st.rerun()
+        if still and nothing_done:
+            st.button(
+                "Look again", key="order-look-again", type="primary", on_click=_look_again, args=(asked.action, still)
+            )
+        st.button("Close", key="order-close", on_click=_put_away)

@@ -16,7 +16,7 @@ from app.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle.verdicts import Verdict
 
 MOST_GROUPS = 8
-BUTTONS_PX = 300
+BUTTONS_PX = 370
 _OBSERVER_SIGNS = {"up": ("✔", Tone.GOOD), "starting": ("…", Tone.NOTICE), "down": ("✖", Tone.URGENT)}
 
 
@@ -51,7 +51,7 @@ def _headline(needed: tuple[NeedsHand, ...], zone: tzinfo) -> Html:
     for one in needed:
         by_verdict[one.verdict] = by_verdict.get(one.verdict, 0) + len(one.keys)
     deadline_ms = min((one.deadline_ms for one in needed if one.deadline_ms), default=None)
-    first = [", the first times out in ", time_left(deadline_ms, zone)] if deadline_ms else []
+    first = [" · first timeout ", time_left(deadline_ms, zone)] if deadline_ms else []
     return el(
         "h2",
         f"{counted(number, 'transaction')} {'needs' if number == 1 else 'need'} a hand",

@@ -17,6 +17,7 @@ from lifecycle.verdicts import URGENCY, Verdict
 
 GROUPS_A_PAGE = 20
 MOST_TRANSACTIONS = 500
+BUTTONS_PX = 400
 
 
 def page() -> st.Page:
@@ -36,18 +37,22 @@ def _list() -> None:
     found = matching(groups, words=words, verdicts=verdicts)
     zone = live.zone()
     opened = st.query_params.get("open")
-    shown = _one_page(found)
-    live.write(_how_many(transactions, groups, found))
-    if opened and not any(opened in _keys(group) for group in shown):
-        evidence.show(opened)
+    with st.container(horizontal=True, vertical_alignment="center", key="list-head"):
+        live.write(_how_many(transactions, groups, found))
+        shown = _one_page(found)
+    names = {one.key: one.transaction for one in transactions}
+    opened_group = next((group for group in shown if opened in _keys(group)), None)
+    if opened and opened_group is None:
+        evidence.show(opened, names)
+        st.button("Close", key="evidence-close", on_click=_open, args=(None,))
     if not found:
         live.write(_none(groups))
         return
     live.write(_HEAD)
     for group in shown:
-        _row(group, zone, is_open=opened in _keys(group))
-        if opened in _keys(group):
-            evidence.show(str(opened))
+        _row(group, zone, is_open=group is opened_group)
+        if group is opened_group and opened:
+            evidence.show(opened, names)
 
 
 def _filters() -> tuple[list[Verdict], str, bool]:
@@ -111,10 +116,17 @@ def _row(group: TransactionGroup, zone: tzinfo, *, is_open: bool) -> None:
     with st.container(key=f"pending-{token}", horizontal=True, vertical_alignment="center"):
         with st.container():
             live.write(_line(group, zone))
-        with st.container(key=f"pending-buttons-{token}", horizontal=True, width=330, horizontal_alignment="right"):
+        with st.container(
+            key=f"pending-buttons-{token}", horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"
+        ):
             order_dialog.buttons(group, key="")
-            if st.button("Close" if is_open else "Evidence", key=f"evidence-{token}", type="tertiary"):
-                _open(None if is_open else group.first.key)
+            st.button(
+                "Close" if is_open else "Evidence",
+                key=f"evidence-{token}",
+                type="tertiary",
+                on_click=_open,
+                args=(None if is_open else group.first.key,),
+            )
 
 
 def _open(key: str | None) -> None:
@@ -122,7 +134,6 @@ def _open(key: str | None) -> None:
         st.query_params.pop("open", None)
     else:
         st.query_params["open"] = key
-    st.rerun(scope="fragment")
 
 
 _COLUMNS = ("verdict", "pipeline", "batch · slot", "state", "open for", "time left", "rows")

@@ -54,8 +54,8 @@ def duration(length_ms: int | float | None) -> str:
     whole = int(length_ms)
     if whole < SECOND_MS:
         return f"{whole} ms"
-    if whole < 10 * SECOND_MS:
-        return f"{whole // 100 / 10:.1f} s"
+    if whole < 9_950:
+        return f"{length_ms / SECOND_MS:.1f} s"
     if whole < MINUTE_MS:
         return f"{whole // SECOND_MS} s"
     if whole < HOUR_MS:

@@ -33,8 +33,9 @@ def show() -> None:
                 el("div", f"✖ The demo does not answer at {live.settings().trouble_url}: {error}", class_="lost")
             )
             return
-        if state.get("restart_driver"):
-            _button("Restart the driver", "/restart-driver", key="restart-driver", type_="primary", ready=True)
+        # Always in its place: a button that comes and goes would move the others from under the pointer.
+        waits = bool(state.get("restart_driver"))
+        _button("Restart the driver", "/restart-driver", key="restart-driver", type_="primary", ready=waits)
         for fault in faults:
             _fault(fault)
         live.write(_said(st.session_state.get("trouble_said")))

@@ -1,0 +1,144 @@
+"""The client against a server that answers by docs/api.md: typed rows, or one error that says what to do."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from app.collector_client import CollectorClient, CollectorError, Failure
+from app.collector_rows import Action, Role
+from app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
+from app.settings import TOKEN as TOKEN_VARIABLE
+from lifecycle.verdicts import Verdict
+from tests.unit.app_contract_server import TOKEN, Answers, ContractServer, batch, foreign
+
+
+@pytest.fixture
+def answers():
+    return Answers(transactions=batch())
+
+
+@pytest.fixture
+def client(answers):
+    with ContractServer(answers) as server:
+        client = CollectorClient(Settings.from_environment({COLLECTOR_URL: server.url, TOKEN_VARIABLE: TOKEN}))
+        yield client
+        client.close()
+
+
+def failing(ask) -> CollectorError:
+    with pytest.raises(CollectorError) as raised:
+        ask()
+    return raised.value
+
+
+def test_every_table_is_read(client, answers):
+    assert client.status().role is Role.OPERATOR
+    assert client.overview().needs_hand[0].verdict is Verdict.COMMIT_IT
+    assert [one.slot for one in client.transactions()] == [0, 1, 2, 3]
+    detail = client.transaction(answers.transactions[0]["key"])
+    assert [moment.what for moment in detail.timeline] == ["opened", "prepared", "decided: commit"]
+    assert len(detail.siblings) == 3
+
+
+def test_a_key_with_any_character_is_one_part_of_the_path(client, answers):
+    answers.transactions = [foreign("a/b?c#d %2F é")]
+    key = answers.transactions[0]["key"]
+    assert client.transaction(key).transaction.key == key
+
+
+def test_an_order_sends_the_revisions_that_were_shown(client, answers):
+    shown = client.transactions()
+    result = client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False)
+    assert answers.orders[0]["seen"] == {one.key: "r1" for one in shown}
+    assert [step.outcome for step in result.steps] == ["committed"] * 4
+
+
+def test_an_order_on_what_has_changed_is_refused_with_the_collectors_words(client, answers):
+    shown = client.transactions()
+    answers.transactions[2] |= {"revision": "r2", "state": "committing"}
+    error = failing(lambda: client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False))
+    assert error.failure is Failure.REFUSED
+    assert "it is committing now" in str(error)
+    assert not error.is_lost
+
+
+def test_a_wrong_token_is_said_and_over_when_the_file_holds_the_right_one(tmp_path: Path, answers):
+    file = tmp_path / "token"
+    file.write_text("wrong\n")
+    with ContractServer(answers) as server:
+        client = CollectorClient(Settings.from_environment({COLLECTOR_URL: server.url, TOKEN_FILE: str(file)}))
+        error = failing(client.status)
+        assert error.failure is Failure.TOKEN
+        assert error.is_lost
+        file.write_text(TOKEN + "\n")
+        assert client.status().name == "anna"
+        file.unlink()
+        assert failing(client.status).failure is Failure.TOKEN
+        client.close()
+
+
+def test_a_viewer_may_not_order(client, answers):
+    shown, answers.role = client.transactions(), "viewer"
+    assert (
+        failing(lambda: client.order(Action.ABORT, shown, reason="because", dry_run=True)).failure
+        is Failure.NOT_ALLOWED
+    )
+
+
+def test_a_collector_that_loads_its_history_is_not_ready(client, answers):
+    answers.loading = True
+    assert failing(client.overview).failure is Failure.NOT_READY
+
+
+def test_a_key_that_is_not_known(client):
+    assert failing(lambda: client.transaction("nobody")).failure is Failure.UNKNOWN_KEY
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b'{"rows": 5}', b'{"rows": [{"key": 1}]}'])
+def test_an_answer_that_the_contract_does_not_say_is_an_error_that_names_the_address(client, answers, body):
+    answers.raw["transactions"] = body
+    assert failing(client.transactions).failure is Failure.UNEXPECTED
+
+
+def test_a_verdict_that_this_app_does_not_know_is_an_error_and_never_another_verdict(client, answers):
+    answers.transactions[0]["verdict"] = "commit it twice"
+    assert "same version" in str(failing(client.transactions))
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_nobody_listens(answers, client):
+    shown = client.transactions()
+    gone = CollectorClient(
+        Settings.from_environment({COLLECTOR_URL: f"http://127.0.0.1:{closed_port()}", TOKEN_VARIABLE: TOKEN})
+    )
+    assert failing(gone.status).failure is Failure.UNREACHABLE
+    # No connection was made, so the order cannot have been carried out.
+    assert failing(lambda: gone.order(Action.COMMIT, shown, reason="xyz", dry_run=False)).failure is Failure.UNREACHABLE
+    gone.close()
+
+
+def test_an_order_whose_answer_never_came_may_have_been_carried_out(client):
+    shown = client.transactions()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def read_and_hang_up() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+
+        Thread(target=read_and_hang_up, daemon=True).start()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        half = CollectorClient(Settings.from_environment({COLLECTOR_URL: address, TOKEN_VARIABLE: TOKEN}))
+        error = failing(lambda: half.order(Action.COMMIT, shown, reason="xyz", dry_run=False))
+        half.close()
+    assert error.failure is Failure.NO_ANSWER_TO_ORDER
+    assert "may have been carried out" in str(error)

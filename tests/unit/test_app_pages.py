@@ -1,0 +1,248 @@
+"""The pages by Streamlit's own test driver, over a server that answers by docs/api.md (no broker, no browser).
+
+The driver never fires ``run_every`` and has no JavaScript: that the pages move by themselves is for the browser tests.
+"""
+
+from __future__ import annotations
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from app import live
+from app.settings import COLLECTOR_URL, TROUBLE_URL
+from app.settings import TOKEN as TOKEN_VARIABLE
+from tests.unit.app_contract_server import TOKEN, Answers, ContractServer, batch, foreign, now_ms
+
+HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    known = Answers(transactions=batch())
+    with ContractServer(known) as server:
+        monkeypatch.setenv(COLLECTOR_URL, server.url)
+        monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+        monkeypatch.delenv(TROUBLE_URL, raising=False)
+        st.cache_resource.clear()
+        yield known
+        st.cache_resource.clear()
+
+
+def opened(name: str) -> AppTest:
+    """Return the page ``app.<name>`` with the top line and the dialog around it, run once."""
+
+    def script(name: str) -> None:
+        import importlib
+
+        from app import live, order_dialog
+
+        live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
+        order_dialog.show_last_result()
+        importlib.import_module(f"app.{name}").show()
+        order_dialog.show_if_asked()
+
+    page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20).run()
+    assert not page.exception, page.exception
+    return page
+
+
+def said(page: AppTest) -> str:
+    """Return all markup on the page."""
+    return "\n".join(element.proto.body for element in page.get("html"))
+
+
+def button(page: AppTest, label: str):
+    """Return the one button of that label."""
+    (found,) = [one for one in page.button if one.label == label]
+    return found
+
+
+def labels(page: AppTest) -> list[str]:
+    return [one.label for one in page.button]
+
+
+def test_overview_says_first_what_needs_a_hand(answers):
+    answers.transactions += [foreign()]
+    page = opened("overview")
+    assert "5 transactions need a hand" in said(page)
+    assert "commit it" in said(page)
+    assert {"Commit batch 1841 …", "Abort …", "Evidence"} <= set(labels(page))
+    assert "checkpoints down" in said(page)
+
+
+def test_overview_when_quiet_says_since_when(answers):
+    answers.transactions = batch(state="open", verdict="in progress", may_commit=False)
+    page = opened("overview")
+    assert "All 4 open transactions are in progress." in said(page)
+    assert "Nothing in doubt since" in said(page)
+    assert labels(page) == []
+
+
+def test_an_order_is_confirmed_with_a_reason_and_its_result_is_shown_in_place(answers):
+    page = opened("overview")
+    page = button(page, "Commit batch 1841 …").click().run()
+    assert "EndTxn(commit) is sent for 4 transactions" in said(page)
+    assert "decision 88213 lists this handle" in said(page)
+    page.text_input(key="order-reason").set_value("driver frozen")
+    page = button(page, "Commit 4 transactions").click().run()
+    assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
+    assert [order["dry_run"] for order in answers.orders] == [False]
+    page = page.button(key="order-close").click().run()
+    assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
+    assert "order-reason" not in [one.key for one in page.text_input]
+
+
+def test_without_a_reason_nothing_is_sent(answers):
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    page.text_input(key="order-reason").set_value(" x ")
+    page = button(page, "Commit 4 transactions").click().run()
+    assert "Give a reason of at least 3 characters" in said(page)
+    assert answers.orders == []
+
+
+def test_a_dry_run_sends_no_order_and_leaves_the_dialog_open(answers):
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    page.text_input(key="order-reason").set_value("look first")
+    page = button(page, "Dry run").click().run()
+    assert "Dry run: nothing was sent. Audit 512." in said(page)
+    assert answers.orders[0]["dry_run"] is True
+    assert "Commit 4 transactions" in labels(page)
+
+
+def test_cancel_sends_nothing_and_closes(answers):
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    page = button(page, "Cancel").click().run()
+    assert answers.orders == []
+    assert "Commit 4 transactions" not in labels(page)
+
+
+def test_the_dialog_names_and_sends_what_was_clicked_though_the_list_moved(answers):
+    answers.transactions = [foreign("first"), foreign("second")]
+    page = opened("overview")
+    # Between the look and the click "first" ends and a new one takes its place on top.
+    clicked = [one for one in page.button if one.label == "Abort …"][1]
+    answers.transactions = [foreign("newcomer"), answers.transactions[1]]
+    page = clicked.click().run()
+    page.text_input(key="order-reason").set_value("its owner says so")
+    page.text_input(key="order-confirm").set_value("second")
+    page = button(page, "Abort 1 transaction").click().run()
+    assert [row["transaction"] for row in answers.transactions] == ["newcomer"]
+    assert "aborted 1 of 1" in said(page)
+
+
+def test_a_changed_transaction_refuses_the_order_and_shows_what_changed(answers):
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    answers.transactions[1] |= {"revision": "r2", "state": "committing", "producer_epoch": 8, "may_commit": False}
+    page.text_input(key="order-reason").set_value("driver frozen")
+    page = button(page, "Commit 4 transactions").click().run()
+    assert "Refused: nothing was done." in said(page)
+    assert "decided · commit it · epoch 7" in said(page)
+    assert "committing · commit it · epoch 8" in said(page)
+    page = button(page, "Look again").click().run()
+    assert "Commit 3 transactions" in labels(page)
+
+
+def test_what_loses_data_needs_the_id_typed(answers):
+    answers.transactions = [foreign("abandoned-1")]
+    page = button(opened("overview"), "Abort …").click().run()
+    page.text_input(key="order-reason").set_value("owner is gone")
+    page = button(page, "Abort 1 transaction").click().run()
+    assert "was not typed as it is shown" in said(page)
+    assert answers.orders == []
+    page.text_input(key="order-confirm").set_value("abandoned-1")
+    page = button(page, "Abort 1 transaction").click().run()
+    assert answers.orders[0]["confirm"] == "abandoned-1"
+    assert "aborted 1 of 1" in said(page)
+
+
+def test_a_viewer_sees_the_orders_and_cannot_press_them(answers):
+    answers.role = "viewer"
+    page = opened("overview")
+    assert button(page, "Commit batch 1841 …").disabled
+    assert not button(page, "Evidence").disabled
+
+
+def test_an_id_from_outside_is_text_on_every_page(answers):
+    answers.transactions = [foreign(HOSTILE)]
+    answers.aborts = [
+        {"at_ms": now_ms(), "key": "k", "transaction": HOSTILE, "pipeline": HOSTILE, "batch": None, "slot": None,
+         "verdict": "aborted", "cause": "client", "certainty": "likely", "open_ms": 5, "rows": None}
+    ]  # fmt: skip
+    answers.audit = [
+        {"audit": 1, "at_ms": now_ms(), "who": HOSTILE, "action": "abort", "keys": [HOSTILE], "reason": HOSTILE,
+         "outcome": "accepted", "detail": HOSTILE, "evidence": {"seen": HOSTILE}}
+    ]  # fmt: skip
+    answers.checkpoints = [
+        {"pipeline": HOSTILE, "number": 1, "state": "completed", "started_at_ms": 1, "ended_at_ms": 5, "duration_ms": 4,
+         "transactions": 1, "rows": 1, "source": HOSTILE}
+    ]  # fmt: skip
+    for name in ("overview", "pending_commits", "abort_history", "checkpoints", "audit"):
+        page = opened(name)
+        assert "&lt;img src=x onerror" in said(page), name
+        assert "<img" not in said(page), name
+        assert not any("<img" in one or "**bold" in one for one in labels(page)), name
+        assert not page.markdown, "no element of these pages reads Markdown from outside"
+
+
+def test_pending_shows_a_row_for_each_batch_and_opens_its_evidence(answers):
+    answers.transactions += batch(1842, pipeline="word-count", verdict="in progress", state="open", may_commit=False)
+    page = opened("pending_commits")
+    assert "8 transactions in 2 batches and applications" in said(page)
+    page = next(one for one in page.button if one.label == "Evidence").click().run()
+    assert page.query_params["open"] == answers.transactions[0]["key"]
+    assert "decided: commit" in said(page)
+    assert "the broker aborts it" in said(page)
+    assert "Ongoing" in said(page)
+    page = button(page, "Close").click().run()
+    assert "open" not in page.query_params
+
+
+def test_a_link_to_a_transaction_that_has_ended_says_so(answers):
+    page = opened("pending_commits")
+    page.query_params["open"] = "kafka:gone"
+    page = page.run()
+    assert "does not know <code>kafka:gone</code> any more" in said(page)
+
+
+def test_two_hundred_batches_come_in_pages(answers):
+    answers.transactions = [row for number in range(200) for row in batch(number, slots=1)]
+    page = opened("pending_commits")
+    assert sum(label.startswith("Commit batch") for label in labels(page)) == 20
+    assert "200 transactions" in said(page)
+
+
+def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
+    page = opened("pending_commits")
+    page = page.text_input(key="filter-words").set_value("nobody").run()
+    assert "No transaction matches the filter." in said(page)
+    assert "the filter hides 4 others" in said(page)
+    answers.transactions = []
+    page = page.text_input(key="filter-words").set_value("").run()
+    assert "Nothing is pending" in said(page)
+
+
+@pytest.mark.parametrize("name", ["abort_history", "checkpoints", "audit"])
+def test_empty_pages_say_so(answers, name):
+    assert any(
+        word in said(opened(name)) for word in ("Nothing was aborted", "No checkpoint was seen", "No order was given")
+    )
+
+
+def test_a_lost_collector_is_one_line_with_address_and_time_and_the_page_comes_back(answers):
+    answers.loading = True
+    page = opened("overview")
+    assert said(page).count('role="alert"') == 1
+    assert live.collector().address in said(page)
+    assert "tries again every second" in said(page)
+    answers.loading = False
+    page = page.run()
+    assert "4 transactions need a hand" in said(page)
+    assert 'role="alert"' not in said(page)
+
+
+def test_a_refused_token_is_said_without_the_token(answers):
+    answers.token = "another"
+    page = opened("overview")
+    assert "refuses this app" in said(page)
+    assert TOKEN not in said(page)

@@ -1,0 +1,74 @@
+"""Transactions of one batch are shown and ordered as one."""
+
+from __future__ import annotations
+
+from app.collector_json import read_transaction
+from app.collector_rows import Action
+from app.transaction_groups import grouped, matching
+from lifecycle.verdicts import Verdict
+from tests.unit.app_contract_server import batch, foreign, transaction
+
+
+def groups_of(*rows):
+    return grouped(read_transaction(row) for row in rows)
+
+
+def test_slots_of_one_batch_attempt_are_one_group_by_slot():
+    (group,) = groups_of(*reversed(batch(12, slots=3)))
+    assert [one.slot for one in group.transactions] == [0, 1, 2]
+    assert group.is_batch
+    assert group.rows == 3 * 3101
+
+
+def test_another_attempt_another_life_and_another_pipeline_are_other_groups():
+    rows = [transaction(attempt=1, key="a"), transaction(attempt=2, key="b"), transaction(life="life-2", key="c")]
+    assert len(groups_of(*rows, transaction(pipeline="word-count", key="d"))) == 4
+
+
+def test_foreign_transactions_are_never_grouped_even_under_one_name():
+    assert len(groups_of(foreign("f", key="f:1"), foreign("f", key="f:2"))) == 2
+
+
+def test_most_urgent_first_then_the_earliest_timeout_then_those_without_one():
+    found = groups_of(
+        foreign("late", deadline_ms=9_000),
+        foreign("never", deadline_ms=None),
+        foreign("soon", deadline_ms=5_000),
+        *batch(7, slots=1),
+    )
+    assert [group.first.transaction for group in found] == ["ip-count-0-1", "soon", "late", "never"]
+
+
+def test_a_group_has_its_most_urgent_verdict_and_its_earliest_timeout():
+    rows = [transaction(verdict="in progress", deadline_ms=10, key="a"), transaction(slot=1, deadline_ms=5, key="b")]
+    (group,) = groups_of(*rows)
+    assert group.verdict is Verdict.COMMIT_IT
+    assert group.deadline_ms == 5
+
+
+def test_only_what_the_collector_allows_and_what_has_not_ended_can_be_ordered():
+    rows = [
+        transaction(slot=0, key="a"),
+        transaction(slot=1, key="b", may_commit=False),
+        transaction(slot=2, key="c", state="committed"),
+    ]
+    (group,) = groups_of(*rows)
+    assert [one.key for one in group.orderable(Action.COMMIT)] == ["a"]
+    assert group.orderable(Action.ABORT) == ()
+
+
+def test_the_token_stays_while_the_state_moves_and_differs_between_batches():
+    open_, decided = groups_of(*batch(7, state="open"))[0], groups_of(*batch(7, state="decided"))[0]
+    assert open_.token == decided.token
+    assert open_.token != groups_of(*batch(8))[0].token
+    assert len(open_.token) == 10
+
+
+def test_the_filter_takes_every_word_anywhere_and_the_verdicts_chosen():
+    groups = groups_of(*batch(7), foreign("flink-orders-3", partitions=["orders-out-2"]))
+    assert [group.first.transaction for group in matching(groups, words="ORDERS flink", verdicts=[])] == [
+        "flink-orders-3"
+    ]
+    assert matching(groups, words="orders ip-count", verdicts=[]) == []
+    assert [group.verdict for group in matching(groups, words="", verdicts=[Verdict.COMMIT_IT])] == [Verdict.COMMIT_IT]
+    assert len(matching(groups, words="  ", verdicts=[])) == 2
