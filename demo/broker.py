@@ -149,7 +149,8 @@ class Broker:
         return path
 
     def _format(self, configuration: Path) -> None:
-        cluster = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        # A leading "-" would be read as an option, so the first character is fixed.
+        cluster = "c" + base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")[1:]
         tool = [*_java(self.directory, "128m"), "kafka.tools.StorageTool"]
         done = subprocess.run(
             [*tool, "format", "-t", cluster, "-c", str(configuration)],
