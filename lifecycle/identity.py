@@ -66,7 +66,8 @@ class Marker:
     @classmethod
     def parse(cls, batch: int, metadata: str) -> Marker | None:
         """Return the marker, or None when the metadata was not written by this protocol."""
-        life, _, attempt = metadata.rpartition(":")
+        # librdkafka sends the metadata with C's closing NUL.
+        life, _, attempt = metadata.rstrip("\0").rpartition(":")
         return cls(batch=batch, attempt=int(attempt), life=life) if life and attempt.isdigit() else None
 
     def covers(self, other: Marker) -> bool:
