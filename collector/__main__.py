@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 import uvicorn
 
@@ -170,7 +172,8 @@ def _kept_tokens(settings: Settings) -> Tokens:
 def _listen(host: str, port: int) -> socket.socket:
     """Take the API's port first: a port that is taken is said before anything else is touched."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    # asyncio turns Nagle's algorithm off (40 ms per answer) only where the protocol is named.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
@@ -184,16 +187,29 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends the streams of changes first, so that it can stop while somebody watches."""
+    """A server that SIGINT and SIGTERM end in order.
+
+    uvicorn would raise the signal again once it has stopped, which kills the process before history is closed.
+    """
 
     def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
         super().__init__(config)
         self._changes = changes
 
-    def handle_exit(self, sig: int, frame: object) -> None:
-        """Take SIGINT or SIGTERM."""
-        self._changes.close()
-        super().handle_exit(sig, frame)  # type: ignore[arg-type]
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at the first signal: end the streams of changes, which would keep the server from stopping, then the server."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._changes.close()
+            self.should_exit = True
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 if __name__ == "__main__":
