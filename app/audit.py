@@ -52,7 +52,7 @@ def _table(rows: list[AuditRow]) -> Html:
                 row.action,
                 row.reason,
                 badge(*_outcome(row.outcome)),
-                row.detail,
+                [el("div", line) for line in row.detail],
                 _evidence(row),
             ]
             for row in rows

@@ -184,7 +184,7 @@ def read_checkpoint(value: Json) -> CheckpointRow:
 
 
 def read_audit(value: Json) -> AuditRow:
-    """Return one audit row; its evidence becomes lines of text, whatever its shape."""
+    """Return one audit row; its evidence and detail become lines of text, whatever their shape."""
     return AuditRow(
         audit=int(value["audit"]),
         at_ms=int(value["at_ms"]),
@@ -193,7 +193,7 @@ def read_audit(value: Json) -> AuditRow:
         keys=_texts(value.get("keys")),
         reason=_text(value.get("reason")),
         outcome=_text(value["outcome"]),
-        detail=_text(value.get("detail")),
+        detail=tuple(dict.fromkeys(_lines(value.get("detail")))),
         evidence=_lines(value.get("evidence")),
     )
 
@@ -253,6 +253,9 @@ def _lines(value: Any) -> tuple[str, ...]:
 def _fact(value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping) and "fact" in value:
         return (f"{value['fact']} ({value['source']})" if value.get("source") else str(value["fact"]),)
+    if isinstance(value, Mapping) and "will" in value:
+        more = f" ({value['detail']})" if value.get("detail") else ""
+        return (f"{value['will']}: {value.get('outcome', 'unknown')}{more}",)
     return _lines(value)
 
 

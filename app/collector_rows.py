@@ -210,7 +210,7 @@ class AuditRow:
     keys: tuple[str, ...]
     reason: str
     outcome: str
-    detail: str
+    detail: tuple[str, ...]
     evidence: tuple[str, ...]
 
 

@@ -14,8 +14,9 @@ from app.markup import Html, el, join, plain_label
 from app.time_text import amount, clock_time, counted, duration, exact_time, since, time_left
 from app.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 
-_TIMES_END = "at_ms"
 _LENGTHS_END = "_ms"
+_EPOCH_FROM_MS = 100_000_000_000
+"""No length is as long as this (3 years), and no time of a transaction is as early (1973)."""
 
 
 def show(key: str, names: Mapping[str, str]) -> None:
@@ -39,13 +40,17 @@ def _choice_of_sibling(detail: TransactionDetail, names: Mapping[str, str]) -> N
     keys = sorted({detail.transaction.key, *detail.siblings})
     if len(keys) < 2:
         return
+    # Siblings that end leave the list, and would lose their names while they are looked at.
+    remembered: dict[str, str] = st.session_state.setdefault("sibling_names", {})
+    remembered.update({key: names[key] for key in keys if key in names})
+    remembered[detail.transaction.key] = detail.transaction.transaction
     widget = f"evidence-slot-{detail.transaction.key}"
     st.segmented_control(
         "Transactions of this batch",
         keys,
         default=detail.transaction.key,
         required=True,
-        format_func=lambda key: plain_label(names.get(key, key)),
+        format_func=lambda key: plain_label(remembered.get(key, key)),
         key=widget,
         on_change=lambda: st.query_params.update(open=st.session_state[widget]),
     )
@@ -152,10 +157,8 @@ def _value(name: str, value: object, zone: tzinfo) -> str:
     if value is None:
         return "–"
     if isinstance(value, int) and not isinstance(value, bool):
-        if name.endswith(_TIMES_END):
-            return exact_time(value, zone)
         if name.endswith(_LENGTHS_END):
-            return duration(value)
+            return exact_time(value, zone) if value >= _EPOCH_FROM_MS else duration(value)
         return amount(value) if name in ("rows", "bytes") else str(value)
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "–"

@@ -17,6 +17,8 @@ from app.markup import Html, el, join
 from app.settings import Settings
 from app.time_text import clock_time, counted, exact_time, since, zone_named
 
+URGENT_EVERY_S = 0.5
+"""For what needs a hand: a transaction is to be on the page within a second of its opening."""
 LIVE_EVERY_S = 1.0
 CHARTS_EVERY_S = 5.0
 
@@ -91,7 +93,7 @@ def _who_and_where(status: Status) -> Html:
     return el(
         "div",
         el("span", "live", class_="look", data_look="", role="status"),
-        el("span", "cluster ", el("b", status.cluster or status.bootstrap), title=status.bootstrap),
+        el("span", "cluster ", el("b", status.cluster or "?"), f" at {status.bootstrap}"),
         down and el("span", f"✖ {counted(len(down), 'observer')} down: see Overview", class_="badge warning"),
         status.malformed > 0
         and el("span", f"{counted(status.malformed, 'malformed record')} kept aside", class_="badge notice"),

@@ -40,13 +40,15 @@ def el(name: str, *children: Child, **attributes: object) -> Html:
 
 
 def join(children: Iterable[Child]) -> Html:
-    """Return the children in one piece: Html as it is, all else escaped."""
+    """Return the children in one piece: Html as it is, lists one after the other, all else escaped."""
     return Html("".join(_escaped(child) for child in children))
 
 
 def _escaped(child: Child) -> str:
     if child is None or child is False:
         return ""
+    if isinstance(child, list | tuple):
+        return join(child)
     return str(child) if isinstance(child, Html) else html.escape(visible(child))
 
 

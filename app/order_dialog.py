@@ -13,7 +13,7 @@ import streamlit as st
 from app import live
 from app.collector_client import CollectorError, Failure
 from app.collector_rows import Action, OrderResult, Transaction
-from app.markup import el, join, plain_label
+from app.markup import el, join, plain_label, visible
 from app.order_text import (
     changes_table,
     result_line,
@@ -154,7 +154,9 @@ def _give(asked: AskedOrder, dry_run: bool) -> None:
     if st.session_state.get(_ORDER) is not asked:
         return
     reason = (st.session_state.get("order-reason") or "").strip()
-    confirm = (st.session_state.get("order-confirm") or "").strip()
+    typed = (st.session_state.get("order-confirm") or "").strip()
+    # An id may hold signs that nobody can type: what is drawn for them counts.
+    confirm = asked.to_type if asked.to_type and typed in (asked.to_type, visible(asked.to_type).strip()) else typed
     complaint = _complaint(asked, reason=reason, confirm=confirm, dry_run=dry_run)
     if complaint:
         st.session_state[_ORDER] = replace(asked, complaint=complaint)

@@ -72,9 +72,9 @@ def transactions_table(shown: Sequence[Transaction], zone: tzinfo) -> Html:
 
 
 def safety_facts(action: Action, shown: Sequence[Transaction], zone: tzinfo) -> Html:
-    """Return the facts the verdict rests on, each once, with source and time."""
+    """Return the facts the verdict rests on, each once, with source and newest time."""
     verdicts = list(dict.fromkeys(one.verdict for one in shown))
-    facts = list(dict.fromkeys(fact for one in shown for fact in one.evidence))
+    facts = list({(fact.fact, fact.source): fact for one in shown for fact in one.evidence}.values())
     lines = [
         el(
             "li",

@@ -16,15 +16,16 @@ from app.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle.verdicts import Verdict
 
 MOST_GROUPS = 8
+OBSERVERS_EVERY_S = 2.0
 BUTTONS_PX = 370
 _OBSERVER_SIGNS = {"up": ("✔", Tone.GOOD), "starting": ("…", Tone.NOTICE), "down": ("✖", Tone.URGENT)}
 
 
 def show() -> None:
-    """Write the page: two parts that look again every second, and a chart that does so every few."""
-    live.looked_again(_what_needs_a_hand, every_s=live.LIVE_EVERY_S)
+    """Write the page: what is urgent looks again twice a second, the rest more calmly."""
+    live.looked_again(_what_needs_a_hand, every_s=live.URGENT_EVERY_S)
     live.looked_again(_over_time, every_s=live.CHARTS_EVERY_S)
-    live.looked_again(_observers, every_s=live.LIVE_EVERY_S)
+    live.looked_again(_observers, every_s=OBSERVERS_EVERY_S)
 
 
 def _what_needs_a_hand() -> None:
@@ -101,7 +102,9 @@ def _left(opened_at_ms: int | None, deadline_ms: int | None, zone: tzinfo) -> Ht
     return el("div", el("small", "time left"), time_left(deadline_ms, zone), bar, class_="left")
 
 
-def _some(names: tuple[str, ...], most: int = 3) -> str:
+def _some(partitions: tuple[str, ...], most: int = 3) -> str:
+    """Return the first partitions; those of the broker's own topics only where there are no others."""
+    names = [name for name in partitions if not name.startswith("__")] or list(partitions)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

@@ -27,7 +27,7 @@ def page() -> st.Page:
 
 def show() -> None:
     """Write the page."""
-    live.looked_again(_list, every_s=live.LIVE_EVERY_S)
+    live.looked_again(_list, every_s=live.URGENT_EVERY_S)
 
 
 def _list() -> None:
@@ -176,6 +176,7 @@ def _line(group: TransactionGroup, zone: tzinfo) -> Html:
 
 def _where(group: TransactionGroup) -> str:
     topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
+    topics = [topic for topic in topics if not topic.startswith("__")] or topics
     said = f"{group.first.resource_manager} · {counted(len(group.transactions), 'transaction')}"
     return f"{said} · {', '.join(topics)}" if topics else said
 

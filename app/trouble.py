@@ -12,7 +12,7 @@ from app import live
 from app.markup import Html, el, plain_label
 from app.time_text import clock_time
 
-EVERY_S = 1.0
+EVERY_S = 1.5
 LIMIT_S = 10.0
 
 

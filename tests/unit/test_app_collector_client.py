@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from threading import Thread
@@ -107,6 +108,37 @@ def test_an_answer_that_the_contract_does_not_say_is_an_error_that_names_the_add
 def test_a_verdict_that_this_app_does_not_know_is_an_error_and_never_another_verdict(client, answers):
     answers.transactions[0]["verdict"] = "commit it twice"
     assert "same version" in str(failing(client.transactions))
+
+
+def test_audit_rows_of_any_shape_become_lines(client, answers):
+    step = {"key": "k", "will": "EndTxn(commit) for producer 1", "outcome": "committed", "detail": ""}
+    row = {
+        "audit": 1,
+        "at_ms": 5,
+        "who": "anna",
+        "action": "commit",
+        "keys": '["k"]',
+        "reason": "why",
+        "outcome": "accepted",
+    }
+    answers.audit = [
+        {
+            **row,
+            "detail": json.dumps([step, step, {**step, "detail": "slow"}]),
+            "evidence": json.dumps({"state": "open"}),
+        },
+        {**row, "detail": "refused: it changed", "evidence": None},
+        {**row, "detail": None, "evidence": [{"fact": "decided", "source": "decision log"}, "text"]},
+    ]
+    first, second, third = client.audit()
+    assert first.detail == (
+        "EndTxn(commit) for producer 1: committed",
+        "EndTxn(commit) for producer 1: committed (slow)",
+    )
+    assert first.keys == ("k",)
+    assert first.evidence == ("state: open",)
+    assert (second.detail, second.evidence) == (("refused: it changed",), ())
+    assert (third.detail, third.evidence) == ((), ("decided (decision log)", "text"))
 
 
 def closed_port() -> int:

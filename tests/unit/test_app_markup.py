@@ -28,7 +28,7 @@ def test_joining_two_pieces_of_markup_with_plus_loses_the_trust():
 
 
 def test_absent_children_and_attributes_are_left_out():
-    assert el("a", None, False, 0, class_="x", title=None, data_until=5) == '<a class="x" data-until="5">0</a>'
+    assert el("a", None, False, 0, [], class_="x", title=None, data_until=5) == '<a class="x" data-until="5">0</a>'
 
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x00", "\x1b", "\ufeff", "\u2066"])
@@ -40,3 +40,7 @@ def test_characters_that_hide_or_turn_text_around_are_drawn(sign):
 def test_a_label_escapes_every_sign_that_markdown_or_streamlit_reads():
     assert plain_label("**b** :red[x] $x$ <b> `c` a_b") == r"\*\*b\*\* \:red\[x\] \$x\$ \<b\> \`c\` a\_b"
     assert plain_label("ip count 12") == "ip count 12"
+
+
+def test_lists_of_children_are_written_one_after_the_other_and_escaped():
+    assert el("p", ["<", el("i", "x")], ()) == "<p>&lt;<i>x</i></p>"
