@@ -20,6 +20,9 @@ from demo.waiting import DemoFailed
 
 PAGE_RATE = 200.0
 HEADLESS_RATE = 500.0
+PAGE_RESTARTS = 100
+"""A newcomer may kill the driver as often as they like."""
+HEADLESS_RESTARTS = 5
 LOOK_EVERY_S = 0.5
 
 
@@ -34,7 +37,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     page.add_argument("--ready-file", type=Path, help="write the addresses there, as JSON, once everything is up")
     headless = parser.add_argument_group("without it")
     headless.add_argument("--headless", action="store_true", help="run once, judge the result, print it as JSON")
-    headless.add_argument("--for", type=float, default=60.0, dest="for_s", help="seconds of traffic (default: 60)")
+    headless.add_argument(
+        "--for",
+        type=float,
+        default=60.0,
+        dest="for_s",
+        help="seconds of traffic, more when the fault takes longer (default: 60)",
+    )
     headless.add_argument("--fault", choices=[fault.value for fault in Fault], default=Fault.NONE.value)
     headless.add_argument("--report", type=Path, help="write the result there as well")
     values = parser.parse_args(arguments)
@@ -55,6 +64,7 @@ def main() -> int:
     settings = RunSettings(
         directory=values.directory or ROOT / ".run" / f"demo-{os.getpid()}",
         rate=values.rate or (HEADLESS_RATE if values.headless else PAGE_RATE),
+        restart_attempts=HEADLESS_RESTARTS if values.headless else PAGE_RESTARTS,
         keep=values.keep,
     )
     try:

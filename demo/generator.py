@@ -1,7 +1,7 @@
 """The demo's traffic: ``<ip>,<event time in epoch ms>`` at a steady rate, out of order, now and then late.
 
-``python -m demo.generator --bootstrap-servers B --topic T --rate 200 [--for SECONDS]`` runs in a process of its own. With
-``--for`` it ends by writing one closing record to each partition, whose event time lies a day ahead: it pushes the
+``python -m demo.generator --bootstrap-servers B --topic T --rate 200 [--close]`` runs in a process of its own until SIGTERM.
+With ``--close`` it then writes one closing record to each partition, whose event time lies a day ahead: it pushes the
 watermark past every window, so that each one is counted and written. It prints one JSON object, ``{"produced": n}``.
 """
 
@@ -43,7 +43,7 @@ def event_time_ms(now_ms: int, dice: random.Random) -> int:
 
 
 class Generator:
-    """Writes records round robin over the topic's partitions until it is stopped or its time is up."""
+    """Writes records round robin over the topic's partitions until it is stopped."""
 
     def __init__(self, bootstrap_servers: str, topic: str, rate: float, seed: int) -> None:
         self._producer = Producer(
@@ -60,11 +60,11 @@ class Generator:
         """Make ``run`` return after its present tick."""
         self._stopped = True
 
-    def run(self, for_s: float | None) -> None:
-        """Write for ``for_s`` seconds and close, or until ``stop``. Raises NotDelivered."""
+    def run(self, *, close: bool) -> None:
+        """Write until ``stop``, then the closing records if asked for. Raises NotDelivered."""
         partitions = len(self._producer.list_topics(self._topic, timeout=FLUSH_LIMIT_S).topics[self._topic].partitions)
         started = time.monotonic()
-        while not self._stopped and (for_s is None or time.monotonic() - started < for_s):
+        while not self._stopped:
             due = int((time.monotonic() - started) * self._rate)
             while self.produced < due:
                 address = self._dice.choice(self._addresses)
@@ -72,7 +72,7 @@ class Generator:
             self._producer.poll(TICK_S)
             self._raise_failure()
         self._flush()
-        if for_s is not None and not self._stopped:
+        if close:
             for partition in range(partitions):
                 self._write(partition, CLOSING_ADDRESS, _now_ms() + CLOSING_AHEAD_MS)
             self._flush()
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--rate", type=float, default=200.0, help="records per second")
-    parser.add_argument("--for", type=float, dest="for_s", help="seconds; without it, until SIGTERM")
+    parser.add_argument("--close", action="store_true", help="end with a record that closes every window")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     generator = Generator(arguments.bootstrap_servers, arguments.topic, arguments.rate, arguments.seed)
@@ -123,7 +123,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
-        generator.run(arguments.for_s)
+        generator.run(close=arguments.close)
     except NotDelivered as error:
         print(error, file=sys.stderr)
         return 1

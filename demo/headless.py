@@ -27,7 +27,10 @@ SETTLE_LIMIT_S = 15.0
 
 
 def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str, Any]:
-    """Run all parts for ``for_s`` seconds of traffic with one fault; return the report. Raises DemoFailed."""
+    """Run all parts with one fault, for ``for_s`` seconds of traffic or until the fault was seen through; return the report.
+
+    Raises DemoFailed.
+    """
     with ExitStack() as stack:
         run = stack.enter_context(DemoRun(settings))
         run.start_broker()
@@ -35,12 +38,15 @@ def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str,
         run.start_pipeline()
         reader = stack.enter_context(LiveReader(run.bootstrap_servers, topics.SINK))
         run.wait_for_pipeline()
-        run.start_generator(for_s)
+        run.start_generator(close=True)
+        traffic_ends_s = time.monotonic() + for_s
         log = OffsetLog(run.checkpoint, topics.SOURCE)
         desk = TroubleDesk(run)
         on_call = OnCall(run, desk, reader)
         if fault is not Fault.NONE:
             _cause(run, desk, on_call, log, fault)
+        run.wait_for(f"{for_s:g} s of traffic", lambda: time.monotonic() >= traffic_ends_s, for_s + 1)
+        run.end_generator()
         _wait_until_processed(run, log)
         restarts = run.pipeline_status().restarts
         run.stop_pipeline()
@@ -85,8 +91,7 @@ def _committed(log: OffsetLog) -> int:
 
 def _wait_until_processed(run: DemoRun, log: OffsetLog) -> None:
     """Wait until all input is in committed batches, and the last of them ran under a watermark past every window."""
-    say("waiting for the generator to end and the pipeline to catch up …")
-    run.wait_for("the generator to end", run.generator_ended, CATCH_UP_LIMIT_S)
+    say("waiting for the pipeline to catch up …")
     ends = end_offsets(run.bootstrap_servers, topics.SOURCE)
 
     def processed() -> bool:

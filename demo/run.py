@@ -36,10 +36,12 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """Where a run keeps its files, how many records it writes per second, and whether its data stays after a clean end."""
+    """Where a run keeps its files, how many records it writes per second, how many restarts in a row the pipeline may need
+    before it gives up, and whether its data stays after a clean end."""
 
     directory: Path
     rate: float
+    restart_attempts: int
     keep: bool = False
 
 
@@ -135,7 +137,7 @@ class DemoRun:
         arguments += ["--checkpoint", str(self.checkpoint), "--prefix", PREFIX]
         arguments += ["--source", topics.SOURCE, "--sink", topics.SINK]
         arguments += ["--trigger-interval-ms", str(TRIGGER_INTERVAL_MS), "--status-file", str(self._status_file)]
-        arguments += ["--restart-delay-ms", "2000", "--restart-attempts", "100"]
+        arguments += ["--restart-delay-ms", "2000", "--restart-attempts", str(self.settings.restart_attempts)]
         environment = {"INDOUBT_CRASH_POINTS": str(self.crash_points), "JAVA_HOME": java_home()}
         self._start("pipeline", arguments, environment)
 
@@ -146,13 +148,19 @@ class DemoRun:
         self.wait_for(what, lambda: self.pipeline_status().state == "running", START_LIMIT_S)
         say("pipeline running")
 
-    def start_generator(self, for_s: float | None = None) -> None:
-        """Start the traffic: for so many seconds, closed by a record that ends every window, or until the end."""
+    def start_generator(self, *, close: bool = False) -> None:
+        """Start the traffic; ``close``: it ends with a record that closes every window."""
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SOURCE]
-        arguments += ["--rate", str(self.settings.rate)]
-        arguments += ["--for", str(for_s)] if for_s is not None else []
+        arguments += ["--rate", str(self.settings.rate), *(["--close"] if close else [])]
         self._start("demo.generator", arguments, {})
-        say(f"generator: {self.settings.rate:g} records/s" + (f" for {for_s:g} s" if for_s is not None else ""))
+        say(f"generator: {self.settings.rate:g} records/s")
+
+    def end_generator(self) -> None:
+        """End the traffic in order. Raises DemoFailed when not all of it was delivered."""
+        child = self._children.pop("demo.generator")
+        child.stop(STOP_LIMIT_S * 2)
+        if child.exit_code != 0:
+            raise DemoFailed(f"the generator ended with code {child.exit_code}; its log:\n{child.tail()}")
 
     def start_app(self, port: int, trouble_url: str) -> None:
         """Start the app on that port and wait until its page can be opened."""
@@ -175,20 +183,12 @@ class DemoRun:
             restarts=fields.get("restarts", 0),
         )
 
-    def generator_ended(self) -> bool:
-        """Return whether the generator has written all it was asked for. Raises DemoFailed when it failed."""
-        child = self._children["demo.generator"]
-        if child.exit_code:
-            child.check_running()
-        return child.exit_code == 0
-
     def check_running(self) -> None:
         """Raise DemoFailed when a part that must run has ended."""
         if self._broker.pid is None:
             raise DemoFailed(f"the broker ended; see {self._broker.log_file}")
-        for name, child in self._children.items():
-            if name != "demo.generator" or child.exit_code != 0:
-                child.check_running()
+        for child in self._children.values():
+            child.check_running()
 
     def wait_for(self, what: str, look: Callable[[], T | bool | None], limit_s: float) -> T:
         """Return the first true answer of ``look`` while every part keeps running. Raises DemoFailed, naming ``what``."""
