@@ -11,7 +11,7 @@ from app.charts import per_minute_chart
 from app.collector_rows import NeedsHand, Observer, Overview, Transaction
 from app.markup import Html, el, join
 from app.time_text import amount, clock_time, counted, duration, since, time_left, time_left_bar
-from app.transaction_groups import TransactionGroup
+from app.transaction_groups import TransactionGroup, by_slot
 from app.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle.verdicts import Verdict
 
@@ -63,7 +63,7 @@ def _headline(needed: tuple[NeedsHand, ...], zone: tzinfo) -> Html:
 
 
 def _group(needed: NeedsHand, shown: tuple[Transaction, ...], zone: tzinfo) -> None:
-    group = TransactionGroup(transactions=shown) if shown else None
+    group = TransactionGroup(transactions=by_slot(shown)) if shown else None
     token = group.token if group else f"gone-{needed.pipeline}-{needed.batch}"
     tone = VERDICT_SIGNS[needed.verdict][1]
     with st.container(key=f"hand-{token}", border=True, horizontal=True, vertical_alignment="center"):

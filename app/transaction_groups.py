@@ -77,12 +77,13 @@ def grouped(transactions: Iterable[Transaction]) -> list[TransactionGroup]:
         is_batch = one.ours and one.batch is not None
         identity = (one.pipeline, one.life, one.batch, one.attempt) if is_batch else one.key
         members.setdefault(identity, []).append(one)
-    groups = [TransactionGroup(transactions=tuple(sorted(found, key=_by_slot))) for found in members.values()]
+    groups = [TransactionGroup(transactions=by_slot(found)) for found in members.values()]
     return sorted(groups, key=lambda group: (_URGENCY_RANK[group.verdict], group.deadline_ms or 2**62))
 
 
-def _by_slot(one: Transaction) -> tuple[int, str]:
-    return (one.slot if one.slot is not None else 0, one.key)
+def by_slot(transactions: Iterable[Transaction]) -> tuple[Transaction, ...]:
+    """Return the transactions ordered by slot, then by key."""
+    return tuple(sorted(transactions, key=lambda one: (one.slot if one.slot is not None else 0, one.key)))
 
 
 def matching(groups: Sequence[TransactionGroup], *, words: str, verdicts: Iterable[Verdict]) -> list[TransactionGroup]:
