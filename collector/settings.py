@@ -11,8 +11,19 @@ from pathlib import Path
 from lifecycle.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "INDOUBT_"
-OTHERS = ("INDOUBT_KAFKA_", "INDOUBT_APP_", "INDOUBT_PIPELINE_", "INDOUBT_DEMO_")
-"""Settings of the same environment that belong to the Kafka connection or to other programs: theirs to judge."""
+THEIRS = frozenset(
+    {
+        "INDOUBT_BOOTSTRAP_SERVERS",
+        "INDOUBT_COLLECTOR_URL",
+        "INDOUBT_TOKEN",
+        "INDOUBT_TOKEN_FILE",
+        "INDOUBT_TROUBLE_URL",
+        "INDOUBT_CRASH_POINTS",
+        "INDOUBT_DEMO_RUN",
+    }
+)
+"""Variables that the Kafka connection, the app, the pipeline or the demo may have in the same environment: theirs to judge."""
+KAFKA_PREFIX = "INDOUBT_KAFKA_"
 
 
 class TransactionSource(Enum):
@@ -124,7 +135,7 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[TunableSettings, 
     values: dict[str, object] = {}
     tokens: dict[str, dict[str, str]] = {}
     for key, text in environment.items():
-        if not key.startswith(ENVIRONMENT_PREFIX) or key.startswith(OTHERS) or key == "INDOUBT_BOOTSTRAP_SERVERS":
+        if not key.startswith(ENVIRONMENT_PREFIX) or key.startswith(KAFKA_PREFIX) or key in THEIRS:
             continue
         name = key.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key in ("INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN"):

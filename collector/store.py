@@ -1,6 +1,6 @@
 """History in DuckDB: append-only, with the source offsets in the same database transaction. The only importer of duckdb.
 
-One writer thread behind a bounded queue writes everything; each reading thread has a cursor of its own.
+One writer thread behind a bounded queue writes everything; each query has a cursor of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Store:
         """Why the last write failed; empty while writes succeed. Nothing is dropped: a failed batch is tried again."""
         self._connection = _open(path)
         self._queue: queue.Queue[Observed | _Item] = queue.Queue(QUEUE_LIMIT)
-        self._local = threading.local()
+        self._making_cursor = threading.Lock()
         self._closing = threading.Event()
         self._writer = threading.Thread(target=self._write, name="history", daemon=True)
         self._writer.start()
@@ -96,16 +96,18 @@ class Store:
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises StoreFailed."""
         try:
-            return self._cursor().execute(query, list(values)).fetchall()
+            with self._reading() as cursor:
+                return cursor.execute(query, list(values)).fetchall()
         except duckdb.Error as error:
             raise StoreFailed(f"history {self.path} could not be read: {error}") from error
 
     def named_rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Return the rows of a query by column name. Raises StoreFailed."""
         try:
-            answer = self._cursor().execute(query, list(values))
-            names = [column[0] for column in answer.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+            with self._reading() as cursor:
+                answer = cursor.execute(query, list(values))
+                names = [column[0] for column in answer.description or ()]
+                return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
         except duckdb.Error as error:
             raise StoreFailed(f"history {self.path} could not be read: {error}") from error
 
@@ -118,11 +120,15 @@ class Store:
             raise StoreFailed(f"history {self.path} was not committed within {CLOSE_LIMIT_S:.0f} s: {self.error}")
         self._connection.close()
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
-        if not hasattr(self._local, "cursor"):
-            self._local.cursor = self._connection.cursor()
-        cursor: duckdb.DuckDBPyConnection = self._local.cursor
-        return cursor
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a cursor for one query of one thread: threads come and go, and a connection is not shared."""
+        with self._making_cursor:
+            cursor = self._connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
 
     def _in_writer(self, order: Order, limit_s: float = CLOSE_LIMIT_S) -> Any:
         answer: Future[Any] = Future()
@@ -135,12 +141,14 @@ class Store:
             raise StoreFailed(f"history {self.path} did not answer within {limit_s:.0f} s: {self.error}") from None
 
     def _write(self) -> None:
-        cursor = self._connection.cursor()
+        with self._making_cursor:
+            cursor = self._connection.cursor()
         _warm_up(cursor)
         while True:
             batch, then = self._take()
             self._commit(cursor, batch)
             if isinstance(then, _Close):
+                cursor.close()
                 return
             if then is not None:
                 _carry_out(cursor, *then)

@@ -1,0 +1,152 @@
+"""Observations for the collector's tests: short ways to say what an observer saw. Times are ms after T0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collector.facts import PipelineFacts
+from collector.fold import State, apply
+from collector.observations import BrokerRecord, DecisionSeen, EventSeen, Observation
+from collector.transaction_state_records import BrokerStatus
+from collector.transaction_view import TransactionView, views
+from collector.verdicts import Case, Limits, LogSight, PipelineHistory
+from lifecycle.decisions import BatchAttempt, Decision, DecisionRecord, Outcome, Ruling, RunStarted, Settled
+from lifecycle.events import EventType, LifecycleEvent
+from lifecycle.identity import Handle
+
+T0 = 1_795_000_000_000
+PREFIX, LIFE = "ip-count", "life-1"
+TIMEOUT_MS = 60_000
+
+
+def broker_record(
+    status: BrokerStatus,
+    at: int,
+    *,
+    transaction: str = "ip-count-0-1",
+    producer_id: int = 0,
+    epoch: int = 4,
+    start: int | None = 0,
+    version: int = 0,
+    partitions: tuple[str, ...] = ("sink-0",),
+) -> BrokerRecord:
+    return BrokerRecord(
+        transaction=transaction,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        status=status,
+        start_ms=None if start is None else T0 + start,
+        update_ms=T0 + at,
+        timeout_ms=TIMEOUT_MS,
+        partitions=partitions,
+        client_version=version,
+        source="__transaction_state",
+    )
+
+
+def handle(transaction: str = "ip-count-0-1", epoch: int = 4, slot: int = 0, producer_id: int = 0) -> Handle:
+    return Handle(
+        resource_manager="kafka",
+        transaction=transaction,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        slot=slot,
+        rows=100,
+        bytes=1000,
+        fingerprint="100:0",
+        opened_at_ms=T0,
+        prepared_at_ms=T0 + 500,
+        timeout_ms=TIMEOUT_MS,
+    )
+
+
+def about(batch: int = 41, attempt: int = 0) -> BatchAttempt:
+    return BatchAttempt(life=LIFE, batch=batch, attempt=attempt)
+
+
+def run_started(offset: int = 0, at: int = -1000, run: str = "run-1") -> DecisionSeen:
+    return _seen(offset, RunStarted(prefix=PREFIX, life=LIFE, run=run, at_ms=T0 + at))
+
+
+def decided(
+    offset: int, *handles: Handle, at: int = 1000, ruling: Ruling = Ruling.COMMIT, batch: int = 41, attempt: int = 0
+) -> DecisionSeen:
+    decision = Decision(
+        prefix=PREFIX,
+        about=about(batch, attempt),
+        ruling=ruling,
+        handles=handles,
+        who="run-1",
+        at_ms=T0 + at,
+    )
+    return _seen(offset, decision)
+
+
+def outcome(offset: int, of: Handle, settled: Settled, at: int = 2000) -> DecisionSeen:
+    record = Outcome(prefix=PREFIX, about=about(), handle_key=of.key, settled=settled, who="run-1", at_ms=T0 + at)
+    return _seen(offset, record)
+
+
+def event(type_: EventType, at: int, **data: Any) -> EventSeen:
+    base = {"pipeline": PREFIX, "life": LIFE, "attempt": 0}
+    return EventSeen(
+        event=LifecycleEvent(
+            type=type_,
+            source=f"/pipeline/{PREFIX}",
+            subject="s",
+            at_ms=T0 + at,
+            data={**base, **data},
+            id=f"{type_}{at}",
+        )
+    )
+
+
+def transaction_event(type_: EventType, at: int, of: Handle | None = None, **data: Any) -> EventSeen:
+    of = of or handle()
+    named = {"transaction": of.transaction, "producer_id": of.producer_id, "producer_epoch": of.producer_epoch}
+    return event(type_, at, batch=41, slot=of.slot, resource_manager="kafka", **named, **data)
+
+
+def folded(*observations: Observation) -> State:
+    state = State()
+    for observation in observations:
+        apply(state, observation)
+    return state
+
+
+def only_view(*observations: Observation) -> TransactionView:
+    (view,) = views(folded(*observations), settled=True)
+    return view
+
+
+def case(view: TransactionView, at: int, **changes: Any) -> Case:
+    """Return what the rules look at, ``at`` ms after T0: a live pipeline with a 5 s interval unless changed."""
+    fields: dict[str, Any] = {
+        "transaction": view,
+        "pipeline": pipeline() if view.ours else None,
+        "log_sight": LogSight.READABLE,
+        "log_error": "",
+        "replayed_ms": None,
+        "later_batch_decided": False,
+        "limits": Limits(),
+        "now_ms": T0 + at,
+        **changes,
+    }
+    return Case(**fields)
+
+
+def pipeline(**changes: Any) -> PipelineHistory:
+    fields: dict[str, Any] = {
+        "facts": PipelineFacts(pipeline=PREFIX, sign_ms=T0 + 900, sign="event transaction.prepared"),
+        "latest_run_offset": 0,
+        "latest_run_ms": T0 - 1000,
+        "interval_ms": 5_000,
+        "checkpoint_p99_ms": 1_000,
+        "restart_delay_ms": 10_000,
+        **changes,
+    }
+    return PipelineHistory(**fields)
+
+
+def _seen(offset: int, record: DecisionRecord) -> DecisionSeen:
+    return DecisionSeen(offset=offset, record=record)

@@ -1,0 +1,199 @@
+"""The fold: facts of different sources join to the same state in whatever order they arrive."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from collector.fold import State, apply, trim
+from collector.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
+from collector.transaction_state_records import BrokerStatus
+from collector.transaction_view import find, views
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.decisions import Settled
+from lifecycle.errors import MalformedRecord
+from lifecycle.events import EventType
+from lifecycle.states import TransactionState
+from tests.unit.collector_observations import (
+    PREFIX,
+    T0,
+    broker_record,
+    decided,
+    event,
+    folded,
+    handle,
+    only_view,
+    outcome,
+    run_started,
+    transaction_event,
+)
+
+OTHER = handle("ip-count-1-1", producer_id=9, slot=1)
+STORY: list[Observation] = [
+    event(EventType.PIPELINE_STARTED, -900, job="ip_count", settings={"interval_ms": 5000}),
+    event(EventType.CHECKPOINT_STARTED, -10, batch=41),
+    broker_record(BrokerStatus.EMPTY, -5, start=None),
+    broker_record(BrokerStatus.ONGOING, 0),
+    broker_record(BrokerStatus.ONGOING, 7, partitions=("sink-0", "sink-1")),
+    broker_record(BrokerStatus.ONGOING, 3, transaction="ip-count-1-1", producer_id=9, start=3),
+    transaction_event(EventType.TRANSACTION_OPENED, 1),
+    transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json()),
+    transaction_event(EventType.TRANSACTION_PREPARED, 510, OTHER, handle=OTHER.to_json()),
+    run_started(0),
+    decided(1, handle(), OTHER),
+    outcome(2, handle(), Settled.COMMITTED),
+    # Another process ended it by EndTxn of version 5: the epoch moves.
+    broker_record(BrokerStatus.PREPARE_COMMIT, 1500, epoch=5, version=2),
+    broker_record(BrokerStatus.COMPLETE_COMMIT, 1505, epoch=5, version=2, partitions=()),
+    broker_record(BrokerStatus.PREPARE_ABORT, 60_100, transaction="ip-count-1-1", producer_id=9, start=3, epoch=5),
+    broker_record(BrokerStatus.COMPLETE_ABORT, 60_110, transaction="ip-count-1-1", producer_id=9, start=3, epoch=5),
+    transaction_event(EventType.TRANSACTION_LOST, 60_200, OTHER, reason="timed out"),
+    broker_record(BrokerStatus.ONGOING, 70_000, transaction="flink-3", producer_id=44, start=70_000, epoch=0),
+    CheckpointFile(pipeline=PREFIX, number=41, kind=CheckpointFileKind.OFFSETS, at_ms=T0 - 12, modified_ns=1),
+    CheckpointFile(pipeline=PREFIX, number=41, kind=CheckpointFileKind.COMMITS, at_ms=T0 + 65_000, modified_ns=2),
+]
+
+
+def interleaved(story: Sequence[Observation], seed: int) -> list[Observation]:
+    """Return the story shuffled; decisions keep the order of their log, which is one partition."""
+    shuffled = list(story)
+    random.Random(seed).shuffle(shuffled)
+    decisions = iter(o for o in story if isinstance(o, DecisionSeen))
+    return [next(decisions) if isinstance(o, DecisionSeen) else o for o in shuffled]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_order_of_arrival_gives_the_same_state(seed: int) -> None:
+    assert folded(*interleaved(STORY, seed)) == folded(*STORY)
+
+
+def test_the_story_joins_broker_handles_decisions_and_outcomes() -> None:
+    by_id = {view.transaction: view for view in views(folded(*STORY), settled=True)}
+    first, second, foreign = by_id["ip-count-0-1"], by_id["ip-count-1-1"], by_id["flink-3"]
+    assert (first.state, first.ours, first.slot, first.outcome is not None) == (
+        TransactionState.COMMITTED,
+        True,
+        0,
+        True,
+    )
+    assert first.broker is not None
+    assert first.broker.partitions == {"sink-0", "sink-1"}
+    assert first.about is not None
+    assert first.about.batch == 41
+    assert second.state is TransactionState.LOST
+    assert (foreign.state, foreign.ours, foreign.pipeline) == (TransactionState.OPEN, False, "flink-3")
+
+
+def test_open_and_lost_ones_come_without_the_committed() -> None:
+    assert {v.transaction for v in views(folded(*STORY), settled=False)} == {"ip-count-1-1", "flink-3"}
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ((BrokerStatus.PREPARE_COMMIT,), TransactionState.COMMITTING),
+        ((BrokerStatus.PREPARE_ABORT,), TransactionState.ABORTING),
+        ((BrokerStatus.PREPARE_EPOCH_FENCE,), TransactionState.ABORTING),
+        ((BrokerStatus.COMPLETE_COMMIT,), TransactionState.COMMITTED),
+        ((BrokerStatus.COMPLETE_ABORT,), TransactionState.ABORTED),
+    ],
+)
+def test_the_end_joins_its_handle_although_the_epoch_moved(
+    end: tuple[BrokerStatus, ...], state: TransactionState
+) -> None:
+    records = [broker_record(status, 900, epoch=5, version=2) for status in end]
+    prepared = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
+    view = only_view(*records, prepared)
+    assert (view.state, view.handle) == (state, handle())
+
+
+def test_an_epoch_that_stays_has_a_transaction_per_start_time() -> None:
+    records = [broker_record(BrokerStatus.ONGOING, at, transaction="old-client", start=at) for at in (0, 100, 200)]
+    state = folded(*records, broker_record(BrokerStatus.COMPLETE_COMMIT, 90, transaction="old-client", start=0))
+    found = list(views(state, settled=True))
+    assert len({view.key for view in found}) == 3
+    for view in found:
+        again = find(state, view.key)
+        assert again is not None
+        assert again.broker == view.broker
+
+
+def test_a_key_from_before_the_broker_was_seen_finds_the_transaction_later() -> None:
+    prepared = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
+    early = only_view(prepared)
+    state = folded(prepared, broker_record(BrokerStatus.ONGOING, 0))
+    later = find(state, early.key)
+    assert later is not None
+    assert later.broker is not None
+    assert later.revision == early.revision
+
+
+@pytest.mark.parametrize(
+    "key", ["", "kafka", "kafka:a", "kafka:a:b:c", "kafka:a:1:1", "kafka:ip-count-0-1:0:4@1", "x@y"]
+)
+def test_a_key_that_names_nothing_finds_nothing(key: str) -> None:
+    assert find(folded(broker_record(BrokerStatus.ONGOING, 0)), key) is None
+
+
+def test_the_revision_changes_with_state_and_decision() -> None:
+    steps: list[Observation] = [
+        broker_record(BrokerStatus.ONGOING, 0),
+        transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json()),
+        run_started(0),
+        decided(1, handle()),
+        broker_record(BrokerStatus.PREPARE_COMMIT, 1500, epoch=5, version=2),
+        broker_record(BrokerStatus.COMPLETE_COMMIT, 1505, epoch=5, version=2),
+    ]
+    revisions = [only_view(*steps[: n + 1]).revision for n in (0, 1, 3, 4, 5)]
+    assert len(set(revisions)) == 5
+
+
+def test_memory_stays_bounded_and_open_transactions_stay() -> None:
+    state = State(settled_kept=50, checkpoints_kept=20)
+    apply(state, broker_record(BrokerStatus.ONGOING, 0, transaction="open"))
+    for n in range(3000):
+        apply(state, broker_record(BrokerStatus.ONGOING, n, transaction=f"t-{n}", start=n))
+        apply(state, broker_record(BrokerStatus.COMPLETE_COMMIT, n + 1, transaction=f"t-{n}", start=n))
+        apply(state, event(EventType.CHECKPOINT_COMPLETED, n, batch=n))
+    trim(state)
+    assert len(state.broker) == 51
+    assert len(state.checkpoints) == 20
+    assert not state.by_handle.keys() - {b.handle_identity for b in state.broker.values()}
+    assert {v.transaction for v in views(state, settled=False)} == {"open"}
+
+
+def test_a_failed_attempt_that_is_tried_again_completes() -> None:
+    state = folded(
+        event(EventType.CHECKPOINT_STARTED, 0, batch=3),
+        event(EventType.CHECKPOINT_FAILED, 100, batch=3, reason="boom"),
+        event(EventType.CHECKPOINT_STARTED, 10_000, batch=3),
+        event(EventType.CHECKPOINT_COMPLETED, 11_000, batch=3, rows=7, bytes=70, duration_ms=1000),
+    )
+    checkpoint = state.checkpoints[PREFIX, 3]
+    assert (checkpoint.state, checkpoint.duration_ms, checkpoint.rows) == (CheckpointState.COMPLETED, 1000, 7)
+    assert checkpoint.failed_ms == T0 + 100
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        event(EventType.TRANSACTION_OPENED, 0, transaction="x", producer_id="seven", producer_epoch=0),
+        event(EventType.TRANSACTION_OPENED, 0, pipeline=""),
+        event(EventType.TRANSACTION_PREPARED, 0, handle={"transaction": "x"}),
+        event(EventType.CHECKPOINT_COMPLETED, 0),
+        event(EventType.CHECKPOINT_COMPLETED, 0, batch=1, rows="many"),
+        event(EventType.PIPELINE_STARTED, 0, settings=[1]),
+    ],
+)
+def test_an_event_with_wrong_data_changes_nothing(broken: Observation) -> None:
+    state = folded(*STORY)
+    with pytest.raises(MalformedRecord):
+        apply(state, broken)
+    assert state == folded(*STORY)
+
+
+def test_an_expired_id_takes_its_inits_along() -> None:
+    state = folded(broker_record(BrokerStatus.EMPTY, 0, start=None), IdExpired(transaction="ip-count-0-1"))
+    assert state.inits == {}

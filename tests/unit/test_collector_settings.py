@@ -1,0 +1,125 @@
+"""Settings: typed, validated once, each documented; tokens never shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from collector import settings
+from collector.authentication import Role, caller_of, tokens_of
+from collector.settings import Tokens, TransactionSource, TunableSettings
+from lifecycle.errors import SettingsError
+
+NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
+SECTION = (
+    (Path(__file__).parents[2] / "docs" / "settings.md").read_text().partition("## Collector")[2].partition("\n## ")[0]
+)
+
+
+def test_defaults() -> None:
+    read = settings.read(NEEDED, {})
+    assert (read.host, read.port, read.read_only, read.tokens) == ("127.0.0.1", 8650, False, None)
+    assert read.tunable == TunableSettings()
+
+
+def test_values_of_the_environment_are_typed() -> None:
+    read = settings.read(NEEDED, {"INDOUBT_COMMIT_OVERDUE_MS": "500", "INDOUBT_TRANSACTION_SOURCE": "Polling"})
+    assert (read.tunable.commit_overdue_ms, read.tunable.transaction_source) == (500, TransactionSource.POLLING)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "names"),
+    [
+        ([], {"INDOUBT_COMMIT_OVERDUE": "1"}, "INDOUBT_COMMIT_OVERDUE "),
+        ([], {"INDOUBT_COMMIT_OVERDUE_MS": "2s"}, "INDOUBT_COMMIT_OVERDUE_MS"),
+        ([], {"INDOUBT_SETTLED_KEPT": "0"}, "INDOUBT_SETTLED_KEPT"),
+        ([], {"INDOUBT_TRANSACTION_SOURCE": "guess"}, "auto, log, polling"),
+        ([], {"INDOUBT_LIFECYCLE_TOPIC": ""}, "INDOUBT_LIFECYCLE_TOPIC"),
+        ([], {"INDOUBT_VIEWER_TOKEN": "anna"}, "INDOUBT_VIEWER_TOKEN: pair 1"),
+        ([], {"INDOUBT_OPERATOR_TOKEN": "a:12345678,a:87654321"}, "given twice"),
+        ([], {"INDOUBT_OPERATOR_TOKEN": "a:12345678", "INDOUBT_VIEWER_TOKEN": "b:12345678"}, "one role"),
+        (["--port", "70000"], {}, "--port"),
+        (["--port", "x"], {}, "--port"),
+        (["--checkpoint", "ip-count"], {}, "NAME=DIR"),
+        (["--checkpoint", "a=b", "--checkpoint", "a=c"], {}, "given twice"),
+        (["--nonsense"], {}, "--nonsense"),
+    ],
+)
+def test_a_wrong_setting_is_named(arguments: list[str], environment: dict[str, str], names: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(names)):
+        settings.read([*NEEDED, *arguments], environment)
+
+
+def test_bootstrap_servers_must_be_given() -> None:
+    with pytest.raises(SettingsError, match="--bootstrap-servers"):
+        settings.read(["--directory", "d"], {})
+
+
+def test_variables_of_other_programs_are_let_be() -> None:
+    assert settings.read(NEEDED, {"INDOUBT_KAFKA_SASL_PASSWORD": "x", "INDOUBT_TOKEN": "y"}).tokens is None
+
+
+def test_a_token_is_in_no_message_and_no_repr() -> None:
+    with pytest.raises(SettingsError) as raised:
+        settings.read(NEEDED, {"INDOUBT_OPERATOR_TOKEN": "anna=secret-secret"})
+    assert "secret-secret" not in str(raised.value)
+    assert "secret-secret" not in repr(settings.read(NEEDED, {"INDOUBT_OPERATOR_TOKEN": "anna:secret-secret"}))
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(TunableSettings)])
+def test_each_setting_is_documented_with_its_default(field: str) -> None:
+    default = getattr(TunableSettings(), field)
+    shown = default.value if isinstance(default, TransactionSource) else default
+    assert f"| `INDOUBT_{field.upper()}` | `{shown}` |" in SECTION
+
+
+def test_each_argument_is_documented() -> None:
+    options = {option for action in settings._parser()._actions for option in action.option_strings if "--" in option}
+    assert {f"`{option}" for option in options - {"--help"}} <= set(re.findall(r"`--[a-z-]+", SECTION))
+
+
+def test_nothing_is_documented_that_does_not_exist() -> None:
+    known = {f"INDOUBT_{field.name.upper()}" for field in fields(TunableSettings)}
+    known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
+    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_"}
+    assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
+
+
+def test_tokens_are_made_once_and_only_their_owner_reads_them(tmp_path: Path) -> None:
+    tokens, path = tokens_of(tmp_path / "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert tokens_of(tmp_path / "new") == (tokens, path)
+    assert len(tokens.operators["operator"]) >= 32
+    assert tokens.operators["operator"] != tokens.viewers["viewer"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", json.dumps({"operator": {}})])
+def test_a_broken_token_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "tokens.json").write_text(content)
+    with pytest.raises(SettingsError, match=r"tokens\.json"):
+        tokens_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("header", "role"),
+    [
+        ("Bearer operator-1", Role.OPERATOR),
+        ("bearer viewer-11", Role.VIEWER),
+        ("Bearer ", None),
+        ("Bearer operator", None),
+        ("Bearer operator-11", None),
+        ("Basic operator-1", None),
+        ("operator-1", None),
+        ("Bearer opératör", None),
+        ("", None),
+    ],
+)
+def test_who_calls(header: str, role: Role | None) -> None:
+    tokens = Tokens(operators={"anna": "operator-1"}, viewers={"ben": "viewer-11"})
+    caller = caller_of(header, tokens)
+    assert (caller.role if caller else None) is role
