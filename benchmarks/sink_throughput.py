@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -89,13 +90,15 @@ class Bench:
         seen = count_committed(self.connection, settings.sink)
         if seen != self.records:
             raise AssertionError(f"{sink} in round {settings.prefix}: {seen} records visible, {self.records} expected")
-        AdminClient(self.connection.for_librdkafka()).delete_topics([settings.sink])[settings.sink].result(30)
+        admin = AdminClient(self.connection.for_librdkafka())
+        admin.delete_topics([settings.sink])[settings.sink].result(30)
         return self.records / took_ms * 1000
 
 
 def make_topic(connection: KafkaConnection, topic: str) -> None:
     """Create a topic of 4 partitions and wait until it is there."""
-    AdminClient(connection.for_librdkafka()).create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
 
 
 def fill(connection: KafkaConnection, records: int) -> None:
@@ -146,8 +149,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
-    import os
-
     os.environ["JAVA_HOME"] = java_home()
     with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)

@@ -60,6 +60,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     """Return the Spark session: Kafka source, Arrow batches, speculation off."""
     # Spark starts its Python workers with this interpreter, and they import this project.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     jars = sorted(str(jar) for jar in Path(settings.spark_jars).glob("*.jar"))
     if not jars:

@@ -59,7 +59,7 @@ class EventSender:
             self.dropped += 1
             log.warning("event %s of %s was dropped (%d so far): %s", type_.value, subject, self.dropped, error)
 
-    def transaction(self, type_: EventType, handle: Handle, batch: int, **more: Any) -> None:
+    def transaction(self, type_: EventType, handle: Handle, batch: int, /, **more: Any) -> None:
         """Queue an event about one transaction."""
         data = {
             "batch": batch,

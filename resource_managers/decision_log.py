@@ -47,8 +47,9 @@ class DecisionLog:
         """Create the topic if it is missing: one partition, kept for 8 weeks, never compacted."""
         config = {"retention.ms": str(RETENTION_MS), "cleanup.policy": "delete"}
         topic = NewTopic(self.topic, 1, replication_factor, config=config)
+        admin = AdminClient(self._connection.for_librdkafka())
         try:
-            AdminClient(self._connection.for_librdkafka()).create_topics([topic])[self.topic].result(READ_LIMIT_S)
+            admin.create_topics([topic])[self.topic].result(READ_LIMIT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise DecisionLogUnreadable(

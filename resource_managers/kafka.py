@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka import KafkaError, KafkaException
 from kafka import errors as kafka_errors
 
 from lifecycle.errors import Fenced, ResourceManagerError, Unreachable, ZombieWriter
@@ -25,6 +24,7 @@ from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.kafka_markers import KafkaMarkers, judge
 from resource_managers.kafka_transaction import (
     CALL_LIMIT_S,
+    FENCED,
     PRODUCER_DEFAULTS,
     KafkaOpenTransaction,
     Outlet,
@@ -37,6 +37,8 @@ from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttem
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 RETRY_PAUSE_S = 0.02
 RETRY_PAUSE_MAX_S = 0.5
+CHECK_LIMIT_S = 10.0
+MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 
 TAKEN = (
     kafka_errors.ProducerFencedError,
@@ -76,8 +78,9 @@ class KafkaResourceManager:
         properties = {**self._properties, "transactional.id": id_, "transaction.timeout.ms": self._timeout_ms}
         outlet = Outlet(self._connection, self._topic, properties, client_id=id_)
         try:
+            outlet.connect()
             outlet.producer.init_transactions(CALL_LIMIT_S)
-            found = self._markers().stable(slot.prefix, slot.slot, CALL_LIMIT_S)
+            found = self._markers().before_writing(slot, CALL_LIMIT_S)
             if found is not None and found.covers(slot.marker):
                 raise ZombieWriter(
                     f"slot {slot.slot} of {slot.prefix!r} has committed batch {found.batch} of attempt {found.attempt} "
@@ -87,10 +90,7 @@ class KafkaResourceManager:
             outlet.producer.begin_transaction()
         except KafkaException as error:
             outlet.close()
-            cause = error.args[0]
-            if cause.fatal():
-                raise Fenced(f"{id_}: {cause.str()}") from error
-            raise Unreachable(f"{id_} could not be taken: {cause.str()}") from error
+            raise _not_begun(id_, error.args[0], self._timeout_ms) from error
         except BaseException:
             outlet.close()
             raise
@@ -109,7 +109,12 @@ class KafkaResourceManager:
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say for each handle, in order, whether its transaction is still open at its epoch, and for how long."""
-        rows = wire(self._connection).describe_transactions([handle.transaction for handle in handles])
+        ids = [handle.transaction for handle in handles]
+        deadline = time.monotonic() + CHECK_LIMIT_S
+        rows = wire(self._connection).describe_transactions(ids)
+        while any(_is_transient(row) for row in rows.values()) and time.monotonic() < deadline:
+            time.sleep(RETRY_PAUSE_S)
+            rows |= wire(self._connection).describe_transactions([id_ for id_ in rows if _is_transient(rows[id_])])
         return [_readiness(handle, rows.get(handle.transaction)) for handle in handles]
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
@@ -123,7 +128,8 @@ class KafkaResourceManager:
             if answer is kafka_errors.NoError:
                 return Committed(handle=handle)
             if issubclass(answer, (*TAKEN, kafka_errors.InvalidTxnStateError)):
-                return judge(self._connection, self._markers(), handle, proofs[handle.key], answer, limit_s)
+                judged = judge(self._connection, self._markers(), handle, proofs[handle.key], answer, limit_s)
+                return None if isinstance(judged, RetryLater) else judged
             return None
 
         return self._end(handles, limit_s, commit=True, settled=settled)
@@ -153,36 +159,42 @@ class KafkaResourceManager:
     def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Abort open transactions and shut out their writers; return an error text per transaction, empty = done.
 
-        InitProducerId with the expected producer id and epoch: a newer transaction of the same id is never hit.
+        EndTxn(abort) with that very producer id and epoch. InitProducerId, even with an expected epoch, would not do:
+        while a transaction is open the broker compares the producer id only (seen on 4.3) and so aborts a newer one.
         """
         deadline = time.monotonic() + limit_s
         left = dict(enumerate(transactions))
         errors = [""] * len(transactions)
+        aborted: set[int] = set()
         pause_s = RETRY_PAUSE_S
         connection = wire(self._connection)
         while left:
-            # Producer id 0 is one like any other; -1, -1 would take the id from whoever has it.
-            items = [
-                (v.transaction, -1, -1)
-                if v.producer_id is None or v.producer_epoch is None
-                else (v.transaction, v.producer_id, v.producer_epoch)
-                for v in left.values()
-            ]
-            answers = connection.init_producer_ids(items, self._timeout_ms)
+            items = [(v.transaction, _number(v.producer_id), _number(v.producer_epoch)) for v in left.values()]
+            answers = connection.end_transactions(items, commit=False)
             rows = connection.describe_transactions([view.transaction for view in left.values()])
             for (index, view), answer in zip(list(left.items()), answers, strict=True):
-                errors[index] = f"{view.transaction}: {answer.__name__}"
-                if not _is_open(view, rows.get(view.transaction)):
-                    errors[index] = ""
-                    del left[index]
-                elif issubclass(answer, REFUSED):
-                    del left[index]
+                row = rows.get(view.transaction)
+                if answer is kafka_errors.NoError:
+                    aborted.add(index)
+                if _is_open(view, row) and not issubclass(answer, REFUSED):
+                    errors[index] = f"{view.transaction}: {answer.__name__}, still open after {limit_s:.0f} s"
+                    continue
+                errors[index] = _why_not_aborted(view, row, answer, index in aborted)
+                if not errors[index]:
+                    self._shut_out(view, row)
+                del left[index]
             if left:
                 if time.monotonic() > deadline:
                     break
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_PAUSE_MAX_S)
         return errors
+
+    def _shut_out(self, view: OpenTransactionView, row: Any) -> None:
+        """Move the epoch on where ending the transaction did not (brokers with transaction.version below 2)."""
+        if (row.producer_id, row.producer_epoch) == (view.producer_id, view.producer_epoch):
+            item = (view.transaction, row.producer_id, row.producer_epoch)
+            wire(self._connection).init_producer_ids([item], self._timeout_ms)
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every transaction on the cluster that is open or being completed, ours and foreign."""
@@ -201,7 +213,10 @@ class KafkaResourceManager:
     def read_markers(
         self, prefix: str, slots: Sequence[int], limit_s: float = CALL_LIMIT_S
     ) -> dict[int, Marker | None]:
-        """Return the stable marker of each slot, None where there is none. Takes both ids of a slot that stays unstable."""
+        """Return the stable marker of each slot, None where there is none. Raises ResourceManagerError.
+
+        UNSTABLE (a transaction of the slot is open) is waited for up to ``limit_s``.
+        """
         return {slot: self._markers().stable(prefix, slot, limit_s) for slot in slots}
 
     def abort_on_partition(
@@ -215,17 +230,11 @@ class KafkaResourceManager:
 
     def broker_max_transaction_timeout_ms(self) -> int | None:
         """Return the broker's transaction.max.timeout.ms, or None where it may not be read."""
-        admin = AdminClient(self._connection.for_librdkafka())
-        try:
-            brokers = admin.list_topics(timeout=CALL_LIMIT_S).brokers
-            resource = ConfigResource(ResourceType.BROKER, str(next(iter(brokers))))
-            settings = admin.describe_configs([resource])[resource].result(CALL_LIMIT_S)
-        except KafkaException:
-            return None
-        return int(settings["transaction.max.timeout.ms"].value)
+        found = self._connection.broker_setting(MAX_TIMEOUT_SETTING)
+        return int(found) if found is not None else None
 
     def _markers(self) -> KafkaMarkers:
-        return KafkaMarkers(self._connection, self._decisions_topic, self._timeout_ms)
+        return KafkaMarkers(self._connection, self._decisions_topic)
 
     def _identity(self, id_: str) -> ProducerIdentity:
         # Asked of the coordinator after init_transactions. Should another producer have taken the id in between, this
@@ -248,7 +257,7 @@ class KafkaResourceManager:
         left = dict(enumerate(handles))
         pause_s = RETRY_PAUSE_S
         while left:
-            items = [(h.transaction, h.producer_id or 0, h.producer_epoch or 0) for h in left.values()]
+            items = [(h.transaction, _number(h.producer_id), _number(h.producer_epoch)) for h in left.values()]
             answers = wire(self._connection).end_transactions(items, commit=commit)
             for (index, handle), answer in zip(list(left.items()), answers, strict=True):
                 outcome = settled(handle, answer)
@@ -261,6 +270,26 @@ class KafkaResourceManager:
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_PAUSE_MAX_S)
         return [outcomes[index] for index in range(len(handles))]
+
+
+def _not_begun(id_: str, cause: KafkaError, timeout_ms: int) -> ResourceManagerError:
+    if cause.code() in FENCED:
+        return Fenced(f"{id_}: a newer producer took this transactional id ({cause.str()})")
+    if cause.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return ResourceManagerError(
+            f"{id_}: transaction_timeout_ms is {timeout_ms}, above the broker's {MAX_TIMEOUT_SETTING}: lower it"
+        )
+    if cause.retriable() or cause.code() in (
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    ):
+        return Unreachable(f"{id_} could not be taken in {CALL_LIMIT_S:.0f} s: {cause.str()}")
+    return ResourceManagerError(f"{id_} could not be taken: {cause.str()}")
+
+
+def _is_transient(row: Any) -> bool:
+    return isinstance(row, type) and not issubclass(row, (*REFUSED, kafka_errors.TransactionalIdNotFoundError))
 
 
 def _readiness(handle: Handle, row: Any) -> Readiness:
@@ -284,6 +313,25 @@ def _is_open(view: OpenTransactionView, row: Any) -> bool:
         return False
     # Same start: still this transaction, whatever the epoch that completing it has now.
     return bool(row.transaction_start_time_ms == view.started_at_ms)
+
+
+def _why_not_aborted(view: OpenTransactionView, row: Any, answer: ErrorClass, aborted: bool) -> str:
+    """Return an empty text when this very transaction was aborted, by us or before; else what became of it."""
+    if aborted:
+        return ""
+    if row is None or isinstance(row, type):
+        return f"{view.transaction}: its coordinator does not describe it: {answer.__name__}"
+    same = (row.producer_id, row.transaction_start_time_ms) == (view.producer_id, view.started_at_ms)
+    if same and row.transaction_state == "CompleteAbort":
+        return ""
+    if same and row.transaction_state == "CompleteCommit":
+        return f"{view.transaction}: its owner committed it first"
+    return f"{view.transaction}: it ended before, and its id went on ({answer.__name__}): look again"
+
+
+def _number(value: int | None) -> int:
+    # Producer id 0 is one like any other; -1 is nobody's.
+    return -1 if value is None else value
 
 
 def _view(id_: str, row: Any) -> OpenTransactionView:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, SettingsError, Unreachable
 
@@ -173,6 +173,18 @@ class KafkaConnection:
                 f"{self.bootstrap_servers} does not answer as a Kafka broker ({error.args[0].str()}): "
                 "check security.protocol and the sasl.* and ssl.* properties"
             ) from None
+
+    def broker_setting(self, name: str, limit_s: float = 30.0) -> str | None:
+        """Return one setting of a broker, or None where it may not be read."""
+        admin = AdminClient(self.for_librdkafka())
+        try:
+            brokers = admin.list_topics(timeout=limit_s).brokers
+            resource = ConfigResource(ResourceType.BROKER, str(next(iter(brokers))))
+            settings = admin.describe_configs([resource])[resource].result(limit_s)
+        except KafkaException:
+            return None
+        entry = settings.get(name)
+        return None if entry is None or entry.value is None else str(entry.value)
 
     def require_topics(self, topics: Iterable[str], limit_s: float = 30.0) -> None:
         """Return when every topic exists. Raises MissingTopic naming the first that does not, and Unreachable."""

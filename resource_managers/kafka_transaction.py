@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from lifecycle.errors import Fenced, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.errors import Fenced, MissingTopic, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Fingerprint, Handle, TransactionalId, marker_group
 from resource_managers.fingerprint import RunningFingerprint
@@ -25,6 +25,7 @@ from resource_managers.protocol import SlotAttempt
 log = logging.getLogger(__name__)
 
 COLUMNS = frozenset({"key", "value"})
+BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 CALL_LIMIT_S = 60.0
 """How long one call to the broker (init, flush, marker) may take before the task fails."""
 KEPT_BYTES = 256 << 20
@@ -41,8 +42,12 @@ PRODUCER_DEFAULTS: dict[str, Any] = {
     "log_level": 3,
 }
 
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _group_metadata: dict[tuple[int, str, str], Any] = {}
+
+
+class TransactionFailed(Exception):
+    """librdkafka takes no more records: an earlier one failed, and with it the transaction."""
 
 
 class Outlet:
@@ -74,6 +79,17 @@ class Outlet:
         """Say whether whole Arrow batches go in at once."""
         return self._batches is not None
 
+    def connect(self) -> None:
+        """Wait until a broker is connected. Raises MissingTopic, and KafkaException when nobody answers.
+
+        init_transactions on a client without one waits for librdkafka's coordinator timer, 500 ms, in a third of all
+        cases. The first answer comes over the bootstrap connection, the second over the broker's own.
+        """
+        for _ in range(2):
+            found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
+        if found is None or not found.partitions:
+            raise MissingTopic(f"topic {self.topic!r} does not exist: create it, or name another sink")
+
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows, waiting while the queue is full. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
         key, value = columns(rows)
@@ -101,13 +117,15 @@ class Outlet:
             self._batches.keep.clear()
 
     def close(self) -> None:
-        """Drop what is queued and free the client; nothing is committed or aborted by this."""
+        """Drop what is queued and free the client; nothing is committed or aborted by this. Safe to call twice.
+
+        Not Producer.close(): that aborts an open transaction, and so a prepared one (seen with confluent-kafka 2.16).
+        """
         with contextlib.suppress(KafkaException):
             self.producer.purge()
             self.producer.flush(1.0)
         if self._batches is not None:
             self._batches.close()
-            self._batches.keep.clear()
 
     def _write_one_by_one(self, key: pa.Array | None, value: pa.Array) -> None:
         keys = key.to_pylist() if key is not None else [None] * len(value)
@@ -132,6 +150,8 @@ class Outlet:
                 f"(message.max.bytes = {self._limit_bytes:,}): raise it in producer_properties, and max.message.bytes of "
                 "the topic with it"
             )
+        if code in (KafkaError._STATE, KafkaError._FATAL):
+            raise TransactionFailed
         raise ResourceManagerError(f"topic {self.topic!r} refused a record: {reason or KafkaError(code).str()}")
 
 
@@ -169,8 +189,8 @@ class KafkaOpenTransaction:
         self._opened_at_ms = self._opened_at_ms or _now_ms()
         try:
             self._outlet.write(rows)
-        except KafkaException as error:
-            raise self._classified(error) from error
+        except (KafkaException, TransactionFailed) as error:
+            raise self._classified(error if isinstance(error, KafkaException) else self._cause()) from error
         self._fingerprint.add(*columns(rows))
 
     @property
@@ -206,18 +226,21 @@ class KafkaOpenTransaction:
         ``begin`` asked the coordinator for producer id and epoch.
         """
         self._opened_at_ms = self._opened_at_ms or _now_ms()
-        marker = self._slot.marker
-        offset = TopicPartition(self._decisions_topic, 0, marker.batch, marker.metadata())
-        group = _metadata_of(self._connection, marker_group(self._slot.prefix, self._slot.slot))
         try:
             self._outlet.flush()
-            self._outlet.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
+            self._send_marker()
         except KafkaException as error:
             raise self._classified(error) from error
         handle = self.so_far
         self._ended = True
         self._outlet.close()
         return handle
+
+    def _send_marker(self) -> None:
+        marker = self._slot.marker
+        offset = TopicPartition(self._decisions_topic, 0, marker.batch, marker.metadata())
+        group = _metadata_of(self._connection, marker_group(self._slot.prefix, self._slot.slot))
+        self._outlet.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
 
     def abort(self) -> None:
         """Undo it and free the client; safe to call twice. What cannot be undone now, recovery or the timeout undoes."""
@@ -231,12 +254,26 @@ class KafkaOpenTransaction:
             log.warning("%s was not aborted by its task: %s", self._id, error.args[0].str())
         self._outlet.close()
 
+    def _cause(self) -> KafkaException:
+        """Return why librdkafka gave the transaction up: only a call about the whole transaction tells it."""
+        try:
+            self._send_marker()
+        except KafkaException as error:
+            return error
+        return KafkaException(KafkaError(KafkaError._STATE))
+
     def _classified(self, error: KafkaException) -> ResourceManagerError:
         cause: KafkaError = error.args[0]
-        if cause.code() in _FENCED:
+        if cause.code() in FENCED:
             return Fenced(f"{self._id}: a newer producer took this transactional id ({cause.str()})")
         if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return RecordTooLarge(f"{self._id}: topic {self._outlet.topic!r} refused a record: {cause.str()}")
+            return RecordTooLarge(
+                f"{self._id}: topic {self._outlet.topic!r} refused a record: {cause.str()}; raise its max.message.bytes"
+            )
+        if cause.code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            return MissingTopic(
+                f"{self._id}: topic {self._outlet.topic!r} does not exist: create it, or name another sink"
+            )
         return ResourceManagerError(
             f"{self._id}: not every record was delivered to {self._outlet.topic!r}: {cause.str()}"
         )
@@ -248,16 +285,18 @@ class PlainWriter:
     def __init__(
         self, connection: KafkaConnection, topic: str, properties: Mapping[str, Any], guarantee: DeliveryGuarantee
     ):
-        self._guarantee = guarantee
         self._failed: list[str] = []
-        plain = {name: value for name, value in properties.items() if not name.startswith("transaction")}
-        plain |= {"on_delivery": self._on_delivery}
+        plain = dict(properties)
+        if guarantee is DeliveryGuarantee.NONE:
+            plain |= {"enable.idempotence": False, "acks": 0}
+        else:
+            plain |= {"on_delivery": self._on_delivery}
         # Only the ordinary client reports the delivery of each record; without a marker call that report is the proof.
         self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}", batches=False)
 
-    def _on_delivery(self, error: KafkaError | None, _message: object) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed.append(error.str())
+            self._failed.append(f"{error.str()} (partition {message.partition()})")
 
     @property
     def rows(self) -> int:
@@ -274,10 +313,12 @@ class PlainWriter:
         self._outlet.write(rows)
 
     def finish(self) -> None:
-        """at_least_once: wait until all rows are delivered, or raise ResourceManagerError. none: hand over and go on."""
+        """Wait until all rows are delivered (none: sent, whatever becomes of them). Raises ResourceManagerError."""
         self._outlet.flush()
-        if self._failed and self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
-            raise ResourceManagerError(f"{len(self._failed)} records were not delivered: {self._failed[0]}")
+        if self._failed:
+            raise ResourceManagerError(
+                f"{len(self._failed)} records were not delivered to {self._outlet.topic!r}: {self._failed[0]}"
+            )
 
     def abort(self) -> None:
         """Drop what is queued."""
@@ -290,6 +331,10 @@ def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:
     extra = [name for name in names if name not in COLUMNS]
     if extra or "value" not in names:
         raise SettingsError(f"the Kafka sink takes the columns key (optional) and value, not {names}")
+    for name in names:
+        kind = rows.schema.field(name).type
+        if not any(is_kind(kind) for is_kind in BYTES):
+            raise SettingsError(f"column {name!r} of the Kafka sink is string or binary, not {kind}: cast it before")
     return (rows.column("key") if "key" in names else None), rows.column("value")
 
 

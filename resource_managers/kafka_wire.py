@@ -13,6 +13,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
+from kafka.admin import AbortTransactionSpec
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType
@@ -23,6 +24,9 @@ from lifecycle.errors import Unreachable
 from resource_managers.kafka_connection import KafkaConnection
 
 IN_FLIGHT = 200
+REQUEST_LIMIT_MS = 10_000
+RECONNECT_PAUSE_MS = 1_000
+BOOTSTRAP_LIMIT_MS = 15_000
 ErrorClass = type[Exception]
 
 _COORDINATOR_MOVED = (
@@ -49,7 +53,11 @@ class KafkaWire:
     def __init__(self, connection: KafkaConnection) -> None:
         try:
             self.admin = KafkaAdminClient(
-                **connection.for_kafka_python(), max_in_flight_requests_per_connection=IN_FLIGHT
+                **connection.for_kafka_python(),
+                max_in_flight_requests_per_connection=IN_FLIGHT,
+                request_timeout_ms=REQUEST_LIMIT_MS,
+                reconnect_backoff_max_ms=RECONNECT_PAUSE_MS,
+                bootstrap_timeout_ms=BOOTSTRAP_LIMIT_MS,
             )
         except kafka_errors.KafkaError as error:
             raise Unreachable(f"no Kafka broker answers at {connection.bootstrap_servers}: {error}") from None
@@ -99,6 +107,8 @@ class KafkaWire:
         for (_, some), answer in zip(by_node.items(), self._send(requests), strict=True):
             if isinstance(answer, type):
                 found |= dict.fromkeys(some, answer)
+                for id_ in some:
+                    self._forget(id_, CoordinatorType.TRANSACTION)
                 continue
             for row in answer.transaction_states:
                 error = _error(row.error_code)
@@ -107,13 +117,18 @@ class KafkaWire:
                 found[row.transactional_id] = row if error is kafka_errors.NoError else error
         return found
 
-    def committed_offsets(self, groups: Sequence[str], topic: str, partition: int) -> list[tuple[ErrorClass, int, str]]:
-        """Return (error class, offset, metadata) of each group, stable only: UNSTABLE while a transaction holds one."""
+    def committed_offsets(
+        self, groups: Sequence[str], topic: str, partition: int, *, stable: bool
+    ) -> list[tuple[ErrorClass, int, str]]:
+        """Return (error class, offset, metadata) of each group, in order.
+
+        ``stable``: UNSTABLE while a transaction holds one; else what was committed last.
+        """
 
         def request(group: str) -> Any:
             wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
             return OffsetFetchRequest(
-                group_id=group, topics=[wanted], require_stable=True, min_version=7, max_version=7
+                group_id=group, topics=[wanted], require_stable=stable, min_version=7, max_version=7
             )
 
         answers = self._to_coordinators(groups, CoordinatorType.GROUP, lambda group: group, request)
@@ -128,8 +143,6 @@ class KafkaWire:
         self, partition: tuple[str, int], producer_id: int, epoch: int, coordinator_epoch: int
     ) -> None:
         """Write an abort marker straight to a partition (hanging transactions only). Raises kafka-python's error."""
-        from kafka.admin._transactions import AbortTransactionSpec
-
         spec = AbortTransactionSpec(TopicPartition(*partition), producer_id, epoch, max(0, coordinator_epoch))
         self.admin.abort_transaction(spec)
 
@@ -153,12 +166,16 @@ class KafkaWire:
         return answers
 
     def _find_coordinators(self, keys: Sequence[str], kind: Any) -> dict[str, Any]:
+        wanted = list(dict.fromkeys(keys))
         try:
-            found: dict[str, Any] = self.admin._manager.run(
-                self.admin._find_coordinator_ids, list(dict.fromkeys(keys)), kind
-            )
+            found: dict[str, Any] = self.admin._manager.run(self.admin._find_coordinator_ids, wanted, kind)
+        except kafka_errors.BrokerResponseError as error:
+            if len(wanted) == 1:
+                return {wanted[0]: type(error)}
+            # One key that is refused fails the whole look-up: ask for each alone.
+            return {key: node for one in wanted for key, node in self._find_coordinators([one], kind).items()}
         except kafka_errors.KafkaError as error:
-            return dict.fromkeys(keys, type(error))
+            return dict.fromkeys(wanted, type(error))
         return found
 
     def _forget(self, key: str, kind: Any) -> None:
@@ -173,11 +190,17 @@ class KafkaWire:
 
     async def _gather(self, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
         manager = self.admin._manager
-        futures = [manager.send(request, node_id=node) for node, request in requests]
+        futures: list[Any] = []
+        for node, request in requests:
+            try:
+                futures.append(manager.send(request, node_id=node))
+            except kafka_errors.KafkaError as error:
+                # A node that left the cluster, or that refused our credentials, is told at once.
+                futures.append(type(error))
         answers: list[Any] = []
         for future in futures:
             try:
-                answers.append(await future)
+                answers.append(future if isinstance(future, type) else await future)
             except kafka_errors.KafkaError as error:
                 answers.append(type(error))
         return answers

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaAdminClient
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
@@ -147,12 +148,10 @@ def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_pa
 
 def test_oversized_record_stops_the_batch_names_it_and_writes_nothing_of_it(connection, topics, tmp_path):
     admin_settings = {"max.message.bytes": "10000000"}
-    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-
     entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in admin_settings.items()]
     resource = ConfigResource("TOPIC", topics["source"], incremental_configs=entries)
-    for future in AdminClient(connection.for_librdkafka()).incremental_alter_configs([resource]).values():
-        future.result(30)
+    admin = AdminClient(connection.for_librdkafka())
+    admin.incremental_alter_configs([resource])[resource].result(30)
     produce(connection, topics["source"], [b"small", b"x" * 2_000_000])
     with PipelineProcess(connection, tmp_path, **topics, restart_attempts=0) as pipeline:
         assert pipeline.wait_exit() == 1
