@@ -1,0 +1,85 @@
+"""What the Kafka tests share: topics of their own, and a manager that writes into them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lifecycle.identity import Handle, Marker
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_transaction import KafkaOpenTransaction
+from resource_managers.protocol import OpenTransactionView, SlotAttempt
+
+LIMIT_S = 20.0
+
+
+def wait_until(what: str, holds: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
+    """Return the first true answer of ``holds``; fail naming what was waited for."""
+    deadline = time.monotonic() + limit_s
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, f"waited {limit_s:.0f} s in vain for: {what}"
+        time.sleep(0.02)
+    return answer
+
+
+def rows(*values: bytes, key: bytes | None = b"k") -> pa.RecordBatch:
+    """Return a batch of values under one key."""
+    return pa.record_batch({"key": pa.array([key] * len(values), pa.binary()), "value": pa.array(values, pa.binary())})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """A topic and a prefix that no other test uses."""
+
+    connection: KafkaConnection
+    topic: str
+    prefix: str
+
+    def manager(self, timeout_ms: int = 60_000, **properties: str) -> KafkaResourceManager:
+        """Return a manager that writes into the topic."""
+        return KafkaResourceManager(
+            self.connection, topic=self.topic, transaction_timeout_ms=timeout_ms, producer_properties=properties
+        )
+
+    def begin(self, batch: int = 0, attempt: int = 1, slot: int = 0, life: str = "L") -> KafkaOpenTransaction:
+        """Begin a transaction of this prefix."""
+        marker = Marker(batch=batch, attempt=attempt, life=life)
+        return self.manager().begin(SlotAttempt(prefix=self.prefix, slot=slot, marker=marker))
+
+    def prepare(self, *values: bytes, batch: int = 0, attempt: int = 1, slot: int = 0, life: str = "L") -> Handle:
+        """Begin, write, prepare."""
+        transaction = self.begin(batch, attempt, slot, life)
+        if values:
+            transaction.write(rows(*values))
+        return transaction.prepare()
+
+    def commit(self, handle: Handle, batch: int = 0, attempt: int = 1, life: str = "L") -> Any:
+        """Return the outcome of one commit."""
+        marker = Marker(batch=batch, attempt=attempt, life=life)
+        return self.manager().commit([handle], [marker], LIMIT_S)[0]
+
+    def view(self, id_: str) -> OpenTransactionView:
+        """Return how the coordinator sees a transactional id."""
+        return self.manager().describe([id_])[0]
+
+
+def make_sink(connection: KafkaConnection, partitions: int = 2, **config: str) -> Sink:
+    """Create a sink topic, and the decision log's topic if it is missing."""
+    name = f"sink-{uuid.uuid4().hex[:8]}"
+    DecisionLog(connection).ensure_topic()
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(LIMIT_S)
+    return Sink(connection=connection, topic=name, prefix=name)
+
+
+def ids(views: Sequence[OpenTransactionView]) -> set[str]:
+    """Return the transactional ids of views."""
+    return {view.transaction for view in views}

@@ -1,0 +1,376 @@
+"""Every classified answer of the broker, asked for on the real one and judged by an independent reader."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+
+from lifecycle.errors import (
+    Fenced,
+    RecordTooLarge,
+    ResourceManagerError,
+    SettingsError,
+    ZombieWriter,
+)
+from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
+from resource_managers.protocol import SlotAttempt
+from tests.integration.kafka_fixtures import LIMIT_S, Sink, ids, make_sink, rows, wait_until
+from tests.integration.pipeline_process import read_committed
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def sink(connection) -> Sink:
+    return make_sink(connection)
+
+
+def seen(sink: Sink) -> Counter[bytes]:
+    return read_committed(sink.connection, sink.topic)
+
+
+def expect(sink: Sink, *values: bytes) -> None:
+    wait_until(f"{len(values)} committed rows in {sink.topic}", lambda: seen(sink).total() >= len(values))
+    assert seen(sink) == Counter(values)
+
+
+def test_prepared_rows_are_invisible_until_commit(sink):
+    handle = sink.prepare(b"a", b"b")
+    assert seen(sink).total() == 0
+    assert (handle.rows, handle.slot, handle.timeout_ms) == (2, 0, 60_000)
+    assert handle.bytes == 4, "two keys and two values of one byte"
+    assert handle.opened_at_ms <= handle.prepared_at_ms
+    assert isinstance(sink.commit(handle), Committed)
+    expect(sink, b"a", b"b")
+
+
+def test_handle_is_the_coordinators_own_view(sink):
+    handle = sink.prepare(b"a")
+    view = sink.view(handle.transaction)
+    assert (view.state, view.producer_id, view.producer_epoch) == (
+        "Ongoing",
+        handle.producer_id,
+        handle.producer_epoch,
+    )
+    assert view.timeout_ms == 60_000
+    assert (sink.topic, 0) in view.partitions or (sink.topic, 1) in view.partitions
+    assert sink.manager().rollback([handle], LIMIT_S) == [RolledBack(handle=handle)]
+
+
+def test_commit_again_is_committed_and_doubles_nothing(sink):
+    handle = sink.prepare(b"a")
+    assert isinstance(sink.commit(handle), Committed)
+    assert isinstance(sink.commit(handle), Committed | AlreadyCommitted)
+    expect(sink, b"a")
+
+
+def test_commit_after_a_later_batch_committed_is_already_committed(sink):
+    first = sink.prepare(b"a", batch=0)
+    sink.commit(first, batch=0)
+    for batch in (1, 2):
+        sink.commit(sink.prepare(b"%d" % batch, batch=batch), batch=batch)
+    assert isinstance(sink.commit(first, batch=0), AlreadyCommitted)
+    expect(sink, b"a", b"1", b"2")
+
+
+def test_commit_after_an_abort_is_lost(sink):
+    handle = sink.prepare(b"a")
+    assert sink.manager().rollback([handle], LIMIT_S) == [RolledBack(handle=handle)]
+    assert isinstance(sink.commit(handle), Lost)
+    assert seen(sink).total() == 0
+
+
+def test_commit_after_the_brokers_timeout_is_lost(sink):
+    marker = Marker(batch=0, attempt=1, life="L")
+    transaction = sink.manager(1_000).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=marker))
+    transaction.write(rows(b"a"))
+    handle = transaction.prepare()
+    wait_until("the broker aborts it", lambda: sink.view(handle.transaction).state == "CompleteAbort")
+    assert not sink.manager().check([handle])[0].ready
+    assert isinstance(sink.commit(handle), Lost)
+    assert seen(sink).total() == 0
+
+
+def test_commit_after_a_newer_attempt_took_the_id_is_lost(sink):
+    handle = sink.prepare(b"a", attempt=1)
+    newer = sink.prepare(b"b", attempt=2)
+    assert isinstance(sink.commit(newer, attempt=2), Committed)
+    older = dataclasses.replace(handle)
+    outcome = sink.commit(older, attempt=1)
+    # The newer attempt's marker stands over the older one: the log's first outcome, not this answer, counts then.
+    assert isinstance(outcome, AlreadyCommitted)
+    expect(sink, b"b")
+
+
+def test_commit_of_a_fenced_handle_without_any_newer_commit_is_lost(sink):
+    handle = sink.prepare(b"a", attempt=1)
+    newer = sink.prepare(b"b", attempt=2)
+    sink.manager().rollback([newer], LIMIT_S)
+    assert isinstance(sink.commit(handle), Lost)
+
+
+@pytest.mark.parametrize("batch", [4, 5], ids=["same id", "the slot's other id"])
+def test_commit_of_a_stale_handle_does_not_touch_what_a_newer_attempt_has_open(sink, batch):
+    handle = sink.prepare(b"a", batch=4, attempt=1)
+    newer = sink.prepare(b"b", batch=batch, attempt=2)
+    assert isinstance(sink.commit(handle, batch=4), Lost)
+    assert sink.manager().check([newer])[0].reason == ""
+    assert isinstance(sink.commit(newer, batch=batch, attempt=2), Committed)
+    expect(sink, b"b")
+
+
+def test_commit_of_an_id_that_nobody_knows_is_unknown_never_lost(sink):
+    real = sink.prepare(b"a")
+    sink.manager().rollback([real], LIMIT_S)
+    gone = dataclasses.replace(real, transaction=f"{sink.prefix}-77-0", slot=77)
+    assert isinstance(sink.commit(gone), Unknown)
+
+
+def test_one_unknown_handle_fails_no_other(sink):
+    manager = sink.manager()
+    handles = [sink.prepare(b"%d" % slot, slot=slot) for slot in range(3)]
+    handles.insert(1, dataclasses.replace(handles[0], transaction=f"{sink.prefix}-78-0", slot=78))
+    readiness = manager.check(handles)
+    assert [r.ready for r in readiness] == [True, False, True, True]
+    assert [r.handle for r in readiness] == handles
+    assert all(50_000 < r.time_left_ms <= 60_000 for r in readiness if r.ready)
+    marker = Marker(batch=0, attempt=1, life="L")
+    outcomes = manager.commit(handles, [marker] * 4, LIMIT_S)
+    assert [type(outcome) for outcome in outcomes] == [Committed, Unknown, Committed, Committed]
+    assert [outcome.handle for outcome in outcomes] == handles
+    expect(sink, b"0", b"1", b"2")
+
+
+def test_rollback_of_a_committed_transaction_says_so(sink):
+    handle = sink.prepare(b"a")
+    sink.commit(handle)
+    wait_until("completion", lambda: sink.view(handle.transaction).state == "CompleteCommit")
+    assert sink.manager().rollback([handle], LIMIT_S) == [AlreadyCommitted(handle=handle)]
+    expect(sink, b"a")
+
+
+def test_rollback_never_hits_a_later_transaction_of_the_same_id(sink):
+    old = sink.prepare(b"a", batch=0)
+    sink.commit(old)
+    new = sink.prepare(b"b", batch=2)
+    assert new.transaction == old.transaction
+    sink.manager().rollback([old], LIMIT_S)
+    assert isinstance(sink.commit(new, batch=2), Committed)
+    expect(sink, b"a", b"b")
+
+
+def test_an_empty_slot_still_holds_its_marker(sink):
+    handle = sink.prepare()
+    assert handle.rows == 0
+    assert sink.manager().check([handle])[0].ready
+    assert isinstance(sink.commit(handle), Committed)
+    assert sink.manager().read_markers(sink.prefix, [0, 1]) == {0: Marker(batch=0, attempt=1, life="L"), 1: None}
+
+
+def test_a_zombie_may_not_begin_again(sink):
+    sink.commit(sink.prepare(b"a", batch=3, attempt=5), batch=3, attempt=5)
+    for batch, attempt in ((3, 5), (3, 4), (2, 5)):
+        with pytest.raises(ZombieWriter, match="overtaken"):
+            sink.begin(batch, attempt)
+    sink.begin(3, 6).abort()
+    sink.begin(4, 5).abort()
+    # A new life starts from batch 0: markers of another life prove nothing about it.
+    sink.begin(0, 9, life="M").abort()
+
+
+def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
+    left = sink.prepare(b"old", batch=1)
+    transaction = sink.begin(batch=2, attempt=2)
+    transaction.write(rows(b"new"))
+    handle = transaction.prepare()
+    assert not sink.manager().check([left])[0].ready
+    assert isinstance(sink.commit(handle, batch=2, attempt=2), Committed)
+    expect(sink, b"new")
+
+
+def test_a_zombie_that_begins_does_not_touch_what_the_live_attempt_prepared(sink):
+    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
+    live = sink.prepare(b"b", batch=5, attempt=8)
+    with pytest.raises(ZombieWriter):
+        sink.begin(batch=4, attempt=3)
+    assert sink.manager().check([live])[0].ready
+    assert isinstance(sink.commit(live, batch=5, attempt=8), Committed)
+
+
+def test_a_writer_whose_id_was_taken_cannot_prepare(sink):
+    transaction = sink.begin(attempt=1)
+    transaction.write(rows(b"a"))
+    sink.begin(attempt=2).abort()
+    with pytest.raises(Fenced, match="newer producer"):
+        transaction.prepare()
+    transaction.abort()
+    assert seen(sink).total() == 0
+
+
+def test_abort_undoes_and_may_be_called_twice(sink):
+    transaction = sink.begin()
+    transaction.write(rows(b"a"))
+    transaction.abort()
+    transaction.abort()
+    assert seen(sink).total() == 0
+    assert sink.prefix not in str(ids(sink.manager().recover(sink.prefix)))
+
+
+def test_recover_parses_ids_whole(sink):
+    mine = sink.prepare(b"a")
+    others = [dataclasses.replace(sink, prefix=sink.prefix + suffix) for suffix in ("_count", "-0", "2")]
+    left = [other.prepare(b"b") for other in others]
+    manager = sink.manager()
+    assert ids(manager.recover(sink.prefix)) == {mine.transaction}
+    assert {handle.transaction for handle in [mine, *left]} <= ids(manager.list_transactions())
+    manager.rollback([mine, *left], LIMIT_S)
+    assert manager.recover(sink.prefix) == []
+
+
+def test_fence_aborts_what_is_open_and_shuts_its_writer_out(sink):
+    transaction = sink.begin()
+    transaction.write(rows(b"a"))
+    transaction._outlet.flush()
+    manager = sink.manager()
+    views = manager.recover(sink.prefix)
+    assert manager.fence(views, LIMIT_S) == [""]
+    assert manager.recover(sink.prefix) == []
+    with pytest.raises(ResourceManagerError):
+        transaction.prepare()
+    transaction.abort()
+    assert seen(sink).total() == 0
+
+
+def test_fence_never_hits_a_newer_transaction_of_the_same_id(sink):
+    old = sink.prepare(b"a", attempt=1)
+    view = sink.view(old.transaction)
+    newer = sink.prepare(b"b", attempt=2)
+    sink.manager().fence([view], 2.0)
+    assert isinstance(sink.commit(newer, attempt=2), Committed)
+    expect(sink, b"b")
+
+
+def test_a_foreign_transaction_is_seen_and_fenced(sink):
+    producer = Producer(sink.connection.for_librdkafka(**{"transactional.id": f"billing {sink.prefix}"}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(sink.topic, b"x")
+    assert producer.flush(LIMIT_S) == 0
+    manager = sink.manager()
+    views = [view for view in manager.list_transactions() if view.transaction == f"billing {sink.prefix}"]
+    assert [view.state for view in views] == ["Ongoing"]
+    assert manager.fence(views, LIMIT_S) == [""]
+    assert not [view for view in manager.list_transactions() if view.transaction == f"billing {sink.prefix}"]
+
+
+def test_abort_marker_on_a_partition_frees_its_readers(sink):
+    handle = sink.prepare(b"a")
+    view = sink.view(handle.transaction)
+    partition = next(partition for topic, partition in view.partitions if topic == sink.topic)
+    committed = Producer(sink.connection.for_librdkafka())
+    committed.produce(sink.topic, b"behind", partition=partition)
+    assert committed.flush(LIMIT_S) == 0
+    assert seen(sink).total() == 0, "the reader waits behind the open transaction"
+    sink.manager().abort_on_partition(sink.topic, partition, handle.producer_id, handle.producer_epoch, -1)
+    expect(sink, b"behind")
+    sink.manager().rollback([handle], LIMIT_S)
+
+
+def test_hundred_handles_are_committed_in_one_go(sink):
+    handles = [sink.prepare(slot=slot) for slot in range(8)]
+    absent = [dataclasses.replace(handles[0], transaction=f"{sink.prefix}-{slot}-0") for slot in range(100, 350)]
+    marker = Marker(batch=0, attempt=1, life="L")
+    many: list[Handle] = [*absent[:125], *handles, *absent[125:]]
+    outcomes = sink.manager().commit(many, [marker] * len(many), LIMIT_S)
+    assert [type(outcome) for outcome in outcomes] == [*[Unknown] * 125, *[Committed] * 8, *[Unknown] * 125]
+
+
+def test_a_record_that_the_client_does_not_take_is_named_with_its_size(sink):
+    transaction = sink.begin()
+    with pytest.raises(RecordTooLarge, match=r"2,000,001 bytes.*message\.max\.bytes"):
+        transaction.write(rows(b"small", b"x" * 2_000_000))
+    transaction.abort()
+    assert seen(sink).total() == 0
+    assert sink.manager().recover(sink.prefix) == []
+
+
+@pytest.mark.parametrize("batches", [1, 30], ids=["found at prepare", "found while writing"])
+def test_a_record_that_the_topic_does_not_take_is_named(connection, batches):
+    sink = make_sink(connection, **{"max.message.bytes": "2000"})
+    transaction = sink.begin()
+
+    def write_and_prepare() -> None:
+        for _ in range(batches):
+            transaction.write(rows(b"x" * 5_000))
+            transaction._outlet.producer.flush(1.0)
+        transaction.prepare()
+
+    with pytest.raises(RecordTooLarge, match=sink.topic):
+        write_and_prepare()
+    transaction.abort()
+    assert seen(sink).total() == 0
+
+
+@pytest.mark.parametrize(
+    ("batch", "named"),
+    [
+        (pa.record_batch({"value": pa.array([b"a"]), "partition": pa.array([1])}), "partition"),
+        (pa.record_batch({"key": pa.array([b"a"])}), "value"),
+        (pa.record_batch({"value": pa.array([1, 2])}), "int64"),
+        (pa.record_batch({"key": pa.array([1.5]), "value": pa.array([b"a"])}), "double"),
+    ],
+    ids=["another column", "no value", "number", "number as key"],
+)
+def test_wrong_columns_are_refused_by_name(sink, batch, named):
+    transaction = sink.begin()
+    with pytest.raises(SettingsError, match=named):
+        transaction.write(batch)
+    transaction.abort()
+
+
+def test_missing_sink_topic_is_named(sink):
+    absent = dataclasses.replace(sink, topic="no-such-topic")
+    with pytest.raises(ResourceManagerError, match="no-such-topic"):
+        absent.prepare(b"a")
+
+
+def test_at_least_once_waits_for_delivery_and_says_what_failed(connection):
+    sink = make_sink(connection, **{"max.message.bytes": "2000"})
+    writer = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
+    writer.write(rows(b"a", b"b"))
+    writer.finish()
+    assert (writer.rows, writer.bytes) == (2, 4)
+    expect(sink, b"a", b"b")
+    failing = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
+    failing.write(rows(b"x" * 5_000))
+    with pytest.raises(ResourceManagerError, match=f"{sink.topic}.*too large"):
+        failing.finish()
+    failing.abort()
+
+
+def test_none_sends_and_reports_nothing(connection):
+    sink = make_sink(connection, **{"max.message.bytes": "2000"})
+    writer = sink.manager().begin_without_transaction(DeliveryGuarantee.NONE)
+    writer.write(rows(b"a"))
+    writer.finish()
+    expect(sink, b"a")
+    refused = sink.manager().begin_without_transaction(DeliveryGuarantee.NONE)
+    refused.write(rows(b"x" * 5_000))
+    refused.finish()
+    assert seen(sink) == Counter([b"a"])
+
+
+def test_broker_tells_its_largest_timeout(sink):
+    assert sink.manager().broker_max_transaction_timeout_ms() == 900_000
+
+
+def test_a_timeout_above_the_brokers_is_refused_by_name(sink):
+    marker = Marker(batch=0, attempt=1, life="L")
+    with pytest.raises(ResourceManagerError, match=r"transaction\.max\.timeout\.ms"):
+        sink.manager(3_600_000).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=marker))
