@@ -58,7 +58,7 @@ class TunableSettings:
     order_limit_ms: int = 10_000
     transaction_polling_ms: int = 1_000
     checkpoint_polling_ms: int = 500
-    retry_most_ms: int = 10_000
+    retry_most_ms: int = 2_000
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
     decision_topic: str = "transaction_decisions"

@@ -44,6 +44,7 @@ class TopicReader:
             "fetch.error.backoff.ms": 100,
             "fetch.queue.backoff.ms": 50,
             "socket.timeout.ms": 6_000,
+            "reconnect.backoff.max.ms": 1_000,
         }
         self._consumer = Consumer(connection.for_librdkafka(**settings), logger=log)
 

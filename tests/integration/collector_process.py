@@ -1,0 +1,160 @@
+"""A real collector process and its API, as an operator and a viewer use it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.integration.kafka_fixtures import wait_until
+
+ROOT = Path(__file__).parents[2]
+OPERATOR, VIEWER = "operator-token", "viewer-token"
+LIMIT_S = 30.0
+
+
+class CollectorProcess:
+    """Started and killed as often as a test wants, on the same directory."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        directory: Path,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.log = directory / "collector.log"
+        self._command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
+        self._command += ["--directory", str(directory), "--port", "0", *arguments]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("INDOUBT_")}
+        tokens = {"INDOUBT_OPERATOR_TOKEN": f"anna:{OPERATOR}", "INDOUBT_VIEWER_TOKEN": f"ben:{VIEWER}"}
+        self._environment = {**inherited, **tokens, **(environment or {})}
+        self._process: subprocess.Popen[str] | None = None
+        self._client = httpx.Client()
+
+    def start(self) -> None:
+        """Start it and wait until history is loaded."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self._process.stdout is not None
+        url = self._process.stdout.readline().strip()
+        assert url, f"the collector did not start:\n{self.log.read_text()[-2000:]}"
+        headers = {"Authorization": f"Bearer {OPERATOR}"}
+        self._client = httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S)
+        wait_until("history loaded", lambda: self._client.get("/api/v1/health").status_code == 200, LIMIT_S)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self._end(lambda process: process.kill())
+
+    def stop(self) -> int:
+        """End it by SIGTERM and return its exit code."""
+        return self._end(lambda process: process.terminate())
+
+    def _end(self, send: Callable[[subprocess.Popen[str]], None]) -> int:
+        self._client.close()
+        if self._process is None:
+            return 0
+        send(self._process)
+        code = self._process.wait(LIMIT_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._process = None
+        return code
+
+    def get(self, path: str) -> Any:
+        """Return an answer's JSON."""
+        answer = self._client.get(f"/api/v1/{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        """Return a table's rows."""
+        found: list[dict[str, Any]] = self.get(path)["rows"]
+        return found
+
+    def transactions(self, transaction: str) -> list[dict[str, Any]]:
+        """Return the rows of one transactional id, settled ones too."""
+        return [row for row in self.rows("transactions?all=true&limit=10000") if row["transaction"] == transaction]
+
+    def wait_for(self, transaction: str, **fields: Any) -> dict[str, Any]:
+        """Return the row of an id once it has these values."""
+
+        def holds() -> dict[str, Any] | None:
+            rows = self.transactions(transaction)
+            return next((r for r in rows if all(r[name] == value for name, value in fields.items())), None)
+
+        try:
+            found: dict[str, Any] = wait_until(f"{transaction} with {fields}", holds, LIMIT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; there is {self.transactions(transaction)}") from None
+        return found
+
+    def observer(self, name: str) -> dict[str, Any]:
+        """Return one observer's status."""
+        return next(o for o in self.get("status")["observers"] if o["name"] == name)
+
+    def order(self, action: str, *rows: Mapping[str, Any], token: str = OPERATOR, **changes: Any) -> httpx.Response:
+        """Give an order about rows as they were looked at."""
+        body = {"action": action, "keys": [r["key"] for r in rows], "seen": {r["key"]: r["revision"] for r in rows}}
+        headers = {"Authorization": f"Bearer {token}"}
+        return self._client.post("/api/v1/orders", headers=headers, json={**body, "reason": "a test", **changes})
+
+
+@contextmanager
+def running(
+    bootstrap_servers: str,
+    directory: Path,
+    arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[CollectorProcess]:
+    """Run a collector; at the end it must stop in order."""
+    collector = CollectorProcess(bootstrap_servers, directory, arguments, environment)
+    try:
+        collector.start()
+        yield collector
+        assert collector.stop() == 0
+    finally:
+        collector.kill()
+
+
+def offsets_of(bootstrap_servers: str, topic: str) -> set[tuple[int, int]]:
+    """Return (partition, offset) of every record that an independent consumer finds in a topic now."""
+    settings = {"bootstrap.servers": bootstrap_servers, "group.id": "offsets-of", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": "read_uncommitted"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
+        ends: dict[int, int] = {}
+        for number in partitions:
+            at = TopicPartition(topic, number)
+            low, high = consumer.get_watermark_offsets(at, timeout=LIMIT_S, cached=False)
+            if high > low:
+                ends[number] = high
+        consumer.assign([TopicPartition(topic, number, 0) for number in ends])
+        found: set[tuple[int, int]] = set()
+        reached: dict[int, int] = {}
+        deadline = time.monotonic() + LIMIT_S
+        while any(reached.get(number, -1) < end - 1 for number, end in ends.items()):
+            assert time.monotonic() < deadline, (
+                f"{topic} was not read to {ends} within {LIMIT_S:.0f} s, only to {reached}"
+            )
+            for message in consumer.consume(1000, 0.2):
+                assert message.error() is None, message.error()
+                if message.offset() < ends[message.partition()]:
+                    found.add((message.partition(), message.offset()))
+                    reached[message.partition()] = max(message.offset(), reached.get(message.partition(), -1))
+        return found
+    finally:
+        consumer.close()

@@ -1,0 +1,247 @@
+"""Orders on real transactions: what is done, what is refused, what is written down, and what an independent reader then sees."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo.broker import Broker
+from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
+from lifecycle.events import EventType, LifecycleEvent, encode
+from lifecycle.identity import Handle
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka_connection import KafkaConnection
+from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
+from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
+from tests.integration.pipeline_process import read_committed
+
+pytestmark = pytest.mark.integration
+LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
+
+
+class Pipeline:
+    """A pipeline as far as the broker and its logs can tell: runs, prepared transactions, decisions, events."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self.sink: Sink = make_sink(connection)
+        self.log = DecisionLog(connection)
+        self.life = uuid.uuid4().hex
+        self._events = Producer(connection.for_librdkafka())
+        self.attempt = self.start_run()
+
+    def start_run(self) -> int:
+        run = RunStarted(prefix=self.sink.prefix, life=self.life, run=uuid.uuid4().hex[:6], at_ms=_now_ms())
+        return self.log.start_run(run)
+
+    def prepare(self, *values: bytes, slot: int = 0, batch: int = 0) -> Handle:
+        """Return a prepared handle that the lifecycle topic was told of."""
+        handle = self.sink.prepare(*values, batch=batch, attempt=self.attempt, slot=slot, life=self.life)
+        data = {"pipeline": self.sink.prefix, "life": self.life, "attempt": self.attempt, "batch": batch, "slot": slot}
+        data |= {"transaction": handle.transaction, "handle": handle.to_json(), "resource_manager": "kafka"}
+        event = LifecycleEvent(
+            type=EventType.TRANSACTION_PREPARED,
+            source=f"/pipeline/{self.sink.prefix}",
+            subject=handle.key,
+            at_ms=_now_ms(),
+            data=data,
+        )
+        self._events.produce(LIFECYCLE, encode(event))
+        assert self._events.flush(LIMIT_S) == 0
+        return handle
+
+    def decide(self, *handles: Handle, batch: int = 0) -> int:
+        about = BatchAttempt(life=self.life, batch=batch, attempt=self.attempt)
+        decision = Decision(
+            prefix=self.sink.prefix, about=about, ruling=Ruling.COMMIT, handles=handles, who="run", at_ms=_now_ms()
+        )
+        return self.log.decide(decision)
+
+    def visible(self) -> set[bytes]:
+        return set(read_committed(self.sink.connection, self.sink.topic))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="module")
+def collector(
+    broker: Broker, connection: KafkaConnection, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CollectorProcess]:
+    DecisionLog(connection).ensure_topic()
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(LIFECYCLE, 1, 1)])[LIFECYCLE].result(LIMIT_S)
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE}
+    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=settings) as process:
+        yield process
+
+
+@pytest.fixture
+def pipeline(connection: KafkaConnection) -> Pipeline:
+    return Pipeline(connection)
+
+
+def outcomes(collector: CollectorProcess, key: str) -> list[str]:
+    """Return the outcomes of the audit rows about one transaction, oldest first."""
+    return [row["outcome"] for row in reversed(collector.rows("audit")) if key in row["keys"]]
+
+
+def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipeline: Pipeline) -> None:
+    handles = [pipeline.prepare(b"row-%d" % slot, slot=slot) for slot in (0, 1)]
+    offset = pipeline.decide(*handles)
+    rows = [collector.wait_for(h.transaction, verdict="commit it", may_commit=True) for h in handles]
+    assert [row["state"] for row in rows] == ["decided", "decided"]
+    assert pipeline.visible() == set()
+
+    dry = collector.order("commit", *rows, dry_run=True).json()
+    assert dry["outcome"] == "dry_run"
+    assert all("EndTxn(commit)" in step["will"] for step in dry["steps"])
+    assert pipeline.visible() == set(), "a dry run does nothing"
+
+    done = collector.order("commit", *rows, reason="the driver is frozen").json()
+    assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["committed", "committed"])
+    wait_until("both rows are visible", lambda: pipeline.visible() == {b"row-0", b"row-1"})
+
+    assert outcomes(collector, rows[0]["key"]) == ["dry_run", "accepted"]
+    audit = collector.rows("audit")[0]
+    assert (audit["audit"], audit["who"], audit["reason"]) == (done["audit"], "anna", "the driver is frozen")
+    assert any(str(offset) in fact["fact"] for one in audit["evidence"] for fact in one["evidence"])
+    ledger = pipeline.log.read_to_end()
+    for handle in handles:
+        outcome = ledger.outcome(handle.key)
+        assert outcome is not None
+        assert (outcome.settled, outcome.who) == (Settled.COMMITTED, "operator:anna")
+    collector.wait_for(handles[0].transaction, state="committed", verdict="settled")
+
+
+def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess, pipeline: Pipeline) -> None:
+    handle = pipeline.prepare(b"once")
+    pipeline.decide(handle)
+    row = collector.wait_for(handle.transaction, verdict="commit it")
+    assert collector.order("commit", row).status_code == 200
+    collector.wait_for(handle.transaction, state="committed")
+    again = collector.order("commit", row)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "order_refused")
+    assert "changed since it was looked at" in again.json()["error"]["message"]
+    assert outcomes(collector, row["key"]) == ["accepted", "refused"]
+
+
+def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, pipeline: Pipeline) -> None:
+    handle = pipeline.prepare(b"undecided")
+    row = collector.wait_for(handle.transaction, state="prepared", verdict="in progress")
+    answer = collector.order("commit", row)
+    assert answer.status_code == 409
+    assert "in no commit decision that counts" in answer.json()["error"]["message"]
+    assert outcomes(collector, row["key"]) == ["refused"]
+    assert pipeline.sink.view(handle.transaction).state == "Ongoing"
+
+
+def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipeline: Pipeline) -> None:
+    handle = pipeline.prepare(b"decided")
+    pipeline.decide(handle)
+    row = collector.wait_for(handle.transaction, verdict="commit it")
+    assert collector.order("abort", row, confirm=handle.transaction).status_code == 409
+    assert pipeline.sink.view(handle.transaction).state == "Ongoing"
+
+
+def test_what_a_decision_voided_by_a_newer_run_lists_is_not_committed(
+    collector: CollectorProcess, pipeline: Pipeline
+) -> None:
+    handle = pipeline.prepare(b"zombie")
+    pipeline.start_run()
+    about = BatchAttempt(life=pipeline.life, batch=0, attempt=pipeline.attempt)
+    void = Decision(
+        prefix=pipeline.sink.prefix, about=about, ruling=Ruling.COMMIT, handles=(handle,), who="run", at_ms=_now_ms()
+    )
+    pipeline.log.append(void)
+    row = collector.wait_for(handle.transaction, verdict="abort it", rule=11)
+    assert collector.order("commit", row).status_code == 409
+    assert collector.order("abort", row).json()["outcome"] == "accepted"
+    assert pipeline.visible() == set()
+
+
+def test_a_left_over_transaction_is_aborted_after_an_abort_decision(
+    collector: CollectorProcess, pipeline: Pipeline
+) -> None:
+    handle = pipeline.prepare(b"left over")
+    pipeline.start_run()
+    row = collector.wait_for(handle.transaction, verdict="abort it", may_abort=True)
+    assert not row["loses_data"]
+    assert collector.order("abort", row, dry_run=True).json()["outcome"] == "dry_run"
+    assert pipeline.sink.view(handle.transaction).state == "Ongoing"
+    done = collector.order("abort", row).json()
+    assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted")
+    collector.wait_for(handle.transaction, state="aborted", verdict="settled")
+    counting = pipeline.log.read_to_end().counting(BatchAttempt(life=pipeline.life, batch=0, attempt=pipeline.attempt))
+    assert counting is not None
+    assert (counting.ruling, counting.who) == (Ruling.ABORT, "operator:anna")
+    (abort,) = [r for r in collector.rows("aborts") if r["transaction"] == handle.transaction]
+    assert (abort["cause"], abort["certainty"]) == ("operator", "certain")
+
+
+def test_an_abandoned_foreign_transaction_is_aborted_and_its_readers_go_on(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    sink, id_ = make_sink(connection, partitions=1), f"abandoned-{uuid.uuid4().hex[:8]}"
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": id_}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(sink.topic, b"never committed")
+    assert producer.flush(LIMIT_S) == 0
+    plain = Producer(connection.for_librdkafka())
+    plain.produce(sink.topic, b"waits behind it")
+    assert plain.flush(LIMIT_S) == 0
+    row = collector.wait_for(id_, verdict="foreign", may_abort=True, loses_data=True)
+    assert set(read_committed(connection, sink.topic)) == set(), "the reader is blocked"
+
+    unconfirmed = collector.order("abort", row)
+    assert unconfirmed.status_code == 409
+    assert "'confirm'" in unconfirmed.json()["error"]["message"]
+    done = collector.order("abort", row, confirm=id_).json()
+    assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted")
+    wait_until("the reader goes on", lambda: set(read_committed(connection, sink.topic)) == {b"waits behind it"})
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(LIMIT_S)
+    assert outcomes(collector, row["key"]) == ["refused", "accepted"]
+    wait_until(
+        "its cause is the operator",
+        lambda: [r["cause"] for r in collector.rows("aborts") if r["transaction"] == id_] == ["operator"],
+    )
+
+
+def test_an_order_never_hits_the_next_transaction_of_the_same_id(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    sink, id_ = make_sink(connection), f"goes-on-{uuid.uuid4().hex[:8]}"
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": id_}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(sink.topic, b"first")
+    assert producer.flush(LIMIT_S) == 0
+    row = collector.wait_for(id_, state="open")
+    producer.commit_transaction(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(sink.topic, b"second")
+    assert producer.flush(LIMIT_S) == 0
+    answer = collector.order("abort", row, confirm=id_)
+    assert answer.status_code == 409
+    producer.commit_transaction(LIMIT_S)
+    assert set(read_committed(connection, sink.topic)) == {b"first", b"second"}
+
+
+def test_a_viewer_orders_nothing(collector: CollectorProcess, pipeline: Pipeline) -> None:
+    handle = pipeline.prepare(b"viewed")
+    pipeline.decide(handle)
+    row = collector.wait_for(handle.transaction, verdict="commit it")
+    assert collector.order("commit", row, token=VIEWER).status_code == 403
+    assert outcomes(collector, row["key"]) == ["refused"]
+    assert pipeline.visible() == set()
+
+
+def test_no_token_is_in_the_log(collector: CollectorProcess) -> None:
+    assert "-token" not in collector.log.read_text()
