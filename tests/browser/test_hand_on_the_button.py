@@ -15,6 +15,7 @@ from tests.browser.demo_process import DemoProcess, wait_for
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(420)]
 SHOWN_LIMIT_MS = 45_000
 READ_LIMIT_S = 45.0
+FIRST_BATCH_LIMIT_S = 120.0
 
 
 def hook(page: Page, key: str) -> Locator:
@@ -28,7 +29,7 @@ def press(page: Page, key: str) -> None:
 
 def go_to(page: Page, title: str) -> None:
     page.get_by_role("link", name=title).first.click()
-    expect(page).to_have_title(re.compile(title))
+    expect(page).to_have_url(re.compile(title.lower().replace(" ", "-")))
 
 
 def committed(demo: DemoProcess) -> list[Record]:
@@ -43,7 +44,7 @@ def open_demo(page: Page, demo: DemoProcess) -> None:
     """Open the page and wait until the pipeline has committed something, so that there is traffic to be stuck."""
     page.goto(demo.app)
     expect(hook(page, "trouble")).to_be_visible(timeout=SHOWN_LIMIT_MS)
-    wait_for("the first committed rows", lambda: committed(demo), READ_LIMIT_S)
+    wait_for("the first committed rows", lambda: committed(demo), FIRST_BATCH_LIMIT_S)
 
 
 def cause(page: Page, fault: str) -> None:
@@ -79,7 +80,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     expect_audited(page, "commit", "its driver stands still, decided batch")
 
     press(page, "restart-driver")
-    wait_for("the restarted pipeline to go on", lambda: len(committed(demo)) > len(after), 90.0)
+    wait_for("the restarted pipeline to go on", lambda: len(committed(demo)) > len(after), FIRST_BATCH_LIMIT_S)
     keys = [row.key for row in committed(demo)]
     assert len(keys) == len(set(keys)), "the replay of a batch that was committed by hand wrote its rows again"
 
