@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import time
@@ -152,6 +153,9 @@ class DecisionLog:
 
     def _after_fork(self) -> None:
         if self._pid != os.getpid():
+            # librdkafka's threads did not come along: to destroy these clients here would crash, so they are kept.
+            for inherited in (self._producer, self._consumer):
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
             self._forget()
 
     def _reader(self) -> Consumer:

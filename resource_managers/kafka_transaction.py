@@ -28,6 +28,8 @@ COLUMNS = frozenset({"key", "value"})
 BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 CALL_LIMIT_S = 60.0
 """How long one call to the broker (init, flush, marker) may take before the task fails."""
+TOPIC_LIMIT_S = 5.0
+"""How long a topic may be unknown: a broker hears of a new one a moment after it was made."""
 KEPT_BYTES = 256 << 20
 """Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back."""
 
@@ -85,10 +87,15 @@ class Outlet:
         init_transactions on a client without one waits for librdkafka's coordinator timer, 500 ms, in a third of all
         cases. The first answer comes over the bootstrap connection, the second over the broker's own.
         """
-        for _ in range(2):
+        deadline = time.monotonic() + TOPIC_LIMIT_S
+        self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S)
+        while True:
             found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
-        if found is None or not found.partitions:
-            raise MissingTopic(f"topic {self.topic!r} does not exist: create it, or name another sink")
+            if found is not None and found.partitions:
+                return
+            if time.monotonic() > deadline:
+                raise MissingTopic(f"topic {self.topic!r} does not exist: create it, or name another sink")
+            time.sleep(0.05)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows, waiting while the queue is full. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
