@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -37,13 +36,12 @@ class CrashPoints:
         return bool(self.directory) and (Path(self.directory) / point.value).exists()
 
     def reach(self, point: CrashPoint) -> None:
-        """Strike when the point is armed; then this call does not return."""
+        """Strike when the point is armed; after ``kill`` this call does not return, after ``freeze`` only by SIGCONT."""
         if not self.is_armed(point):
             return
         file = Path(self.directory) / point.value
         deed = signal.SIGSTOP if file.read_text().strip() == "freeze" else signal.SIGKILL
         file.rename(file.with_suffix(".reached"))
+        # This process last: POSIX has the signal delivered before kill() to oneself returns, so nothing goes on meanwhile.
         for pid in (*self.pids, os.getpid()):
             os.kill(pid, deed)
-        while True:  # SIGKILL and SIGSTOP act a moment later; nothing of the protocol may go on meanwhile
-            time.sleep(1)

@@ -60,13 +60,13 @@ def test_driver_killed_at_each_step_loses_and_doubles_nothing(connection, topics
 
 
 def test_prepared_transaction_timed_out_after_the_decision_loses_no_row(connection, topics, tmp_path):
-    with PipelineProcess(connection, tmp_path, **topics, transaction_timeout_ms=6000) as pipeline:
+    with PipelineProcess(connection, tmp_path, **topics, transaction_timeout_ms=25_000) as pipeline:
         produce(connection, topics["source"], values(0, 200))
         expect_exactly(connection, topics["sink"], values(0, 200))
         pipeline.arm("mid-commit", "freeze")
         produce(connection, topics["source"], values(200, 200))
         wait_until("the driver stands still between two commits", lambda: pipeline.reached("mid-commit"))
-        wait_until("the broker times the rest out", lambda: not open_transactions(connection, topics["prefix"]), 30)
+        wait_until("the broker times the rest out", lambda: not open_transactions(connection, topics["prefix"]))
         some = read_committed(connection, topics["sink"]).total()
         assert 200 < some < 400, "one slot is committed, one was lost"
         pipeline.kill_driver()
