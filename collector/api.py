@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector import orders, queries
+from collector import orders, queries, table_schemas
 from collector.actions import Actions
 from collector.authentication import Caller, Role, caller_of
 from collector.changes import Changes
@@ -39,6 +39,7 @@ _CODES = {
     404: "not_found",
     405: "bad_request",
     422: "invalid",
+    503: "unavailable",
 }
 
 
@@ -61,12 +62,14 @@ class Served:
 
 
 def caller_of_request(request: Request) -> Caller:
-    """Return who calls. Raises HTTPException 401."""
+    """Return who calls. Raises HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it."""
     known = caller_of(request.headers.get("authorization", ""), request.app.state.tokens)
     if known is None:
         raise HTTPException(
             401, "no known token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
         )
+    if not request.app.state.is_ready():
+        raise HTTPException(503, "history is being loaded: ask again in a moment")
     return known
 
 
@@ -82,7 +85,7 @@ def application(served: Served) -> FastAPI:
         yield
 
     app = FastAPI(title="indoubt collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.tokens = served.tokens
+    app.state.tokens, app.state.is_ready = served.tokens, served.is_ready
     _handle_errors(app)
 
     @app.get("/api/v1/health")
@@ -139,33 +142,38 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
             and resource_manager in (None, one.view.resource_manager)
         ]
         found.sort(key=urgency)
-        return _table(request, [transaction_row(one) for one in found[:limit]])
+        return _table(request, table_schemas.TRANSACTIONS, [transaction_row(one) for one in found[:limit]])
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(request: Request, since_ms: int = 0, cause: str | None = None, limit: Limit = 500) -> Response:
         rows = [abort_row(clues) for clues in served.current.abort_clues()]
         rows = [row for row in rows if (row["at_ms"] or 0) >= since_ms and cause in (None, row["cause"])]
         rows.sort(key=lambda row: (row["at_ms"] or 0, row["key"]), reverse=True)
-        return _table(request, rows[:limit])
+        return _table(request, table_schemas.ABORTS, rows[:limit])
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
         found = [c for c in served.current.checkpoints() if pipeline in (None, c.pipeline)]
         found.sort(key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number), reverse=True)
         of_batch = served.current.transactions_of_batches()
-        return _table(request, [checkpoint_row(c, of_batch.get((c.pipeline, c.number))) for c in found[:limit]])
+        return _table(
+            request,
+            table_schemas.CHECKPOINTS,
+            [checkpoint_row(c, of_batch.get((c.pipeline, c.number))) for c in found[:limit]],
+        )
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500) -> Response:
         found = served.store.named_rows(queries.AUDIT, limit)
         return _table(
             request,
+            table_schemas.AUDIT,
             [{**row, "keys": json.loads(row["keys"]), "evidence": json.loads(row["evidence"])} for row in found],
         )
 
     @app.get("/api/v1/malformed", dependencies=protected)
     def malformed(request: Request, limit: Limit = 500) -> Response:
-        return _table(request, served.store.named_rows(queries.MALFORMED, limit))
+        return _table(request, table_schemas.MALFORMED, served.store.named_rows(queries.MALFORMED, limit))
 
 
 def _status(served: Served, caller: Caller) -> dict[str, Any]:
@@ -222,19 +230,11 @@ def _order(served: Served, body: Any, caller: Caller) -> dict[str, Any]:
     return served.actions.give(order, caller.name).to_json()
 
 
-def _table(request: Request, rows: Sequence[dict[str, Any]]) -> Response:
-    """Return rows as JSON, or as an Arrow IPC stream where it is asked for (lists and objects as JSON text)."""
-    if ARROW not in request.headers.get("accept", ""):
-        return JSONResponse({"rows": rows})
-    flat = [
-        {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-        for row in rows
-    ]
-    table = pa.Table.from_pylist(flat)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return Response(sink.getvalue().to_pybytes(), media_type=ARROW)
+def _table(request: Request, columns: dict[str, pa.DataType], rows: Sequence[dict[str, Any]]) -> Response:
+    """Return rows as JSON, or as an Arrow IPC stream where it is asked for."""
+    if ARROW in request.headers.get("accept", ""):
+        return Response(table_schemas.arrow_stream(columns, rows), media_type=ARROW)
+    return JSONResponse({"rows": rows})
 
 
 def _handle_errors(app: FastAPI) -> None:

@@ -1,0 +1,44 @@
+"""Columns of the API's tables as Arrow types, so that an empty table has its columns too. Lists and objects are JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+_TEXT, _INT, _FLAG = pa.string(), pa.int64(), pa.bool_()
+
+
+def _columns(text: str = "", ints: str = "", flags: str = "") -> dict[str, pa.DataType]:
+    kinds = ((text, _TEXT), (ints, _INT), (flags, _FLAG))
+    return {name: kind for names, kind in kinds for name in names.split()}
+
+
+TRANSACTIONS = _columns(
+    text="key resource_manager transaction pipeline life state verdict partitions evidence revision",
+    ints="producer_id producer_epoch batch attempt slot rule opened_at_ms timeout_ms deadline_ms rows bytes updated_at_ms",
+    flags="ours may_commit may_abort loses_data",
+)
+ABORTS = _columns(text="key transaction pipeline verdict cause certainty", ints="at_ms batch slot open_ms rows")
+CHECKPOINTS = _columns(
+    text="pipeline state source", ints="number started_at_ms ended_at_ms duration_ms transactions rows"
+)
+AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms")
+MALFORMED = _columns(text="source error value", ints="at_ms partition offset")
+
+
+def arrow_stream(columns: dict[str, pa.DataType], rows: Sequence[dict[str, Any]]) -> bytes:
+    """Return rows as an Arrow IPC stream of ``columns``, in the order of the first row's."""
+    names = list(rows[0]) if rows else list(columns)
+    schema = pa.schema([(name, columns[name]) for name in names])
+    arrays = [pa.array([_flat(row[name]) for row in rows], columns[name]) for name in names]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(pa.table(arrays, schema=schema))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | dict) else value
