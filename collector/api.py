@@ -22,7 +22,7 @@ from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.observers.observer import ObserverStatus
 from collector.orders import InvalidOrder
-from collector.overview import Watch, overview
+from collector.overview import EndsPerMinute, Watch, overview
 from collector.settings import Tokens
 from collector.store import Store, StoreFailed
 from collector.transaction_rows import abort_row, checkpoint_row, detail_row, transaction_row, urgency
@@ -87,6 +87,7 @@ def application(served: Served) -> FastAPI:
     app = FastAPI(title="indoubt collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.tokens, app.state.is_ready = served.tokens, served.is_ready
     _handle_errors(app)
+    ends = EndsPerMinute(served.store)
 
     @app.get("/api/v1/health")
     def health() -> Response:
@@ -98,7 +99,7 @@ def application(served: Served) -> FastAPI:
 
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller) -> dict[str, Any]:
-        return overview(served.current, served.store, served.watch, served.foreign_old_ms)
+        return overview(served.current, served.store, ends, served.watch, served.foreign_old_ms)
 
     @app.get("/api/v1/transactions/{key:path}")
     def transaction(_: KnownCaller, key: str) -> dict[str, Any]:

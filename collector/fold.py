@@ -229,7 +229,22 @@ def _with_sign(facts: PipelineFacts, at_ms: int, sign: str) -> PipelineFacts:
 
 
 def trim(state: State) -> None:
-    """Drop the oldest settled transactions, and what was told of them, down to the number that is kept."""
+    """Drop the oldest settled transactions, and what was told and decided of them, down to the number that is kept."""
+    told_before = {told.about for told in state.told.values() if told.about is not None}
+    _trim_transactions(state)
+    _trim_checkpoints(state)
+    inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
+    for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
+        del state.inits[id_]
+    for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
+        del state.orders[key]
+    for about in told_before - {told.about for told in state.told.values()}:
+        state.ledger.forget(about)
+    remaining = len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits)
+    state.trim_at = remaining + state.settled_kept
+
+
+def _trim_transactions(state: State) -> None:
     settled = [t for t in state.broker.values() if t.is_final or state.latest_of_id.get(t.identity[0]) != t.identity]
     settled.sort(key=lambda t: (t.ended_ms or t.identity.start_ms, t.identity))
     for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
@@ -246,19 +261,15 @@ def trim(state: State) -> None:
     unseen.sort(key=lambda t: (max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0), t.key))
     for told in unseen[: max(0, len(unseen) - state.settled_kept)]:
         del state.told[told.identity]
+
+
+def _trim_checkpoints(state: State) -> None:
     by_pipeline: dict[str, list[int]] = {}
     for pipeline, number in state.checkpoints:
         by_pipeline.setdefault(pipeline, []).append(number)
     for pipeline, numbers in by_pipeline.items():
         for number in sorted(numbers)[: max(0, len(numbers) - state.checkpoints_kept)]:
             del state.checkpoints[pipeline, number]
-    inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
-    for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
-        del state.inits[id_]
-    for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
-        del state.orders[key]
-    remaining = len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits)
-    state.trim_at = remaining + state.settled_kept
 
 
 def _text(event: LifecycleEvent, name: str) -> str:

@@ -175,6 +175,16 @@ class DecisionLedger:
             case Outcome():
                 return self._outcomes.setdefault(record.handle_key, record) is record
 
+    def forget(self, about: BatchAttempt) -> None:
+        """Drop what is known of an attempt that is settled, so that a reader who only shows the log stays within its memory.
+
+        Whoever decides or commits reads the log itself: a decision about a forgotten attempt would be taken for its first.
+        """
+        found = self._first.pop(about, None)
+        for handle in found[1].handles if found else ():
+            self._listed.pop(handle.key, None)
+            self._outcomes.pop(handle.key, None)
+
     def skip(self, offset: int) -> None:
         """Pass over a record that cannot be understood, so that the next one is expected."""
         self.next_offset = max(self.next_offset, offset + 1)

@@ -164,6 +164,21 @@ def test_memory_stays_bounded_and_open_transactions_stay() -> None:
     assert {v.transaction for v in views(state, settled=False)} == {"open"}
 
 
+def test_decisions_of_transactions_that_are_no_longer_kept_are_dropped_too() -> None:
+    state = State(settled_kept=50)
+    apply(state, run_started(0))
+    for n in range(1, 1001):
+        one = handle(f"ip-count-0-{n % 2}", epoch=n)
+        apply(state, broker_record(BrokerStatus.ONGOING, n, transaction=one.transaction, start=n, epoch=n))
+        apply(state, decided(2 * n, one, batch=n))
+        apply(state, outcome(2 * n + 1, one, Settled.COMMITTED))
+        apply(state, broker_record(BrokerStatus.COMPLETE_COMMIT, n, transaction=one.transaction, start=n, epoch=n))
+    trim(state)
+    assert len(state.ledger.commit_decisions(PREFIX)) == 50
+    assert state.ledger.listing(handle("ip-count-0-0", epoch=1000).key) is not None
+    assert state.ledger.outcome(handle("ip-count-0-1", epoch=1).key) is None
+
+
 def test_a_failed_attempt_that_is_tried_again_completes() -> None:
     state = folded(
         event(EventType.CHECKPOINT_STARTED, 0, batch=3),
