@@ -20,11 +20,13 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x7F4A7C15F39CC060)
-_SHIFT_29, _SHIFT_31, _SHIFT_32 = np.uint64(29), np.uint64(31), np.uint64(32)
+_SHIFT_31, _SHIFT_32 = np.uint64(31), np.uint64(32)
+CHUNK_ROWS = 8192
+"""Rows hashed at a time: their hashes stay in the cache."""
 LONG_ROW_BYTES = 4096
 """Longer values are hashed one by one by BLAKE2b: word by word they would cost a pass of numpy each 8 bytes."""
 
-Bytes = np.ndarray[Any, np.dtype[np.uint64]]
+Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class RunningFingerprint:
@@ -81,73 +83,89 @@ def binary_view(column: pa.Array) -> tuple[Any, Any, pa.Buffer | None]:
     return starts, lengths, data
 
 
-def _hash_column(column: pa.Array) -> Bytes:
+def _hash_column(column: pa.Array) -> Words:
     starts, lengths, data = binary_view(column)
     with np.errstate(over="ignore"):
-        hashes: Bytes = (lengths.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
+        hashes: Words = (lengths.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
         if data is not None and data.size:
-            _add_words(hashes, starts, lengths, np.frombuffer(data, np.uint8))
+            octets = np.frombuffer(data, np.uint8)
+            if len(octets) < 8:
+                octets = np.concatenate([octets, np.zeros(8, np.uint8)])
+            for first in range(0, len(lengths), CHUNK_ROWS):
+                chunk = slice(first, first + CHUNK_ROWS)
+                _add_words(hashes[chunk], starts[chunk], lengths[chunk], octets)
         if column.null_count:
             hashes[np.asarray(column.is_null())] = _NULL
     return hashes
 
 
-def _add_words(hashes: Bytes, starts: Any, lengths: Any, data: Any) -> None:
+def _add_words(hashes: Words, starts: Any, lengths: Any, octets: Any) -> None:
     """Fold each row's bytes into its hash, 8 at a time: word j of all rows that have one in one pass."""
-    long = np.flatnonzero(lengths > LONG_ROW_BYTES)
-    for row in long:
-        piece = data[starts[row] : starts[row] + lengths[row]]
-        digest = hashlib.blake2b(piece.tobytes(), digest_size=8).digest()
-        hashes[row] ^= np.uint64(int.from_bytes(digest, "little"))
-    lengths = np.where(lengths > LONG_ROW_BYTES, 0, lengths)
-    longest = int(lengths.max(initial=0))
-    words = _unaligned_words(data)
-    rows: Any = slice(None)
-    for position in range(0, longest, 8):
-        left = lengths - position
-        if position and int(left.min()) <= 0:
-            keep = np.flatnonzero(left > 0)
-            rows = keep if isinstance(rows, slice) else rows[keep]
-            starts, lengths = starts[keep], lengths[keep]
-            left = lengths - position
-        elif position == 0 and int(left.min()) <= 0:
-            rows = np.flatnonzero(left > 0)
-            starts, lengths = starts[rows], lengths[rows]
-            left = lengths
-        word = _words_at(words, data, starts + position, left)
-        folded = hashes[rows]
-        folded ^= word
-        folded *= _MULTIPLIER
-        folded ^= folded >> _SHIFT_32
-        hashes[rows] = folded
+    longest = int(lengths.max())
+    if longest > LONG_ROW_BYTES:
+        for row in np.flatnonzero(lengths > LONG_ROW_BYTES):
+            piece = octets[starts[row] : starts[row] + lengths[row]]
+            digest = hashlib.blake2b(piece.tobytes(), digest_size=8).digest()
+            hashes[row] ^= np.uint64(int.from_bytes(digest, "little"))
+        lengths = np.where(lengths > LONG_ROW_BYTES, 0, lengths)
+        longest = int(lengths.max())
+    if int(lengths.min()) == longest:
+        _fold_equal(hashes, starts, longest, octets)
+        return
+    # Longest first: the rows that have a word at some place are then the first so many, without an index.
+    order = np.argsort(lengths.astype(np.uint16), kind="stable")[::-1]
+    ordered = hashes[order]
+    _fold_descending(ordered, starts[order], lengths[order], octets)
+    hashes[order] = ordered
 
 
-def _unaligned_words(data: Any) -> Any:
-    if len(data) < 8:
-        return np.zeros(0, np.uint64)
-    return np.ndarray((len(data) - 7,), "<u8", data.data, strides=(1,))
+def _fold_equal(hashes: Words, starts: Any, length: int, octets: Any) -> None:
+    words = _unaligned_words(octets)
+    # Rows of one length lie one behind the other, unless nulls or long rows stand between them.
+    packed = len(starts) == 1 or int(starts[-1] - starts[0]) == length * (len(starts) - 1)
+    for position in range(0, length - length % 8, 8):
+        if packed:
+            at = int(starts[0]) + position
+            _fold(hashes, np.ndarray((len(starts),), "<u8", octets.data, offset=at, strides=(length,)))
+        else:
+            _fold(hashes, words[starts + position])
+    if length % 8:
+        _fold(hashes, _last_words(words, starts + (length - length % 8), length % 8))
 
 
-def _words_at(words: Any, data: Any, at: Any, left: Any) -> Bytes:
-    """Return the 8 bytes at each place, little-endian, with bytes beyond ``left`` zeroed."""
-    if len(words) == 0:
-        padded = np.zeros(len(data) + 8, np.uint8)
-        padded[: len(data)] = data
-        return _words_at(_unaligned_words(padded), padded, at, left)
+def _fold_descending(hashes: Words, starts: Any, lengths: Any, octets: Any) -> None:
+    words = _unaligned_words(octets)
+    ascending = -lengths
+    for position in range(0, int(lengths[0]), 8):
+        whole, some = (int(n) for n in np.searchsorted(ascending, [-position - 8, -position - 1], side="right"))
+        if whole:
+            _fold(hashes[:whole], words[starts[:whole] + position])
+        if some > whole:
+            _fold(hashes[whole:some], _last_words(words, starts[whole:some] + position, lengths[whole:some] - position))
+
+
+def _fold(hashes: Words, words: Words) -> None:
+    hashes ^= words
+    hashes *= _MULTIPLIER
+    hashes ^= hashes >> _SHIFT_32
+
+
+def _unaligned_words(octets: Any) -> Words:
+    """Return the 8 bytes from every place on, as overlapping numbers."""
+    return np.ndarray((len(octets) - 7,), "<u8", octets.data, strides=(1,))
+
+
+def _last_words(words: Words, at: Any, left: Any) -> Words:
+    """Return the last 1 to 7 (``left``) bytes of rows as numbers, little-endian."""
     # A word that would reach beyond the buffer is read earlier and shifted down.
     inside = np.minimum(at, len(words) - 1)
-    over = at - inside
-    word: Bytes = words[inside]
-    if over.any():
-        word = word >> (over.astype(np.uint64) * np.uint64(8))
-    if int(left.min()) < 8:
-        bits = np.minimum(left, 8).astype(np.uint64) * np.uint64(8)
-        mask = np.where(bits >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1))
-        word = word & mask
+    word: Words = words[inside] >> ((at - inside).astype(np.uint64) * np.uint64(8))
+    mask = (np.uint64(1) << (np.asarray(left).astype(np.uint64) * np.uint64(8))) - np.uint64(1)
+    word &= mask
     return word
 
 
-def _mixed(hashes: Bytes) -> Bytes:
+def _mixed(hashes: Words) -> Words:
     """Return the hashes with every bit depending on every bit (the finaliser of SplitMix64)."""
     hashes = (hashes ^ (hashes >> np.uint64(30))) * _MIX_1
     hashes = (hashes ^ (hashes >> np.uint64(27))) * _MIX_2

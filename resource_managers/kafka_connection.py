@@ -34,12 +34,10 @@ _PYTHON_NAMES = {
 """librdkafka's name -> kafka-python's; also the list of what is taken."""
 
 _SPARK_NAMES = {
-    "security.protocol": "security.protocol",
     "sasl.mechanism": "sasl.mechanism",
     "sasl.mechanisms": "sasl.mechanism",
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.key.password": "ssl.key.password",
-    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
     "sasl.kerberos.service.name": "sasl.kerberos.service.name",
 }
 
@@ -88,7 +86,11 @@ class KafkaConnection:
         """Return ``kafka.*`` options for Spark's Kafka source and sink (the JVM client's names)."""
         found = {"kafka.bootstrap.servers": self.bootstrap_servers}
         for name, value in self.properties.items():
-            if name in _SPARK_NAMES:
+            if name == "security.protocol":
+                found["kafka.security.protocol"] = value.upper()
+            elif name == "ssl.endpoint.identification.algorithm":
+                found[f"kafka.{name}"] = "" if value.lower() == "none" else value
+            elif name in _SPARK_NAMES:
                 found[f"kafka.{_SPARK_NAMES[name]}"] = value
         if "ssl.ca.location" in self.properties:
             found["kafka.ssl.truststore.type"] = "PEM"
