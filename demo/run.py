@@ -27,6 +27,8 @@ APP_PORT = 8651
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 20.0
 TRIGGER_INTERVAL_MS = 5_000
+FOREIGN_OLD_MS = "10000"
+"""Sooner than by default: nobody waits half a minute to see that an abandoned transaction needs a hand."""
 
 
 def say(text: str) -> None:
@@ -126,7 +128,11 @@ class DemoRun:
         self.collector_url = f"http://127.0.0.1:{port}"
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--directory", str(self.directory / "collector")]
         arguments += ["--port", str(port), "--checkpoint", f"{PREFIX}={self.checkpoint}"]
-        child = self._start("collector", arguments, {"INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}"})
+        environment = {
+            "INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}",
+            "INDOUBT_FOREIGN_OLD_MS": FOREIGN_OLD_MS,
+        }
+        child = self._start("collector", arguments, environment)
         health = f"{self.collector_url}/api/v1/health"
         wait_until(f"the collector at {health}", lambda: _answers(health), START_LIMIT_S, child.check_running)
         say(f"collector {self.collector_url}")
