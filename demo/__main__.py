@@ -13,7 +13,10 @@ from types import FrameType
 
 from demo.faults import Fault
 from demo.headless import run_headless
-from demo.prerequisites import ROOT
+from demo.judge import CannotJudge
+from demo.offset_log import OffsetLogUnreadable
+from demo.prerequisites import ROOT, Missing
+from demo.readers import NotRead
 from demo.run import DemoRun, RunSettings, page_port, say
 from demo.trouble import TroubleDesk, TroubleServer
 from demo.waiting import DemoFailed
@@ -26,8 +29,8 @@ HEADLESS_RESTARTS = 5
 LOOK_EVERY_S = 0.5
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return the command line's values; exits with one line when they contradict each other."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the command line; each option has a line in docs/settings.md."""
     parser = argparse.ArgumentParser(prog="python -m demo", description="Run all of indoubt on this machine.")
     parser.add_argument("--directory", type=Path, help="where data and logs go (default: .run/demo-<pid>)")
     parser.add_argument("--keep", action="store_true", help="keep the data at the end (logs are always kept)")
@@ -46,7 +49,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     headless.add_argument("--fault", choices=[fault.value for fault in Fault], default=Fault.NONE.value)
     headless.add_argument("--report", type=Path, help="write the result there as well")
-    values = parser.parse_args(arguments)
+    return parser
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line's values; exits with one line when they contradict each other."""
+    parser = command_line()
+    values = parser.parse_args()
     if values.rate is not None and values.rate <= 0:
         parser.error(f"--rate is {values.rate:g}; it takes a number above 0")
     if values.for_s <= 0:
@@ -71,7 +80,7 @@ def main() -> int:
         if values.headless:
             return _headless(settings, Fault(values.fault), values.for_s, values.report)
         return _with_page(settings, page_port(values.port), values.ready_file)
-    except DemoFailed as error:
+    except (DemoFailed, Missing, NotRead, OffsetLogUnreadable, CannotJudge) as error:
         say(str(error))
         if settings.directory.exists():
             say(f"logs and data are kept in {settings.directory}")

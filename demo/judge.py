@@ -19,6 +19,11 @@ from demo.readers import Record
 
 WINDOW_MS = 5_000
 
+
+class CannotJudge(Exception):
+    """The run contradicts what the judge knows of Spark or of the sink's rows; the message names where."""
+
+
 Window = tuple[str, int]
 """An IP address and the start of its window, epoch ms."""
 
@@ -60,7 +65,10 @@ class Findings:
 
 
 def expected_counts(source: Sequence[Record], batches: Sequence[PlannedBatch]) -> Expected:
-    """Return what the batches must have written, in append mode, given the source topic's records and the batches in order."""
+    """Return what the batches must have written, given the source topic's records and the batches in order.
+
+    Raises CannotJudge.
+    """
     rows: dict[int, list[Record]] = {}
     for record in sorted(source, key=lambda record: (record.partition, record.offset)):
         rows.setdefault(record.partition, []).append(record)
@@ -82,7 +90,7 @@ def expected_counts(source: Sequence[Record], batches: Sequence[PlannedBatch]) -
             position[partition] = at
         for window in [window for window in state if window[1] + WINDOW_MS <= batch.watermark_ms]:
             if window in written:
-                raise ValueError(
+                raise CannotJudge(
                     f"window {window} would be written twice: the late rule is not the one this judge knows"
                 )
             written[window] = state.pop(window)
@@ -94,7 +102,7 @@ def judge(expected: Expected, committed: Sequence[Record], live: Sequence[Record
     """Compare the sink with what is expected.
 
     ``committed``: a fresh read_committed scan after the end; ``live``: what a read_committed reader saw meanwhile;
-    ``foreign``: the key of rows that were never committed by their own application.
+    ``foreign``: the key of rows that were never committed by their own application. Raises CannotJudge.
     """
     examples: list[str] = []
     ours = [record for record in committed if record.key != foreign]
@@ -134,7 +142,7 @@ def _counted(record: Record) -> tuple[Window, int]:
     value = json.loads(record.value or b"null")
     window = (value["ip"], value["window_start_ms"])
     if record.key != f"{window[0]}|{window[1]}".encode() or value["window_end_ms"] != window[1] + WINDOW_MS:
-        raise ValueError(f"sink row at {record.partition}/{record.offset} contradicts itself: {record.key!r} {value}")
+        raise CannotJudge(f"sink row at {record.partition}/{record.offset} contradicts itself: {record.key!r} {value}")
     return window, value["count"]
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from demo import guard, topics
 from demo.broker import Broker, BrokerFailed, free_port
 from demo.prerequisites import ROOT, java_home
@@ -24,7 +26,7 @@ from demo.waiting import DemoFailed, T, wait_until
 
 PREFIX = "ip-count"
 APP_PORT = 8651
-START_LIMIT_S = 90.0
+START_LIMIT_S = 180.0
 STOP_LIMIT_S = 20.0
 TRIGGER_INTERVAL_MS = 5_000
 FOREIGN_OLD_MS = "10000"
@@ -81,6 +83,7 @@ class DemoRun:
             cwd=ROOT,
             env=unmarked,
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
         return self
@@ -117,9 +120,11 @@ class DemoRun:
         say("starting a Kafka broker …")
         try:
             self._broker.start()
+            topics.create_topics(self.bootstrap_servers)
         except BrokerFailed as error:
             raise DemoFailed(str(error)) from None
-        topics.create_topics(self.bootstrap_servers)
+        except KafkaException as error:
+            raise DemoFailed(f"the topics could not be created: {error.args[0].str()}") from None
         say(f"broker {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
 
     def start_collector(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from demo.abandoned_producer import KEY
-from demo.judge import Findings, expected_counts, judge
+from demo.judge import CannotJudge, Findings, expected_counts, judge
 from demo.offset_log import OffsetLog, OffsetLogUnreadable, PlannedBatch, parse
 from demo.readers import Record
 
@@ -81,8 +81,14 @@ def test_a_row_of_the_abandoned_producer_must_never_be_read() -> None:
 
 
 def test_a_sink_row_that_contradicts_itself_stops_the_judge() -> None:
-    with pytest.raises(ValueError, match="contradicts itself"):
+    with pytest.raises(CannotJudge, match="contradicts itself"):
         findings([replace(SINK[0], key=b"b|0")])
+
+
+def test_another_late_rule_than_the_known_one_stops_the_judge() -> None:
+    """A row behind its window that Spark ought to have dropped: the watermark went back, which it never does."""
+    with pytest.raises(CannotJudge, match="written twice"):
+        expected_counts(source(("a", 0), ("a", 1)), [batch(0, 5_000, 1), batch(1, 0, 1), batch(2, 5_000, 2)])
 
 
 def test_late_rows_are_judged_by_the_watermark_of_the_batch_before() -> None:
