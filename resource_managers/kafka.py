@@ -21,20 +21,22 @@ from lifecycle.outcomes import (
     RolledBack,
 )
 from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_markers import KafkaMarkers, judge
-from resource_managers.kafka_transaction import (
-    CALL_LIMIT_S,
-    FENCED,
-    PRODUCER_DEFAULTS,
-    KafkaOpenTransaction,
-    Outlet,
-    PlainWriter,
-    ProducerIdentity,
+from resource_managers.kafka_descriptions import (
+    OPEN_STATES,
+    REFUSED,
+    is_open,
+    is_transient,
+    number,
+    readiness,
+    view_of,
+    why_not_aborted,
 )
+from resource_managers.kafka_markers import KafkaMarkers, judge
+from resource_managers.kafka_outlet import CALL_LIMIT_S, PRODUCER_DEFAULTS, Outlet, PlainWriter
+from resource_managers.kafka_transaction import FENCED, KafkaOpenTransaction, ProducerIdentity
 from resource_managers.kafka_wire import ErrorClass, wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
-OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 RETRY_PAUSE_S = 0.02
 RETRY_PAUSE_MAX_S = 0.5
 CHECK_LIMIT_S = 10.0
@@ -46,9 +48,6 @@ TAKEN = (
     kafka_errors.InvalidProducerIdMappingError,
 )
 """Another producer took the id since, or the id expired: look at the marker before judging."""
-
-REFUSED = (kafka_errors.AuthorizationError, kafka_errors.UnsupportedVersionError)
-"""No retry will change these."""
 
 
 class KafkaResourceManager:
@@ -112,10 +111,10 @@ class KafkaResourceManager:
         ids = [handle.transaction for handle in handles]
         deadline = time.monotonic() + CHECK_LIMIT_S
         rows = wire(self._connection).describe_transactions(ids)
-        while any(_is_transient(row) for row in rows.values()) and time.monotonic() < deadline:
+        while any(is_transient(row) for row in rows.values()) and time.monotonic() < deadline:
             time.sleep(RETRY_PAUSE_S)
-            rows |= wire(self._connection).describe_transactions([id_ for id_ in rows if _is_transient(rows[id_])])
-        return [_readiness(handle, rows.get(handle.transaction)) for handle in handles]
+            rows |= wire(self._connection).describe_transactions([id_ for id_ in rows if is_transient(rows[id_])])
+        return [readiness(handle, rows.get(handle.transaction)) for handle in handles]
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit prepared transactions, pipelined; one outcome per handle, in order. ``markers``: the proofs inside them.
@@ -169,17 +168,17 @@ class KafkaResourceManager:
         pause_s = RETRY_PAUSE_S
         connection = wire(self._connection)
         while left:
-            items = [(v.transaction, _number(v.producer_id), _number(v.producer_epoch)) for v in left.values()]
+            items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
             answers = connection.end_transactions(items, commit=False)
             rows = connection.describe_transactions([view.transaction for view in left.values()])
             for (index, view), answer in zip(list(left.items()), answers, strict=True):
                 row = rows.get(view.transaction)
                 if answer is kafka_errors.NoError:
                     aborted.add(index)
-                if _is_open(view, row) and not issubclass(answer, REFUSED):
+                if is_open(view, row) and not issubclass(answer, REFUSED):
                     errors[index] = f"{view.transaction}: {answer.__name__}, still open after {limit_s:.0f} s"
                     continue
-                errors[index] = _why_not_aborted(view, row, answer, index in aborted)
+                errors[index] = why_not_aborted(view, row, answer, index in aborted)
                 if not errors[index]:
                     self._shut_out(view, row)
                 del left[index]
@@ -192,7 +191,8 @@ class KafkaResourceManager:
 
     def _shut_out(self, view: OpenTransactionView, row: Any) -> None:
         """Move the epoch on where ending the transaction did not (brokers with transaction.version below 2)."""
-        if (row.producer_id, row.producer_epoch) == (view.producer_id, view.producer_epoch):
+        known = row is not None and not isinstance(row, type)
+        if known and (row.producer_id, row.producer_epoch) == (view.producer_id, view.producer_epoch):
             item = (view.transaction, row.producer_id, row.producer_epoch)
             wire(self._connection).init_producer_ids([item], self._timeout_ms)
 
@@ -208,7 +208,7 @@ class KafkaResourceManager:
     def describe(self, ids: Sequence[str]) -> list[OpenTransactionView]:
         """Return how these transactional ids stand at their coordinators, ended ones too; ids that nobody knows are left out."""
         rows = wire(self._connection).describe_transactions(ids) if ids else {}
-        return [_view(id_, row) for id_, row in rows.items() if not isinstance(row, type)]
+        return [view_of(id_, row) for id_, row in rows.items() if not isinstance(row, type)]
 
     def read_markers(
         self, prefix: str, slots: Sequence[int], limit_s: float = CALL_LIMIT_S
@@ -257,7 +257,7 @@ class KafkaResourceManager:
         left = dict(enumerate(handles))
         pause_s = RETRY_PAUSE_S
         while left:
-            items = [(h.transaction, _number(h.producer_id), _number(h.producer_epoch)) for h in left.values()]
+            items = [(h.transaction, number(h.producer_id), number(h.producer_epoch)) for h in left.values()]
             answers = wire(self._connection).end_transactions(items, commit=commit)
             for (index, handle), answer in zip(list(left.items()), answers, strict=True):
                 outcome = settled(handle, answer)
@@ -286,62 +286,3 @@ def _not_begun(id_: str, cause: KafkaError, timeout_ms: int) -> ResourceManagerE
     ):
         return Unreachable(f"{id_} could not be taken in {CALL_LIMIT_S:.0f} s: {cause.str()}")
     return ResourceManagerError(f"{id_} could not be taken: {cause.str()}")
-
-
-def _is_transient(row: Any) -> bool:
-    return isinstance(row, type) and not issubclass(row, (*REFUSED, kafka_errors.TransactionalIdNotFoundError))
-
-
-def _readiness(handle: Handle, row: Any) -> Readiness:
-    reason = ""
-    if row is None or isinstance(row, type):
-        reason = f"its coordinator does not describe it: {getattr(row, '__name__', 'no answer')}"
-    elif (row.producer_id, row.producer_epoch) != (handle.producer_id, handle.producer_epoch):
-        reason = f"another producer took the id (epoch {row.producer_epoch}, ours was {handle.producer_epoch})"
-    elif row.transaction_state != "Ongoing":
-        reason = f"it is {row.transaction_state}, not Ongoing"
-    if reason:
-        return Readiness(handle=handle, ready=False, time_left_ms=0, reason=reason)
-    ends_ms = row.transaction_start_time_ms + row.transaction_timeout_ms
-    return Readiness(handle=handle, ready=True, time_left_ms=max(0, ends_ms - time.time_ns() // 1_000_000))
-
-
-def _is_open(view: OpenTransactionView, row: Any) -> bool:
-    if row is None or isinstance(row, type):
-        return not (isinstance(row, type) and issubclass(row, kafka_errors.TransactionalIdNotFoundError))
-    if row.transaction_state not in OPEN_STATES or row.producer_id != view.producer_id:
-        return False
-    # Same start: still this transaction, whatever the epoch that completing it has now.
-    return bool(row.transaction_start_time_ms == view.started_at_ms)
-
-
-def _why_not_aborted(view: OpenTransactionView, row: Any, answer: ErrorClass, aborted: bool) -> str:
-    """Return an empty text when this very transaction was aborted, by us or before; else what became of it."""
-    if aborted:
-        return ""
-    if row is None or isinstance(row, type):
-        return f"{view.transaction}: its coordinator does not describe it: {answer.__name__}"
-    same = (row.producer_id, row.transaction_start_time_ms) == (view.producer_id, view.started_at_ms)
-    if same and row.transaction_state == "CompleteAbort":
-        return ""
-    if same and row.transaction_state == "CompleteCommit":
-        return f"{view.transaction}: its owner committed it first"
-    return f"{view.transaction}: it ended before, and its id went on ({answer.__name__}): look again"
-
-
-def _number(value: int | None) -> int:
-    # Producer id 0 is one like any other; -1 is nobody's.
-    return -1 if value is None else value
-
-
-def _view(id_: str, row: Any) -> OpenTransactionView:
-    return OpenTransactionView(
-        resource_manager="kafka",
-        transaction=id_,
-        producer_id=row.producer_id,
-        producer_epoch=row.producer_epoch,
-        state=row.transaction_state,
-        started_at_ms=row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
-        timeout_ms=row.transaction_timeout_ms,
-        partitions=tuple((topic.topic, partition) for topic in row.topics for partition in topic.partitions),
-    )

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lifecycle.errors import RecordTooLarge
 from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_transaction import PRODUCER_DEFAULTS, Outlet
+from resource_managers.kafka_outlet import PRODUCER_DEFAULTS, Outlet
 from resource_managers.librdkafka_batch import BatchPathUnavailable, BatchProducer
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink
 

@@ -1,0 +1,235 @@
+"""The way of Arrow rows into a Kafka producer: whole batches, or record by record where the library cannot be had."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.guarantees import DeliveryGuarantee
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.librdkafka_batch import ERR_MSG_SIZE_TOO_LARGE, BatchPathUnavailable, BatchProducer
+
+log = logging.getLogger(__name__)
+
+COLUMNS = frozenset({"key", "value"})
+BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+CALL_LIMIT_S = 60.0
+"""How long one call to the broker (init, flush, marker) may take before the task fails."""
+TOPIC_LIMIT_S = 5.0
+"""How long a topic may be unknown: a broker hears of a new one a moment after it was made."""
+KEPT_BYTES = 256 << 20
+"""Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back."""
+
+PRODUCER_DEFAULTS: dict[str, Any] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    # Keys go to the partitions that Java clients, and so Spark's own sink, choose.
+    "partitioner": "murmur2_random",
+    "linger.ms": 20,
+    "batch.size": 1 << 20,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 1 << 20,
+    "delivery.report.only.error": True,
+    "log_level": 3,
+}
+
+
+class TransactionFailed(Exception):
+    """librdkafka takes no more records: an earlier one failed, and with it the transaction."""
+
+
+class Outlet:
+    """A producer and the fastest way into it that this machine has: whole Arrow batches, or record by record."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        properties: Mapping[str, Any],
+        *,
+        client_id: str,
+        batches: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.producer = Producer(connection.for_librdkafka(**{"client.id": client_id, **properties}), logger=log)
+        self.rows = 0
+        self.bytes = 0
+        self._limit_bytes = int(properties.get("message.max.bytes", 1_000_000))
+        self._batches: BatchProducer | None = None
+        if batches:
+            try:
+                self._batches = BatchProducer(self.producer, client_id, topic)
+            except BatchPathUnavailable as reason:
+                log.warning("records go one by one into librdkafka: %s", reason)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Say whether whole Arrow batches go in at once."""
+        return self._batches is not None
+
+    def connect(self) -> None:
+        """Wait until a broker is connected. Raises MissingTopic, and KafkaException when nobody answers.
+
+        init_transactions on a client without one waits for librdkafka's coordinator timer, 500 ms, in a third of all
+        cases. The first answer comes over the bootstrap connection, the second over the broker's own.
+        """
+        deadline = time.monotonic() + TOPIC_LIMIT_S
+        self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S)
+        while True:
+            found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
+            if found is not None and found.partitions:
+                return
+            if time.monotonic() > deadline:
+                raise MissingTopic(f"topic {self.topic!r} does not exist: create it, or name another sink")
+            time.sleep(0.05)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Queue rows, waiting while the queue is full. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
+        key, value = columns(rows)
+        size = _payload_bytes(value) + (_payload_bytes(key) if key is not None else 0)
+        if self._batches is not None:
+            self._check(self._batches.produce(key, value), key, value)
+        else:
+            self._write_one_by_one(key, value)
+        self.rows += len(value)
+        self.bytes += size
+        if (
+            self._batches is not None
+            and sum(array.nbytes for array in self._batches.keep if array is not None) > KEPT_BYTES
+        ):
+            self.flush()
+
+    def flush(self, limit_s: float = CALL_LIMIT_S) -> None:
+        """Wait until nothing is queued. Raises Unreachable after the limit; 0 left does not prove delivery."""
+        left = self.producer.flush(limit_s)
+        if left:
+            raise Unreachable(
+                f"{left} records for topic {self.topic!r} were not taken by the broker in {limit_s:.0f} s"
+            )
+        if self._batches is not None:
+            self._batches.keep.clear()
+
+    def close(self) -> None:
+        """Drop what is queued and free the client; nothing is committed or aborted by this. Safe to call twice.
+
+        Not Producer.close(): that aborts an open transaction, and so a prepared one (seen with confluent-kafka 2.16).
+        """
+        with contextlib.suppress(KafkaException):
+            self.producer.purge()
+            self.producer.flush(1.0)
+        if self._batches is not None:
+            self._batches.close()
+
+    def _write_one_by_one(self, key: pa.Array | None, value: pa.Array) -> None:
+        keys = key.to_pylist() if key is not None else [None] * len(value)
+        for one_key, one_value in zip(keys, value.to_pylist(), strict=True):
+            while True:
+                try:
+                    self.producer.produce(self.topic, one_value, one_key)
+                    break
+                except BufferError:
+                    self.producer.poll(0.05)
+                except KafkaException as error:
+                    self._check(error.args[0].code(), key, value, error.args[0].str())
+        self.producer.poll(0)
+
+    def _check(self, code: int, key: pa.Array | None, value: pa.Array, reason: str = "") -> None:
+        if code == 0:
+            return
+        if code == ERR_MSG_SIZE_TOO_LARGE:
+            largest = max(_sizes(key, value))
+            raise RecordTooLarge(
+                f"a record of {largest:,} bytes for topic {self.topic!r} is larger than the producer takes "
+                f"(message.max.bytes = {self._limit_bytes:,}): raise it in producer_properties, and max.message.bytes of "
+                "the topic with it"
+            )
+        if code in (KafkaError._STATE, KafkaError._FATAL):
+            raise TransactionFailed(KafkaError(code).str())
+        raise ResourceManagerError(f"topic {self.topic!r} refused a record: {reason or KafkaError(code).str()}")
+
+
+class PlainWriter:
+    """Writes without a transaction: at_least_once waits for every record, none for nothing."""
+
+    def __init__(
+        self, connection: KafkaConnection, topic: str, properties: Mapping[str, Any], guarantee: DeliveryGuarantee
+    ):
+        self._failed: list[str] = []
+        plain = dict(properties)
+        if guarantee is DeliveryGuarantee.NONE:
+            plain |= {"enable.idempotence": False, "acks": 0}
+        else:
+            plain |= {"on_delivery": self._on_delivery}
+        # Only the ordinary client reports the delivery of each record; without a marker call that report is the proof.
+        self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}", batches=False)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(f"{error.str()} (partition {message.partition()})")
+
+    @property
+    def rows(self) -> int:
+        """Return the rows written so far."""
+        return self._outlet.rows
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of keys and values written so far."""
+        return self._outlet.bytes
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Queue rows. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
+        try:
+            self._outlet.write(rows)
+        except TransactionFailed as error:
+            raise ResourceManagerError(
+                f"the producer for {self._outlet.topic!r} takes no more records: {error}"
+            ) from error
+
+    def finish(self) -> None:
+        """Wait until all rows are delivered (none: sent, whatever becomes of them). Raises ResourceManagerError."""
+        self._outlet.flush()
+        if self._failed:
+            raise ResourceManagerError(
+                f"{len(self._failed)} records were not delivered to {self._outlet.topic!r}: {self._failed[0]}"
+            )
+
+    def abort(self) -> None:
+        """Drop what is queued."""
+        self._outlet.close()
+
+
+def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:
+    """Return (key or None, value). Raises SettingsError naming a column that the sink does not take."""
+    names = rows.schema.names
+    extra = [name for name in names if name not in COLUMNS]
+    if extra or "value" not in names:
+        raise SettingsError(f"the Kafka sink takes the columns key (optional) and value, not {names}")
+    for name in names:
+        kind = rows.schema.field(name).type
+        if not any(is_kind(kind) for is_kind in BYTES):
+            raise SettingsError(f"column {name!r} of the Kafka sink is string or binary, not {kind}: cast it before")
+    return (rows.column("key") if "key" in names else None), rows.column("value")
+
+
+def _payload_bytes(column: pa.Array) -> int:
+    _, offsets, _ = column.buffers()
+    if offsets is None or len(column) == 0:
+        return 0
+    width = "<i8" if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type) else "<i4"
+    view = np.frombuffer(offsets, width)
+    return int(view[column.offset + len(column)] - view[column.offset])
+
+
+def _sizes(key: pa.Array | None, value: pa.Array) -> list[int]:
+    keys = key.to_pylist() if key is not None else [None] * len(value)
+    return [len(k or b"") + len(v or b"") for k, v in zip(keys, value.to_pylist(), strict=True)]
