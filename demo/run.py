@@ -235,6 +235,9 @@ class DemoRun:
         return child
 
     def _remove_data(self) -> None:
+        """Remove all but the logs; the broker's own is kept with the others."""
+        if self._broker.log_file.exists():
+            self._broker.log_file.rename(self.logs / "broker.log")
         for path in self.directory.iterdir():
             if path != self.logs and path.is_dir():
                 shutil.rmtree(path)
