@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -172,7 +173,7 @@ class Driver:
                 if query.awaitTermination(0.5):
                     return FAILED, "the query ended by itself"
                 if time.monotonic() >= next_sweep:
-                    self._sweep_unused(recovery, recovered)
+                    self._sweep(lambda: recovery.sweep_unused(recovered.attempt))
                     next_sweep = time.monotonic() + self._settings.sweep_interval_ms / 1000
         except StreamingQueryException as error:
             newer = recovery.overtaken_by(recovered.attempt)
@@ -185,19 +186,18 @@ class Driver:
                 )
                 return OVERTAKEN, "a newer run of the same prefix started"
             log.error("the query failed: %s", error)
+            self._sweep(recovery.sweep)
             return FAILED, _first_line(str(error))
         query.stop()
-        rolled_back = recovery.sweep()
-        return STOPPED, f"stopped on request; {rolled_back} open transactions rolled back"
+        self._sweep(recovery.sweep)
+        return STOPPED, "stopped on request"
 
-    def _sweep_unused(self, recovery: Recovery, recovered: Recovered) -> None:
-        """Roll back what a zombie executor of an earlier run opened after recovery, in slots that this run has not."""
+    def _sweep(self, roll_back: Callable[[], int]) -> None:
+        """Roll back what nobody will decide; readers would wait for its timeout. What fails now, the next start does."""
         try:
-            slots = recovery.slots_in_use(recovered.attempt)
-            if slots is not None:
-                recovery.sweep(from_slot=slots)
+            roll_back()
         except IndoubtError as error:
-            log.warning("sweep: %s; tried again in %d ms", error, self._settings.sweep_interval_ms)
+            log.warning("open transactions stay until the next start or their timeout: %s", error)
 
 
 def _first_line(text: str) -> str:

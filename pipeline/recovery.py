@@ -95,32 +95,38 @@ class Recovery:
         latest = self._log.read_to_end().latest_run(self._settings.prefix)
         return latest[1] if latest and latest[0] > attempt else None
 
-    def sweep(self, *, from_slot: int = 0) -> int:
-        """Roll back open transactions of this prefix that no counting decision lists, of slots from ``from_slot`` on.
+    def sweep(self) -> int:
+        """Roll back every open transaction of this prefix that no counting decision lists; return how many.
 
-        Returns how many. Raises ResourceManagerError naming the first that could not be rolled back.
+        For when no batch is under way. Raises ResourceManagerError naming the first that could not be rolled back.
+        """
+        return self._roll_back(self._manager.recover(self._settings.prefix))
+
+    def sweep_unused(self, attempt: int) -> int:
+        """Roll back, while a run goes on, what a zombie executor of an earlier run opened in a slot that this run has not.
+
+        Only what began before this run's last decision: the batch under way may have more slots than the last one.
         """
         ledger = self._log.read_to_end()
+        mine = [d for _, d in ledger.commit_decisions(self._settings.prefix) if d.about.attempt == attempt]
+        if not mine or not mine[-1].handles:
+            return 0
+        slots, decided_ms = max(handle.slot for handle in mine[-1].handles) + 1, mine[-1].at_ms
+        views = self._manager.recover(self._settings.prefix)
+        return self._roll_back([v for v in views if _slot(v) >= slots and (v.started_at_ms or 0) < decided_ms])
+
+    def _roll_back(self, views: Sequence[OpenTransactionView]) -> int:
+        ledger = self._log.read_to_end()
         decided = {handle.key for _, handle in ledger.unsettled(self._settings.prefix)}
-        left = [
-            view
-            for view in self._manager.recover(self._settings.prefix)
-            if _slot(view) >= from_slot and _key(view) not in decided
-        ]
+        left = [view for view in views if _key(view) not in decided]
         errors = [error for error in self._manager.fence(left, self._settings.commit_limit_ms / 1000) if error]
         if errors:
             raise ResourceManagerError(
-                f"{len(errors)} of {len(left)} open transactions could not be rolled back: {errors[0]}"
+                f"{len(errors)} of {len(left)} open transactions were not rolled back: {errors[0]}"
             )
         for view in left:
             log.warning("rolled back %s, which no decision lists", view.transaction)
         return len(left)
-
-    def slots_in_use(self, attempt: int) -> int | None:
-        """Return how many slots this run's last decided batch had, or None before its first decision."""
-        ledger = self._log.read_to_end()
-        mine = [d for _, d in ledger.commit_decisions(self._settings.prefix) if d.about.attempt == attempt]
-        return max(handle.slot for handle in mine[-1].handles) + 1 if mine and mine[-1].handles else None
 
     def _adopt(self, life: Life) -> Life:
         """Take over a checkpoint whose prefix or sink is another one now; refuse while something of it is in doubt."""
