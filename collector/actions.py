@@ -262,7 +262,7 @@ class Actions:
             if target is None:
                 raise OrderRefused(f"transaction {one.view.key} is not ongoing at its coordinator any more: look again")
             targets.append(target)
-        will = [f"InitProducerId that expects producer {t.producer_id}, epoch {t.producer_epoch}" for t in targets]
+        will = [f"EndTxn(abort) for producer {t.producer_id}, epoch {t.producer_epoch}" for t in targets]
         if order.dry_run:
             return _dry(found, will, ["ongoing at its coordinator"] * len(found))
         errors = self._broker.fence(targets, self._limit_s)
