@@ -4,7 +4,7 @@
 
 Both read the same topic (4 partitions, keyed records of 100 bytes) in one Spark session on a broker of their own, one
 batch a round; the figure is records / trigger execution time (planning, source, sink, check, decision and commit
-included), the median of the rounds after one warm-up each. Every round's sink is counted by a read_committed consumer.
+included), the median of the rounds after three of warm-up. Every round's sink is counted by a read_committed consumer.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ PARTITIONS = 4
 VALUE_BYTES = 100
 SOURCE = "throughput_source"
 ROUND_LIMIT_S = 300.0
+WARM_UP = 3
+"""Rounds that do not count: the JVM compiles hot code for that long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,12 @@ class Bench:
     def spark_sink(self, name: str) -> float:
         """Run one round of Spark's own Kafka sink, tuned as ours is; return records/s."""
         settings = self.settings(name)
-        tuned = {"kafka.linger.ms": "20", "kafka.batch.size": str(1 << 20), "kafka.acks": "all", "topic": settings.sink}
+        tuned = {
+            "kafka.linger.ms": "100",
+            "kafka.batch.size": str(1 << 20),
+            "kafka.acks": "all",
+            "topic": settings.sink,
+        }
         return self._run(settings, "kafka", {**self.connection.for_spark(), **tuned})
 
     def _run(self, settings: PipelineSettings, sink: str, options: dict[str, str]) -> float:
@@ -158,7 +165,10 @@ def main() -> int:
         print(f"filling {SOURCE} with {arguments.records:,} records …", file=sys.stderr)
         fill(connection, arguments.records)
         bench = Bench(
-            spark=make_spark(PipelineSettings(**_dummy(broker.bootstrap_servers))),
+            # Spark keeps the consumers of every round's query for minutes; with a small heap their buffers slow later rounds.
+            spark=make_spark(
+                PipelineSettings(**_dummy(broker.bootstrap_servers), spark_properties="spark.driver.memory=6g")
+            ),
             connection=connection,
             work=Path(work),
             records=arguments.records,
@@ -166,11 +176,11 @@ def main() -> int:
         bench.spark.dataSource.register(TwoPhaseCommitSink)
         ours: list[float] = []
         theirs: list[float] = []
-        for number in range(arguments.rounds + 1):
+        for number in range(WARM_UP + arguments.rounds):
             a, b = bench.exactly_once(f"ours-{number}"), bench.spark_sink(f"spark-{number}")
-            note = " (warm-up)" if number == 0 else ""
+            note = " (warm-up)" if number < WARM_UP else ""
             print(f"round {number}: exactly_once {a:,.0f}/s, spark {b:,.0f}/s{note}", file=sys.stderr)
-            if number > 0:
+            if number >= WARM_UP:
                 ours.append(a)
                 theirs.append(b)
         bench.spark.stop()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,6 +30,8 @@ from resource_managers.protocol import OpenTransaction, SlotAttempt
 
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 COLUMNS = ("key", "value")
+EARLY_BYTES = 32 << 20
+"""How much may wait in memory while the slot's id is being taken."""
 
 
 @dataclass(slots=True)
@@ -116,12 +120,10 @@ class SlotWriter:
         return self._prepare(batches)
 
     def _prepare(self, batches: Iterator[pa.RecordBatch]) -> SlotMessage:
-        marker = Marker(batch=self._batch, attempt=self._options.attempt, life=self._options.life)
-        manager = self._options.resource_manager()
-        open_ = manager.begin(SlotAttempt(prefix=self._options.prefix, slot=self._slot, marker=marker))
+        open_, early = self._begin(batches)
         try:
             self._events.transaction(EventType.TRANSACTION_OPENED, open_.so_far, self._batch)
-            for rows in batches:
+            for rows in chain(early, batches):
                 open_.write(rows)
             if self._plan is not None and self._plan.action(str(open_.fingerprint)) is SlotAction.SKIP:
                 return self._skip(open_)
@@ -131,6 +133,23 @@ class SlotWriter:
             raise
         self._events.transaction(EventType.TRANSACTION_PREPARED, handle, self._batch, handle=handle.to_json())
         return SlotMessage(handle, handle.fingerprint, handle.rows, handle.bytes, self._started_at_ms)
+
+    def _begin(self, batches: Iterator[pa.RecordBatch]) -> tuple[OpenTransaction, list[pa.RecordBatch]]:
+        """Return the open transaction and the rows that arrived meanwhile.
+
+        Taking an id is mostly waiting for answers (70 ms and more), and so is the source's first fetch: at the same time.
+        """
+        marker = Marker(batch=self._batch, attempt=self._options.attempt, life=self._options.life)
+        slot = SlotAttempt(prefix=self._options.prefix, slot=self._slot, marker=marker)
+        early: list[pa.RecordBatch] = []
+        with ThreadPoolExecutor(1, thread_name_prefix="begin") as pool:
+            begun = pool.submit(self._options.resource_manager().begin, slot)
+            while not begun.done() and sum(rows.nbytes for rows in early) < EARLY_BYTES:
+                rows = next(batches, None)
+                if rows is None:
+                    break
+                early.append(rows)
+            return begun.result(), early
 
     def _skip(self, open_: OpenTransaction) -> SlotMessage:
         fingerprint = open_.fingerprint

@@ -34,7 +34,9 @@ PRODUCER_DEFAULTS: dict[str, Any] = {
     "enable.idempotence": True,
     # Keys go to the partitions that Java clients, and so Spark's own sink, choose.
     "partitioner": "murmur2_random",
-    "linger.ms": 20,
+    # Nobody waits for a single record: rows are seen at the commit, and a flush sends what lingers at once.
+    "linger.ms": 100,
+    "batch.num.messages": 100_000,
     "batch.size": 1 << 20,
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 1 << 20,
