@@ -120,7 +120,10 @@ def install_packages(what: str, *packages: str) -> None:
 
 
 def make_virtual_environment(requirements: Path) -> None:
-    """Make .venv and install the requirements, unless they are installed already. Raises Missing."""
+    """Make .venv, install the requirements, make the project importable from anywhere; what is done already is kept.
+
+    Raises Missing.
+    """
     files = [requirements, ROOT / "requirements.txt", ROOT / "constraints.txt"]
     wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     stamp = VENV / f".installed-{requirements.stem}"
@@ -145,6 +148,8 @@ def make_virtual_environment(requirements: Path) -> None:
                 say("  " + line.strip()[:100])
     if pip.returncode != 0:
         raise Missing("pip could not install the requirements:\n" + "".join(tail))
+    site_packages = next((VENV / "lib").glob("python*/site-packages"))
+    (site_packages / "indoubt.pth").write_text(f"{ROOT}\n")
     stamp.write_text(wanted)
 
 
