@@ -2,9 +2,10 @@
 
     python -m benchmarks.sink_throughput [--records 2000000] [--rounds 5] [--json]
 
-Both read the same topic (4 partitions, keyed records of 100 bytes) in one Spark session on a broker of their own, one
-batch a round; the figure is records / trigger execution time (planning, source, sink, check, decision and commit
-included), the median of the rounds after three of warm-up. Every round's sink is counted by a read_committed consumer.
+Both read the same topic (4 partitions, keyed records of 100 bytes) on one broker, each in a Spark session of its own, for
+in a shared JVM each sink's rounds undo what the compiler learned from the other's. One batch a round; the figure is
+records / trigger execution time (planning, source, sink, check, decision and commit included), the median of the rounds
+after three of warm-up. Every round's sink is counted by a read_committed consumer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from demo.broker import Broker
+from demo.children import die_with_parent
 from demo.prerequisites import java_home
 from pipeline.driver import make_spark
 from pipeline.jobs import passthrough, read_source
@@ -36,6 +39,8 @@ from resource_managers.kafka_connection import KafkaConnection
 PARTITIONS = 4
 VALUE_BYTES = 100
 SOURCE = "throughput_source"
+OURS, SPARKS = "ours", "spark"
+ANSWER = "records/s: "
 ROUND_LIMIT_S = 300.0
 WARM_UP = 3
 """Rounds that do not count: the JVM compiles hot code for that long."""
@@ -102,6 +107,54 @@ class Bench:
         return self.records / took_ms * 1000
 
 
+class Session:
+    """A Spark session in a process of its own that runs rounds of one sink on request."""
+
+    def __init__(self, sink: str, connection: KafkaConnection, work: str, records: int) -> None:
+        command = [sys.executable, "-m", "benchmarks.sink_throughput", "--records", str(records), "--session", sink]
+        self._process = subprocess.Popen(
+            [*command, connection.bootstrap_servers, work],
+            cwd=Path(__file__).resolve().parent.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent,
+        )
+
+    def round(self, number: int) -> float:
+        """Run one round; return records/s. Raises RuntimeError when the session ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith(ANSWER):
+                return float(line.removeprefix(ANSWER))
+        raise RuntimeError("a benchmark session ended; its error stands above")
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def serve(sink: str, bootstrap_servers: str, work: str, *, records: int) -> int:
+    """Run a round of ``sink`` for each line on standard input, answering with its records/s."""
+    connection = KafkaConnection(bootstrap_servers)
+    # Spark keeps the consumers of every round's query for minutes; with a small heap their buffers slow later rounds.
+    settings = PipelineSettings(**_dummy(bootstrap_servers), spark_properties="spark.driver.memory=4g")
+    bench = Bench(spark=make_spark(settings), connection=connection, work=Path(work), records=records)
+    bench.spark.dataSource.register(TwoPhaseCommitSink)
+    one_round = bench.exactly_once if sink == OURS else bench.spark_sink
+    for line in sys.stdin:
+        print(f"{ANSWER}{one_round(f'{sink}-{line.strip()}')}", flush=True)
+    bench.spark.stop()
+    return 0
+
+
 def make_topic(connection: KafkaConnection, topic: str) -> None:
     """Create a topic of 4 partitions and wait until it is there."""
     admin = AdminClient(connection.for_librdkafka())
@@ -155,8 +208,11 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--session", nargs=3, metavar=("SINK", "BOOTSTRAP", "WORK"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ["JAVA_HOME"] = java_home()
+    if arguments.session:
+        return serve(*arguments.session, records=arguments.records)
     with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
         make_topic(connection, SOURCE)
@@ -164,26 +220,19 @@ def main() -> int:
         make_topic(connection, "transaction_lifecycle")
         print(f"filling {SOURCE} with {arguments.records:,} records …", file=sys.stderr)
         fill(connection, arguments.records)
-        bench = Bench(
-            # Spark keeps the consumers of every round's query for minutes; with a small heap their buffers slow later rounds.
-            spark=make_spark(
-                PipelineSettings(**_dummy(broker.bootstrap_servers), spark_properties="spark.driver.memory=6g")
-            ),
-            connection=connection,
-            work=Path(work),
-            records=arguments.records,
-        )
-        bench.spark.dataSource.register(TwoPhaseCommitSink)
-        ours: list[float] = []
-        theirs: list[float] = []
-        for number in range(WARM_UP + arguments.rounds):
-            a, b = bench.exactly_once(f"ours-{number}"), bench.spark_sink(f"spark-{number}")
-            note = " (warm-up)" if number < WARM_UP else ""
-            print(f"round {number}: exactly_once {a:,.0f}/s, spark {b:,.0f}/s{note}", file=sys.stderr)
-            if number >= WARM_UP:
-                ours.append(a)
-                theirs.append(b)
-        bench.spark.stop()
+        with (
+            Session(OURS, connection, work, arguments.records) as a,
+            Session(SPARKS, connection, work, arguments.records) as b,
+        ):
+            ours: list[float] = []
+            theirs: list[float] = []
+            for number in range(WARM_UP + arguments.rounds):
+                x, y = a.round(number), b.round(number)
+                note = " (warm-up)" if number < WARM_UP else ""
+                print(f"round {number}: exactly_once {x:,.0f}/s, spark {y:,.0f}/s{note}", file=sys.stderr)
+                if number >= WARM_UP:
+                    ours.append(x)
+                    theirs.append(y)
     exactly_once, spark = statistics.median(ours), statistics.median(theirs)
     ratios = sorted(a / b for a, b in zip(ours, theirs, strict=True))
     print(f"{arguments.records:,} records of {VALUE_BYTES} bytes, median of {arguments.rounds} rounds in turns:")
