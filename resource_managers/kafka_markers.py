@@ -34,22 +34,16 @@ class KafkaMarkers:
 
         Raises ResourceManagerError when a transaction of the slot is open still after ``limit_s``.
         """
-        deadline = time.monotonic() + limit_s
-        while True:
-            answer, found = self._read(prefix, slot, stable=True)
-            if answer is kafka_errors.NoError:
-                return found
-            if time.monotonic() > deadline:
-                raise ResourceManagerError(
-                    f"the marker of slot {slot} of {prefix!r} could not be read in {limit_s:.0f} s: {answer.__name__}"
-                )
-            time.sleep(PAUSE_S)
+        return self._wait(prefix, slot, limit_s, stable=True)
 
     def latest(self, prefix: str, slot: int, limit_s: float) -> Marker | None:
         """Return what the slot committed last, whatever it has open now. Raises ResourceManagerError."""
+        return self._wait(prefix, slot, limit_s, stable=False)
+
+    def _wait(self, prefix: str, slot: int, limit_s: float, *, stable: bool) -> Marker | None:
         deadline = time.monotonic() + limit_s
         while True:
-            answer, found = self._read(prefix, slot, stable=False)
+            answer, found = self._read(prefix, slot, stable=stable)
             if answer is kafka_errors.NoError:
                 return found
             if time.monotonic() > deadline:

@@ -65,6 +65,7 @@ class Outlet:
         self.producer = Producer(connection.for_librdkafka(**{"client.id": client_id, **properties}), logger=log)
         self.rows = 0
         self.bytes = 0
+        self._given_back_bytes = 0
         self._limit_bytes = int(properties.get("message.max.bytes", 1_000_000))
         self._batches: BatchProducer | None = None
         if batches:
@@ -104,10 +105,7 @@ class Outlet:
             self._write_one_by_one(key, value)
         self.rows += len(value)
         self.bytes += size
-        if (
-            self._batches is not None
-            and sum(array.nbytes for array in self._batches.keep if array is not None) > KEPT_BYTES
-        ):
+        if self._batches is not None and self.bytes - self._given_back_bytes > KEPT_BYTES:
             self.flush()
 
     def flush(self, limit_s: float = CALL_LIMIT_S) -> None:
@@ -119,6 +117,7 @@ class Outlet:
             )
         if self._batches is not None:
             self._batches.keep.clear()
+        self._given_back_bytes = self.bytes
 
     def close(self) -> None:
         """Drop what is queued and free the client; nothing is committed or aborted by this. Safe to call twice.
