@@ -31,6 +31,9 @@ def read_source(spark: SparkSession, settings: PipelineSettings, connection: Kaf
             "kafka.max.partition.fetch.bytes": str(16 << 20),
             "kafka.fetch.max.bytes": str(64 << 20),
             "kafka.receive.buffer.bytes": str(1 << 20),
+            # A fetch at the log's end holds its connection's next request back for this long: half a second a task
+            # by default, for a consumer that ends a batch with such a fetch begins the next one behind it.
+            "kafka.fetch.max.wait.ms": "10",
         }
     ).load()
 
