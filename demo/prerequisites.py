@@ -1,4 +1,4 @@
-"""Set up everything the project needs: Java, the virtual environment, the JVM jars, and Chromium for the browser tests.
+"""Set up everything the project needs: Java, the virtual environment, the JVM jars; for the tests Chromium, databases, Spin.
 
 Runs before anything is installed, so it imports the standard library only: ``python3 demo/prerequisites.py [--tests]``.
 What is there already is left alone; what is missing is installed where that can be done (Debian, as root); else one line
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 JARS = ROOT / ".run" / "jars"
 JAVA_VERSIONS = (17, 21)
+MARIADB_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
+"""The server alone: Debian's mariadb-server would also start one for the whole machine."""
 JAR_NAMES = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 
 
@@ -37,7 +39,11 @@ def say(text: str) -> None:
 def main() -> int:
     """Set up; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tests", action="store_true", help="also what the tests need: their packages, Chromium")
+    parser.add_argument(
+        "--tests",
+        action="store_true",
+        help="also what the tests need: their packages, Chromium, database servers, Spin",
+    )
     arguments = parser.parse_args()
     started = time.monotonic()
     try:
@@ -46,8 +52,8 @@ def main() -> int:
         java = find_java() or install_java()
         make_virtual_environment(ROOT / ("requirements-dev.txt" if arguments.tests else "requirements.txt"))
         resolve_jars(java)
-        if arguments.tests and find_chromium() is None:
-            install_packages("Chromium (for the browser tests)", "chromium")
+        if arguments.tests:
+            install_test_programs()
     except Missing as missing:
         print(f"[setup] {missing}", file=sys.stderr)
         return 1
@@ -104,6 +110,35 @@ def install_java() -> str:
 def find_chromium() -> str | None:
     """Return the path of Chromium, or None."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def find_mariadb() -> str | None:
+    """Return the path of MariaDB's server when the program that makes its data is there too, or None."""
+    server = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin")
+    return server if shutil.which("mariadb-install-db") else None
+
+
+def find_postgres() -> Path | None:
+    """Return the directory of PostgreSQL's programs (Debian keeps them outside PATH; the newest wins), or None."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    on_path = shutil.which("initdb")
+    if not found:
+        return Path(on_path).resolve().parent if on_path else None
+    return found[-1].parent
+
+
+def install_test_programs() -> None:
+    """Install the programs that only tests run and that are missing, all at once. Raises Missing that names them."""
+    wanted = {
+        "Chromium (browser tests)": (find_chromium(), ["chromium"]),
+        "MariaDB": (find_mariadb(), list(MARIADB_PACKAGES)),
+        "PostgreSQL": (find_postgres(), ["postgresql"]),
+        "Spin (model test)": (shutil.which("spin"), ["spin"]),
+        "a C compiler (model test)": (shutil.which("cc") or shutil.which("gcc"), ["gcc", "libc6-dev"]),
+    }
+    missing = {what: packages for what, (found, packages) in wanted.items() if not found}
+    if missing:
+        install_packages(", ".join(missing), *(package for packages in missing.values() for package in packages))
 
 
 def install_packages(what: str, *packages: str) -> None:

@@ -1,4 +1,4 @@
-"""The real broker, started once for the whole run, and connections to it."""
+"""The real broker and the real databases, each started once for the whole run when a test asks for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
+from demo.mariadb_server import MariaDbServer
+from demo.postgres_server import PostgresServer
 from resource_managers.kafka_connection import KafkaConnection
 
 
@@ -22,3 +24,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def connection(broker: Broker) -> KafkaConnection:
     """Return a connection to the broker."""
     return KafkaConnection(broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbServer]:
+    """Return a running MariaDB with data and port of its own."""
+    with MariaDbServer(Path(tmp_path_factory.mktemp("mariadb"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """Return a running PostgreSQL with data and port of its own, and room for 2,000 prepared transactions."""
+    with PostgresServer(Path(tmp_path_factory.mktemp("postgres"))) as running:
+        yield running
