@@ -95,13 +95,22 @@ class Fingerprint:
             raise MalformedRecord(f"fingerprint {text!r} is not '<rows>:<hash in hex>'") from None
 
 
+def transaction_key(
+    resource_manager: str, transaction: str, producer_id: int | None = None, producer_epoch: int | None = None
+) -> str:
+    """Return the text that names one transaction; producer id and epoch are Kafka's and None elsewhere."""
+    if producer_id is None:
+        return f"{resource_manager}:{transaction}"
+    return f"{resource_manager}:{transaction}:{producer_id}:{producer_epoch}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
     """What another process needs to finish a prepared transaction, and what it holds.
 
     ``transaction`` is the Kafka transactional id, the XA xid or the PostgreSQL gid; ``producer_id`` and ``producer_epoch``
     are Kafka's and None elsewhere. Times are epoch milliseconds by the task's clock; ``timeout_ms`` is the resource
-    manager's own limit, counted from the first write.
+    manager's own limit, counted from the first write, 0 where it has none.
     """
 
     resource_manager: str
@@ -119,9 +128,7 @@ class Handle:
     @property
     def key(self) -> str:
         """Return the text that names this transaction and no other: transaction, producer id, epoch."""
-        if self.producer_id is None:
-            return f"{self.resource_manager}:{self.transaction}"
-        return f"{self.resource_manager}:{self.transaction}:{self.producer_id}:{self.producer_epoch}"
+        return transaction_key(self.resource_manager, self.transaction, self.producer_id, self.producer_epoch)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict of JSON values; ``from_json`` reads it back."""

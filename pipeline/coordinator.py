@@ -14,7 +14,7 @@ from lifecycle.events import EventType
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
-from pipeline.crash_points import CrashPoint, CrashPoints
+from pipeline.crash_points import CrashPoint
 from pipeline.event_sender import EventSender
 from pipeline.sink_options import SinkOptions
 from resource_managers.decision_log import DecisionLog
@@ -52,9 +52,7 @@ class Coordinator:
             life=options.life,
             attempt=options.attempt,
         )
-        self._crash_points = CrashPoints(
-            directory=options.crash_points, pids=tuple(int(pid) for pid in options.driver_pids.split() if pid)
-        )
+        self._crash_points = options.armed_points()
 
     def commit(self, messages: Sequence[SlotMessage], batch: int) -> None:
         """Decide to commit the batch and do it.
@@ -67,9 +65,11 @@ class Coordinator:
             handles = self._choose(messages, batch)
             if handles:
                 self._check(handles, batch)
+                self._crash_points.reach(CrashPoint.BEFORE_DECISION)
                 self._decide(handles, batch)
                 self._crash_points.reach(CrashPoint.AFTER_DECISION)
                 self._commit(handles, batch)
+        self._crash_points.reach(CrashPoint.AFTER_COMMIT)
         now_ms = time.time_ns() // 1_000_000
         self._events.checkpoint(
             EventType.CHECKPOINT_COMPLETED,

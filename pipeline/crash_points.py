@@ -1,7 +1,7 @@
-"""Named points at which the driver can be made to die or stand still: how crash tests hit the step they mean.
+"""Named points at which the pipeline can be made to die or stand still: how crash tests hit the step they mean.
 
-A file named like the point, in the directory that the environment names, arms it: its text is ``kill`` (SIGKILL) or
-``freeze`` (SIGSTOP). A point strikes once: the file is renamed to ``<point>.reached`` first.
+A file named like the point, in the directory that the environment names, arms it. Its text is the deed (see Deed). A point
+strikes once: the file is renamed to ``<point>.reached`` first, so of several tasks that get there one is hit.
 """
 
 from __future__ import annotations
@@ -16,32 +16,91 @@ from pathlib import Path
 class CrashPoint(Enum):
     """Where it can happen, in the order of the protocol."""
 
+    BEFORE_BEGIN = "before-begin"
+    """In a task: nothing is open yet."""
+    WHILE_WRITING = "while-writing"
+    """In a task: some rows are written, more may come."""
+    AFTER_FLUSH = "after-flush"
+    """In a task: the rows are with the resource manager, the marker is not. Without a transaction: all is delivered."""
+    SLOT_PREPARED = "slot-prepared"
+    """In a task: its transaction is prepared, and nobody was told."""
     AFTER_PREPARE = "after-prepare"
-    """Every task has prepared, nothing is decided."""
+    """In the commit worker: every task has prepared, nothing is decided."""
+    BEFORE_DECISION = "before-decision"
+    """In the commit worker: every transaction was found ready, nothing is decided."""
     AFTER_DECISION = "after-decision"
-    """The commit decision counts, nothing is committed."""
+    """In the commit worker: the commit decision counts, nothing is committed."""
     MID_COMMIT = "mid-commit"
-    """Some handles are committed, some are not."""
+    """In the commit worker: some handles are committed, some are not (with several resource managers: one has all of its)."""
+    AFTER_COMMIT = "after-commit"
+    """In the commit worker: everything is committed, Spark's commit log does not say so."""
+    MID_RECOVERY = "mid-recovery"
+    """In the driver: a part of what was decided is settled, nothing is rolled back yet."""
+
+
+class Deed(Enum):
+    """What happens to whom; the value is what the file says. Any other text kills the driver."""
+
+    KILL = "kill"
+    """SIGKILL to the driver and all its processes."""
+    FREEZE = "freeze"
+    """SIGSTOP to the driver and all its processes; they go on by SIGCONT."""
+    KILL_WORKER = "kill-worker"
+    """SIGKILL to the one Python process that got here."""
+    FREEZE_WORKER = "freeze-worker"
+    """SIGSTOP to the one Python process that got here."""
+
+    @property
+    def signal(self) -> signal.Signals:
+        """Return the signal that does it."""
+        return signal.SIGSTOP if self in (Deed.FREEZE, Deed.FREEZE_WORKER) else signal.SIGKILL
+
+    @property
+    def is_for_one(self) -> bool:
+        """Say whether only the process that got here is hit."""
+        return self in (Deed.KILL_WORKER, Deed.FREEZE_WORKER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPoints:
-    """The armed points of one pipeline; ``directory`` empty: none can be armed. ``pids``: the driver's processes."""
+    """The armed points of one pipeline; ``directory`` empty: none can be armed. ``pids``: the driver and its JVM."""
 
     directory: str
-    pids: tuple[int, ...]
+    pids: tuple[int, ...] = ()
 
     def is_armed(self, point: CrashPoint) -> bool:
         """Say whether the point would strike now."""
         return bool(self.directory) and (Path(self.directory) / point.value).exists()
 
     def reach(self, point: CrashPoint) -> None:
-        """Strike when the point is armed; after ``kill`` this call does not return, after ``freeze`` only by SIGCONT."""
+        """Strike when the point is armed; after a kill this call does not return, after a freeze only by SIGCONT."""
         if not self.is_armed(point):
             return
         file = Path(self.directory) / point.value
-        deed = signal.SIGSTOP if file.read_text().strip() == "freeze" else signal.SIGKILL
-        file.rename(file.with_suffix(".reached"))
+        try:
+            text = file.read_text().strip()
+            file.rename(file.with_suffix(".reached"))
+        except FileNotFoundError:
+            # Another task got here first.
+            return
+        deed = Deed(text) if text in {known.value for known in Deed} else Deed.KILL
         # This process last: POSIX has the signal delivered before kill() to oneself returns, so nothing goes on meanwhile.
-        for pid in (*self.pids, os.getpid()):
-            os.kill(pid, deed)
+        hit = [] if deed.is_for_one else [pid for pid in _with_descendants(self.pids) if pid != os.getpid()]
+        for pid in (*hit, os.getpid()):
+            try:
+                os.kill(pid, deed.signal)
+            except ProcessLookupError:
+                # A worker that ended by itself meanwhile, or with the JVM.
+                continue
+
+
+def _with_descendants(pids: tuple[int, ...]) -> list[int]:
+    """Return these processes and all that they started, each once, parents first: Spark's Python workers too."""
+    found = list(dict.fromkeys(pids))
+    for pid in found:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            try:
+                found += [child for child in map(int, children.read_text().split()) if child not in found]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found

@@ -18,9 +18,10 @@ from lifecycle.events import EventType
 from lifecycle.identity import Handle, Marker, TransactionalId
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
 from pipeline.checkpoint_directory import Life, has_unfinished_batch, open_checkpoint, write
+from pipeline.crash_points import CrashPoint, CrashPoints
 from pipeline.event_sender import EventSender
 from pipeline.replay import ReplayPlan, plan_replay
-from pipeline.settings import PipelineSettings
+from pipeline.settings import PipelineSettings, crash_points_directory
 from pipeline.sink_options import SinkOptions
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka import KafkaResourceManager
@@ -48,6 +49,7 @@ class Recovery:
     def __init__(self, settings: PipelineSettings, connection: KafkaConnection) -> None:
         self._settings, self._connection = settings, connection
         self._log = DecisionLog(connection, topic=settings.decisions_topic)
+        self._crash_points = CrashPoints(directory=crash_points_directory())
         self._manager = KafkaResourceManager(
             connection,
             topic=settings.sink,
@@ -118,7 +120,7 @@ class Recovery:
     def _roll_back(self, views: Sequence[OpenTransactionView]) -> int:
         ledger = self._log.read_to_end()
         decided = {handle.key for _, handle in ledger.unsettled(self._settings.prefix)}
-        left = [view for view in views if _key(view) not in decided]
+        left = [view for view in views if view.key not in decided]
         errors = [error for error in self._manager.fence(left, self._settings.commit_limit_ms / 1000) if error]
         if errors:
             raise ResourceManagerError(
@@ -146,13 +148,25 @@ class Recovery:
 
     def _settle(self, unsettled: Sequence[tuple[Decision, Handle]], events: EventSender) -> dict[str, Settled]:
         """Commit every decided handle, append the outcome of each; return outcomes by handle key."""
-        if not unsettled:
-            return {}
-        log.warning("settling %d decided transactions that an earlier run left", len(unsettled))
+        if unsettled:
+            log.warning("settling %d decided transactions that an earlier run left", len(unsettled))
+        armed = self._crash_points.is_armed(CrashPoint.MID_RECOVERY)
+        first = (len(unsettled) + 1) // 2 if armed else len(unsettled)
+        settled: dict[str, Settled] = {}
+        unclear = self._settle_part(unsettled[:first], events, settled)
+        self._crash_points.reach(CrashPoint.MID_RECOVERY)
+        unclear += self._settle_part(unsettled[first:], events, settled)
+        if unclear:
+            raise ResourceManagerError(f"{len(unclear)} decided transactions could not be settled: {unclear[0]}")
+        return settled
+
+    def _settle_part(
+        self, unsettled: Sequence[tuple[Decision, Handle]], events: EventSender, settled: dict[str, Settled]
+    ) -> list[str]:
+        """Settle these and add each outcome to ``settled``; return a text for each that stays unclear."""
         markers = [_marker(decision) for decision, _ in unsettled]
         handles = [handle for _, handle in unsettled]
-        outcomes = self._manager.commit(handles, markers, self._settings.commit_limit_ms / 1000)
-        settled: dict[str, Settled] = {}
+        outcomes = self._manager.commit(handles, markers, self._settings.commit_limit_ms / 1000) if handles else []
         unclear: list[str] = []
         for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
             how = _settled(outcome)
@@ -174,9 +188,7 @@ class Recovery:
             reason = outcome.reason if isinstance(outcome, Lost) else "settled by recovery"
             events.transaction(kind, handle, decision.about.batch, reason=reason)
             log.warning("%s of batch %d: %s", handle.transaction, decision.about.batch, how.value)
-        if unclear:
-            raise ResourceManagerError(f"{len(unclear)} decided transactions could not be settled: {unclear[0]}")
-        return settled
+        return unclear
 
     @staticmethod
     def _known_outcomes(ledger: DecisionLedger, life: str) -> dict[str, Settled]:
@@ -213,10 +225,6 @@ def _marker(decision: Decision) -> Marker:
 def _slot(view: OpenTransactionView) -> int:
     parsed = TransactionalId.parse(view.transaction)
     return parsed.slot if parsed else -1
-
-
-def _key(view: OpenTransactionView) -> str:
-    return f"{view.resource_manager}:{view.transaction}:{view.producer_id}:{view.producer_epoch}"
 
 
 def _now_ms() -> int:

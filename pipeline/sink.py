@@ -17,11 +17,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lifecycle.errors import SettingsError
 from lifecycle.events import EventType
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from pipeline.coordinator import Coordinator
+from pipeline.crash_points import CrashPoint
 from pipeline.event_sender import EventSender
 from pipeline.replay import SlotAction
 from pipeline.sink_options import SinkOptions
@@ -29,7 +29,6 @@ from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.protocol import OpenTransaction, SlotAttempt
 
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
-COLUMNS = ("key", "value")
 EARLY_BYTES = 32 << 20
 """How much may wait in memory while the slot's id is being taken."""
 
@@ -46,7 +45,7 @@ class SlotMessage(WriterCommitMessage):
 
 
 class TwoPhaseCommitSink(DataSource):
-    """Registered with ``spark.dataSource.register``; columns ``key`` (optional) and ``value``, string or binary."""
+    """Registered with ``spark.dataSource.register``; a topic takes the columns ``key`` (optional) and ``value``."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,12 +56,7 @@ class TwoPhaseCommitSink(DataSource):
         self.options = options
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TwoPhaseCommitWriter:
-        """Return the writer of one batch. Raises SettingsError for wrong options or columns."""
-        extra = [name for name in schema.fieldNames() if name not in COLUMNS]
-        if extra or "value" not in schema.fieldNames():
-            raise SettingsError(
-                f"two_phase_commit takes the columns key (optional) and value, not {schema.fieldNames()}"
-            )
+        """Return the writer of one batch. Raises SettingsError for wrong options."""
         return TwoPhaseCommitWriter(SinkOptions.read(self.options))
 
 
@@ -101,6 +95,8 @@ class SlotWriter:
         self._started_at_ms = time.time_ns() // 1_000_000
         plan = options.plan
         self._plan = plan if plan and plan.batch == batch else None
+        self._fingerprint = RunningFingerprint()
+        self._crash_points = options.armed_points()
         self._events = EventSender(
             options.kafka(),
             options.lifecycle_topic,
@@ -120,19 +116,26 @@ class SlotWriter:
         return self._prepare(batches)
 
     def _prepare(self, batches: Iterator[pa.RecordBatch]) -> SlotMessage:
+        self._crash_points.reach(CrashPoint.BEFORE_BEGIN)
         open_, early = self._begin(batches)
         try:
             self._events.transaction(EventType.TRANSACTION_OPENED, open_.so_far, self._batch)
             for rows in chain(early, batches):
                 open_.write(rows)
-            if self._plan is not None and self._plan.action(str(open_.fingerprint)) is SlotAction.SKIP:
+                self._fingerprint.add_batch(rows)
+                self._crash_points.reach(CrashPoint.WHILE_WRITING)
+            if self._plan is not None and self._plan.action(str(self._fingerprint.value)) is SlotAction.SKIP:
                 return self._skip(open_)
-            handle = open_.prepare()
+            handle = open_.prepare(self._fingerprint.value, flushed=self._flushed)
         except BaseException:
             open_.abort()
             raise
+        self._crash_points.reach(CrashPoint.SLOT_PREPARED)
         self._events.transaction(EventType.TRANSACTION_PREPARED, handle, self._batch, handle=handle.to_json())
         return SlotMessage(handle, handle.fingerprint, handle.rows, handle.bytes, self._started_at_ms)
+
+    def _flushed(self) -> None:
+        self._crash_points.reach(CrashPoint.AFTER_FLUSH)
 
     def _begin(self, batches: Iterator[pa.RecordBatch]) -> tuple[OpenTransaction, list[pa.RecordBatch]]:
         """Return the open transaction and the rows that arrived meanwhile.
@@ -152,25 +155,30 @@ class SlotWriter:
             return begun.result(), early
 
     def _skip(self, open_: OpenTransaction) -> SlotMessage:
-        fingerprint = open_.fingerprint
         open_.abort()
-        return SlotMessage(None, str(fingerprint), fingerprint.rows, 0, self._started_at_ms)
+        return self._without_handle()
 
     def _compare_only(self, batches: Iterator[pa.RecordBatch]) -> SlotMessage:
-        running = RunningFingerprint()
         for rows in batches:
-            running.add_batch(rows)
+            self._fingerprint.add_batch(rows)
         assert self._plan is not None
-        self._plan.action(str(running.value))
-        return SlotMessage(None, str(running.value), running.value.rows, 0, self._started_at_ms)
+        self._plan.action(str(self._fingerprint.value))
+        return self._without_handle()
+
+    def _without_handle(self) -> SlotMessage:
+        fingerprint = self._fingerprint.value
+        return SlotMessage(None, str(fingerprint), fingerprint.rows, 0, self._started_at_ms)
 
     def _send_without_transaction(self, batches: Iterator[pa.RecordBatch]) -> SlotMessage:
+        self._crash_points.reach(CrashPoint.BEFORE_BEGIN)
         writer = self._options.resource_manager().begin_without_transaction(self._options.guarantee)
         try:
             for rows in batches:
                 writer.write(rows)
+                self._crash_points.reach(CrashPoint.WHILE_WRITING)
             writer.finish()
         except BaseException:
             writer.abort()
             raise
+        self._crash_points.reach(CrashPoint.AFTER_FLUSH)
         return SlotMessage(None, "", writer.rows, writer.bytes, self._started_at_ms)

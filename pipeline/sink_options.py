@@ -9,6 +9,7 @@ from typing import get_type_hints
 
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
+from pipeline.crash_points import CrashPoints
 from pipeline.replay import ReplayPlan
 from pipeline.settings import PipelineSettings, pairs
 from resource_managers.kafka import KafkaResourceManager
@@ -91,6 +92,10 @@ class SinkOptions:
     def plan(self) -> ReplayPlan | None:
         """Return what a replayed batch must write, or None when none was decided."""
         return ReplayPlan.from_json(self.replay)
+
+    def armed_points(self) -> CrashPoints:
+        """Return the crash points that tests and the demo arm."""
+        return CrashPoints(directory=self.crash_points, pids=tuple(int(pid) for pid in self.driver_pids.split()))
 
     def kafka(self) -> KafkaConnection:
         """Return how to reach the brokers."""

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 from kafka import errors as kafka_errors
 
-from lifecycle.errors import Fenced, ResourceManagerError, Unreachable, ZombieWriter
+from lifecycle.errors import Fenced, MissingTopic, ResourceManagerError, SettingsError, Unreachable, ZombieWriter
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker, TransactionalId
 from lifecycle.outcomes import (
@@ -32,7 +33,7 @@ from resource_managers.kafka_descriptions import (
     why_not_aborted,
 )
 from resource_managers.kafka_markers import KafkaMarkers, judge
-from resource_managers.kafka_outlet import CALL_LIMIT_S, PRODUCER_DEFAULTS, Outlet, PlainWriter
+from resource_managers.kafka_outlet import CALL_LIMIT_S, PRODUCER_DEFAULTS, Outlet, PlainWriter, check_columns
 from resource_managers.kafka_transaction import FENCED, KafkaOpenTransaction, ProducerIdentity
 from resource_managers.kafka_wire import ErrorClass, wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
@@ -67,6 +68,24 @@ class KafkaResourceManager:
         self._connection, self._topic = connection, topic
         self._timeout_ms, self._decisions_topic = transaction_timeout_ms, decisions_topic
         self._properties: dict[str, Any] = {**PRODUCER_DEFAULTS, **(producer_properties or {})}
+
+    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
+        """Return those of these columns that go to the topic: ``value`` and, if there is one, ``key``.
+
+        Raises SettingsError for a missing topic, wrong columns, or a timeout above the broker's maximum; Unreachable.
+        """
+        taken = check_columns(columns)
+        try:
+            self._connection.require_topics([self._topic])
+        except MissingTopic as error:
+            raise SettingsError(str(error)) from None
+        maximum_ms = self.broker_max_transaction_timeout_ms()
+        if maximum_ms is not None and self._timeout_ms > maximum_ms:
+            raise SettingsError(
+                f"transaction_timeout_ms is {self._timeout_ms}, above the broker's {MAX_TIMEOUT_SETTING} ({maximum_ms}): "
+                "the broker would refuse every transaction"
+            )
+        return taken
 
     def begin(self, slot: SlotAttempt) -> KafkaOpenTransaction:
         """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not overtaken.

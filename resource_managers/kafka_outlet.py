@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -210,16 +210,22 @@ class PlainWriter:
 
 
 def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:
-    """Return (key or None, value). Raises SettingsError naming a column that the sink does not take."""
-    names = rows.schema.names
-    extra = [name for name in names if name not in COLUMNS]
-    if extra or "value" not in names:
-        raise SettingsError(f"the Kafka sink takes the columns key (optional) and value, not {names}")
-    for name in names:
-        kind = rows.schema.field(name).type
+    """Return (key or None, value); other columns belong to other sinks. Raises SettingsError as ``check_columns`` does."""
+    names = check_columns([(field.name, field.type) for field in rows.schema])
+    return (rows.column("key") if "key" in names else None), rows.column("value")
+
+
+def check_columns(columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
+    """Return those of these columns that go to a topic. Raises SettingsError when ``value`` is missing or a type is wrong."""
+    kinds = {name: kind for name, kind in columns if name in COLUMNS}
+    if "value" not in kinds:
+        raise SettingsError(
+            f"the Kafka sink takes the columns key (optional) and value, not {[name for name, _ in columns]}"
+        )
+    for name, kind in kinds.items():
         if not any(is_kind(kind) for is_kind in BYTES):
             raise SettingsError(f"column {name!r} of the Kafka sink is string or binary, not {kind}: cast it before")
-    return (rows.column("key") if "key" in names else None), rows.column("value")
+    return frozenset(kinds)
 
 
 def _payload_bytes(column: pa.Array) -> int:

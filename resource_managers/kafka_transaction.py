@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lifecycle.errors import Fenced, MissingTopic, RecordTooLarge, ResourceManagerError
 from lifecycle.identity import Fingerprint, Handle, TransactionalId, marker_group
-from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_outlet import CALL_LIMIT_S, Outlet, TransactionFailed, columns
-from resource_managers.protocol import SlotAttempt
+from resource_managers.kafka_outlet import CALL_LIMIT_S, Outlet, TransactionFailed
+from resource_managers.protocol import SlotAttempt, nothing
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,6 @@ class KafkaOpenTransaction:
     ) -> None:
         self._connection, self._outlet, self._slot, self._identity = connection, outlet, slot, identity
         self._decisions_topic, self._timeout_ms = decisions_topic, timeout_ms
-        self._fingerprint = RunningFingerprint()
         self._opened_at_ms: int | None = None
         self._ended = False
 
@@ -60,16 +59,13 @@ class KafkaOpenTransaction:
             self._outlet.write(rows)
         except (KafkaException, TransactionFailed) as error:
             raise self._classified(error if isinstance(error, KafkaException) else self._cause()) from error
-        self._fingerprint.add(*columns(rows))
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of what was written so far."""
-        return self._fingerprint.value
 
     @property
     def so_far(self) -> Handle:
-        """Return the handle as it stands: not prepared yet."""
+        """Return the handle as it stands: not prepared yet, its fingerprint empty."""
+        return self._handle("")
+
+    def _handle(self, fingerprint: str) -> Handle:
         return Handle(
             resource_manager="kafka",
             transaction=str(self._id),
@@ -78,7 +74,7 @@ class KafkaOpenTransaction:
             slot=self._slot.slot,
             rows=self._outlet.rows,
             bytes=self._outlet.bytes,
-            fingerprint=str(self.fingerprint),
+            fingerprint=fingerprint,
             opened_at_ms=self._opened_at_ms or _now_ms(),
             prepared_at_ms=_now_ms(),
             timeout_ms=self._timeout_ms,
@@ -88,8 +84,8 @@ class KafkaOpenTransaction:
     def _id(self) -> TransactionalId:
         return TransactionalId.of(self._slot.prefix, self._slot.slot, self._slot.marker.batch)
 
-    def prepare(self) -> Handle:
-        """Flush, write the marker, return the handle.
+    def prepare(self, fingerprint: Fingerprint, *, flushed: Callable[[], None] = nothing) -> Handle:
+        """Flush, write the marker, return the handle, which carries ``fingerprint``.
 
         The marker call is the proof: it raises when any record failed, and when another producer took the id since
         ``begin`` asked the coordinator for producer id and epoch.
@@ -97,10 +93,11 @@ class KafkaOpenTransaction:
         self._opened_at_ms = self._opened_at_ms or _now_ms()
         try:
             self._outlet.flush()
+            flushed()
             self._send_marker()
         except KafkaException as error:
             raise self._classified(error) from error
-        handle = self.so_far
+        handle = self._handle(str(fingerprint))
         self._ended = True
         self._outlet.close()
         return handle

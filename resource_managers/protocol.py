@@ -1,14 +1,18 @@
-"""The one Protocol that Kafka implements and that MySQL and PostgreSQL will implement."""
+"""The one Protocol of Kafka, MySQL and PostgreSQL.
+
+Rows come with all columns of the job; each resource manager takes those that are its own and leaves the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
-from lifecycle.identity import Fingerprint, Handle, Marker
+from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.identity import Fingerprint, Handle, Marker, transaction_key
 from lifecycle.outcomes import CommitOutcome, RollbackOutcome
 
 
@@ -47,35 +51,71 @@ class OpenTransactionView:
     timeout_ms: int | None
     partitions: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def key(self) -> str:
+        """Return the same text as ``Handle.key`` of the same transaction."""
+        return transaction_key(self.resource_manager, self.transaction, self.producer_id, self.producer_epoch)
+
+
+def nothing() -> None:
+    """Do nothing: what ``prepare`` calls between flush and marker unless it is told otherwise."""
+
 
 class OpenTransaction(Protocol):
     """A transaction that one task writes into; lives in the task's process, on its executor."""
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Queue rows; may block while the queue is full. Raises RecordTooLarge, Fenced, Unreachable."""
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of what was written so far: a replay compares it before it prepares."""
+        """Queue rows; may block while the queue is full. Raises RecordTooLarge, Fenced, Unreachable, SettingsError."""
 
     @property
     def so_far(self) -> Handle:
-        """Return the handle as it stands, not prepared: it names the transaction in events."""
+        """Return the handle as it stands, not prepared, its fingerprint empty: it names the transaction in events."""
 
-    def prepare(self) -> Handle:
+    def prepare(self, fingerprint: Fingerprint, *, flushed: Callable[[], None] = nothing) -> Handle:
         """Flush, write the marker, and return the handle; afterwards any process can finish it.
 
+        ``fingerprint`` is that of all columns of the slot's rows: the handle carries it. ``flushed`` is called when the
+        rows are with the resource manager and the marker is not.
         Raises ResourceManagerError when one row was not delivered: nothing of this transaction may then be decided.
         """
 
     def abort(self) -> None:
-        """Undo it and free the client; safe to call twice and after a failure."""
+        """Undo it and free the client; safe to call twice, after a failure, and (doing nothing) after ``prepare``."""
+
+
+class PlainWriter(Protocol):
+    """Writes without a transaction, for the guarantees at_least_once and none."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Send rows, or queue them. Raises ResourceManagerError, SettingsError."""
+
+    def finish(self) -> None:
+        """Return when the guarantee holds (at_least_once: every row is stored). Raises ResourceManagerError."""
+
+    def abort(self) -> None:
+        """Drop what is queued and free the client; rows that are stored stay. Safe to call twice."""
+
+    @property
+    def rows(self) -> int:
+        """Return the rows written so far."""
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes written so far."""
 
 
 class ResourceManager(Protocol):
     """Begins on executors; checks, commits, rolls back and recovers from any process. Thread-safe where it says so."""
 
     name: str
+    """``kafka``, ``mysql`` or ``postgres``: what its handles carry as ``resource_manager``."""
+
+    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
+        """Return the names of those columns (of the job's output) that are written here, when a pipeline can run on this.
+
+        Asked once, before anything starts. Raises SettingsError for what a restart will not mend (no such topic or table,
+        column types that do not fit, prepared transactions switched off, a missing privilege), Unreachable.
+        """
 
     def begin(self, slot: SlotAttempt) -> OpenTransaction:
         """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not overtaken.
@@ -83,8 +123,14 @@ class ResourceManager(Protocol):
         Raises ZombieWriter when the marker of the same life is at this (batch, attempt) or beyond.
         """
 
+    def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
+        """Return a writer for at_least_once or none. Raises ResourceManagerError."""
+
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
-        """Say for each handle, in order, whether a commit would succeed now."""
+        """Say for each handle, in order, whether a commit would succeed now.
+
+        ``time_left_ms`` counts only where the handle has a ``timeout_ms`` above 0.
+        """
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit prepared transactions, pipelined; one outcome per handle, in order. ``markers`` are the proofs inside them.

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lifecycle.identity import Handle, Marker
+from lifecycle.identity import Fingerprint, Handle, Marker
 from resource_managers.decision_log import DecisionLog
+from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.kafka_transaction import KafkaOpenTransaction
@@ -33,6 +34,13 @@ def wait_until(what: str, holds: Callable[[], Any], limit_s: float = LIMIT_S) ->
 def rows(*values: bytes, key: bytes | None = b"k") -> pa.RecordBatch:
     """Return a batch of values under one key."""
     return pa.record_batch({"key": pa.array([key] * len(values), pa.binary()), "value": pa.array(values, pa.binary())})
+
+
+def fingerprint_of(*values: bytes) -> Fingerprint:
+    """Return the fingerprint of ``rows(*values)``."""
+    running = RunningFingerprint()
+    running.add_batch(rows(*values))
+    return running.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,7 @@ class Sink:
         transaction = self.begin(batch, attempt, slot, life)
         if values:
             transaction.write(rows(*values))
-        return transaction.prepare()
+        return transaction.prepare(fingerprint_of(*values))
 
     def commit(self, handle: Handle, batch: int = 0, attempt: int = 1, life: str = "L") -> Any:
         """Return the outcome of one commit."""

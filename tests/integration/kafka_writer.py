@@ -10,7 +10,7 @@ from lifecycle.identity import Marker
 from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.protocol import SlotAttempt
-from tests.integration.kafka_fixtures import rows
+from tests.integration.kafka_fixtures import fingerprint_of, rows
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         transaction._outlet.flush()
         print(json.dumps({}), flush=True)
     else:
-        print(json.dumps(transaction.prepare().to_json()), flush=True)
+        print(json.dumps(transaction.prepare(fingerprint_of(b"a", b"b", b"c")).to_json()), flush=True)
     time.sleep(600)
 
 

@@ -20,7 +20,7 @@ from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
 from resource_managers.protocol import SlotAttempt
-from tests.integration.kafka_fixtures import LIMIT_S, Sink, ids, make_sink, rows, wait_until
+from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
 from tests.integration.pipeline_process import read_committed
 
 pytestmark = pytest.mark.integration
@@ -90,7 +90,7 @@ def test_commit_after_the_brokers_timeout_is_lost(sink):
     marker = Marker(batch=0, attempt=1, life="L")
     transaction = sink.manager(1_000).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=marker))
     transaction.write(rows(b"a"))
-    handle = transaction.prepare()
+    handle = transaction.prepare(fingerprint_of(b"a"))
     wait_until("the broker aborts it", lambda: sink.view(handle.transaction).state == "CompleteAbort")
     assert not sink.manager().check([handle])[0].ready
     assert isinstance(sink.commit(handle), Lost)
@@ -188,7 +188,7 @@ def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
     left = sink.prepare(b"old", batch=1)
     transaction = sink.begin(batch=2, attempt=2)
     transaction.write(rows(b"new"))
-    handle = transaction.prepare()
+    handle = transaction.prepare(fingerprint_of(b"new"))
     assert not sink.manager().check([left])[0].ready
     assert isinstance(sink.commit(handle, batch=2, attempt=2), Committed)
     expect(sink, b"new")
@@ -208,7 +208,7 @@ def test_a_writer_whose_id_was_taken_cannot_prepare(sink):
     transaction.write(rows(b"a"))
     sink.begin(attempt=2).abort()
     with pytest.raises(Fenced, match="newer producer"):
-        transaction.prepare()
+        transaction.prepare(fingerprint_of())
     transaction.abort()
     assert seen(sink).total() == 0
 
@@ -242,7 +242,7 @@ def test_fence_aborts_what_is_open_and_shuts_its_writer_out(sink):
     assert manager.fence(views, LIMIT_S) == [""]
     assert manager.recover(sink.prefix) == []
     with pytest.raises(ResourceManagerError):
-        transaction.prepare()
+        transaction.prepare(fingerprint_of())
     transaction.abort()
     assert seen(sink).total() == 0
 
@@ -309,7 +309,7 @@ def test_a_record_that_the_topic_does_not_take_is_named(connection, batches):
         for _ in range(batches):
             transaction.write(rows(b"x" * 5_000))
             transaction._outlet.producer.flush(1.0)
-        transaction.prepare()
+        transaction.prepare(fingerprint_of())
 
     with pytest.raises(RecordTooLarge, match=sink.topic):
         write_and_prepare()
@@ -320,18 +320,39 @@ def test_a_record_that_the_topic_does_not_take_is_named(connection, batches):
 @pytest.mark.parametrize(
     ("batch", "named"),
     [
-        (pa.record_batch({"value": pa.array([b"a"]), "partition": pa.array([1])}), "partition"),
         (pa.record_batch({"key": pa.array([b"a"])}), "value"),
         (pa.record_batch({"value": pa.array([1, 2])}), "int64"),
         (pa.record_batch({"key": pa.array([1.5]), "value": pa.array([b"a"])}), "double"),
     ],
-    ids=["another column", "no value", "number", "number as key"],
+    ids=["no value", "number", "number as key"],
 )
 def test_wrong_columns_are_refused_by_name(sink, batch, named):
     transaction = sink.begin()
     with pytest.raises(SettingsError, match=named):
         transaction.write(batch)
     transaction.abort()
+    with pytest.raises(SettingsError, match=named):
+        sink.manager().verify([(field.name, field.type) for field in batch.schema])
+
+
+def test_columns_of_other_sinks_are_left_to_them(sink):
+    columns = {"word": pa.array(["x"]), "value": pa.array([b"a"]), "count": pa.array([1]), "key": pa.array([b"k"])}
+    batch = pa.record_batch(columns)
+    assert sink.manager().verify([(field.name, field.type) for field in batch.schema]) == {"key", "value"}
+    transaction = sink.begin()
+    transaction.write(batch)
+    handle = transaction.prepare(fingerprint_of(b"a"))
+    assert (handle.rows, handle.bytes) == (1, 2)
+    assert isinstance(sink.commit(handle), Committed)
+    expect(sink, b"a")
+
+
+def test_what_no_restart_will_mend_is_a_wrong_setting(sink):
+    value = [("value", pa.binary())]
+    with pytest.raises(SettingsError, match="no-such-topic"):
+        dataclasses.replace(sink, topic="no-such-topic").manager().verify(value)
+    with pytest.raises(SettingsError, match=r"transaction\.max\.timeout\.ms"):
+        sink.manager(3_600_000).verify(value)
 
 
 def test_missing_sink_topic_is_named(sink):
