@@ -1,0 +1,29 @@
+"""What a database's answer means to the protocol, whichever driver gave it.
+
+ResourceManagerError
+├── Unreachable (lifecycle.errors)   nobody answered, or the connection broke: what was asked may or may not be done
+├── NoSuchBranch                     the server has no prepared branch of that name
+├── BranchBusy                       somebody else is finishing that branch, or has it attached still
+├── LockTimeout                      a row stayed locked by another transaction for as long as we wait
+└── DuplicateKey                     a row of that key is there already
+"""
+
+from __future__ import annotations
+
+from lifecycle.errors import ResourceManagerError
+
+
+class NoSuchBranch(ResourceManagerError):
+    """The server has no prepared branch of that name: committed, rolled back, or never there."""
+
+
+class BranchBusy(ResourceManagerError):
+    """The branch is there and cannot be finished at this moment: the same order may be given again."""
+
+
+class LockTimeout(ResourceManagerError):
+    """A row stayed locked by another transaction for as long as we wait."""
+
+
+class DuplicateKey(ResourceManagerError):
+    """A row of that key is there already."""

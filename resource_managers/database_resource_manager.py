@@ -1,0 +1,216 @@
+"""A database as a resource manager: begin on executors; check, commit, roll back and recover by name from any process."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import SettingsError, ZombieWriter
+from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
+from resource_managers import database_markers, database_settlement
+from resource_managers.database_columns import TargetTable
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_plain_writer import LocalTransactionWriter, UncheckedWriter
+from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from resource_managers.database_transaction import DatabaseOpenTransaction
+from resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
+
+log = logging.getLogger(__name__)
+
+LOCK_TIMEOUT_S = 10.0
+TOMBSTONE_WAIT_S = 2.0
+"""How long settling waits for a locked row at a time; it asks again until its own limit."""
+ORPHAN_LIMIT_S = 5.0
+NO_TIMEOUT_LEFT_MS = 2**53
+"""Time left of what never times out."""
+
+
+class DatabaseResourceManager(ABC):
+    """What MySQL and PostgreSQL share. Thread-safe: it keeps no state but its settings; each call has its own connection.
+
+    ``table`` is needed to begin and to verify; what was prepared can be settled without.
+    """
+
+    name: str
+
+    def __init__(
+        self, connection: DatabaseConnection, *, table: str = "", lock_timeout_s: float = LOCK_TIMEOUT_S
+    ) -> None:
+        if connection.kind != self.name:
+            raise SettingsError(f"a connection to {connection.kind} was given to the resource manager {self.name!r}")
+        self._connection, self._table, self._lock_timeout_s = connection, table, lock_timeout_s
+
+    @abstractmethod
+    def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> DatabaseSession:
+        """Return a new connection. Raises Unreachable, SettingsError."""
+
+    @abstractmethod
+    def _verify_server(self, session: DatabaseSession) -> None:
+        """Return when the server can keep prepared transactions for this user. Raises SettingsError."""
+
+    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
+        """Return which of these columns the table takes, when a pipeline can run on this database. Makes the marker table.
+
+        Raises SettingsError for what a restart will not mend, Unreachable.
+        """
+        with self._open(lock_timeout_s=self._lock_timeout_s) as session:
+            self._verify_server(session)
+            database_markers.require_table(session)
+            table = session.read_table(self._required_table())
+            taken = table.check(columns)
+            session.try_upsert(table, _no_rows(columns))
+            return taken
+
+    def begin(self, slot: SlotAttempt) -> DatabaseOpenTransaction:
+        """Prove that this attempt was not overtaken, roll back what earlier ones left, and start a branch.
+
+        Raises ZombieWriter when the slot's marker is at this (batch, attempt) or beyond, SettingsError, Unreachable.
+        """
+        branch = BranchId.new(prefix=slot.prefix, batch=slot.marker.batch, attempt=slot.marker.attempt, slot=slot.slot)
+        session = self._open(lock_timeout_s=self._lock_timeout_s)
+        try:
+            found = database_markers.newest(session, slot.marker.life, slot.slot)
+            if found is not None and found.covers(slot.marker):
+                raise ZombieWriter(
+                    f"slot {slot.slot} of {slot.prefix!r} has a marker of batch {found.batch}, attempt {found.attempt}: this "
+                    f"task (batch {slot.marker.batch}, attempt {slot.marker.attempt}) was overtaken"
+                )
+            self._roll_back_orphans(session, branch)
+            if found is not None:
+                database_markers.prune(session, found, slot.slot)
+            table = session.read_table(self._required_table())
+            session.start(branch)
+        except BaseException:
+            session.close()
+            raise
+        return DatabaseOpenTransaction(session, slot, branch, table)
+
+    def _roll_back_orphans(self, session: DatabaseSession, mine: BranchId) -> None:
+        """Roll back what earlier writers left prepared and no decision lists: its rows would block this one's."""
+        orphans = [branch.transaction for branch in session.prepared() if _is_orphan(branch, mine)]
+        for orphan, error in zip(orphans, self._end(orphans, ORPHAN_LIMIT_S), strict=True):
+            log.warning("%s, which an earlier attempt left prepared: %s", orphan, error or "rolled back")
+
+    def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
+        """Return a writer for at_least_once or none. Raises ResourceManagerError, SettingsError (none: never)."""
+        if guarantee is DeliveryGuarantee.NONE:
+            return UncheckedWriter(self._open_with_table)
+        session, table = self._open_with_table()
+        session.begin()
+        return LocalTransactionWriter(session, table)
+
+    def _open_with_table(self) -> tuple[DatabaseSession, TargetTable]:
+        session = self._open(lock_timeout_s=self._lock_timeout_s)
+        try:
+            return session, session.read_table(self._required_table())
+        except BaseException:
+            session.close()
+            raise
+
+    def check(self, handles: Sequence[Handle]) -> list[Readiness]:
+        """Say for each handle, in order, whether the server lists its branch. Raises Unreachable."""
+        with self._open(lock_timeout_s=self._lock_timeout_s) as session:
+            listed = {branch.transaction for branch in session.prepared()}
+            where = session.branch_table
+        return [
+            Readiness(
+                handle=handle,
+                ready=handle.transaction in listed,
+                time_left_ms=NO_TIMEOUT_LEFT_MS,
+                reason="" if handle.transaction in listed else f"{where} does not list it: somebody rolled it back",
+            )
+            for handle in handles
+        ]
+
+    def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
+        """Commit prepared branches, a few at a time; one outcome per handle, in order. ``markers``: the proofs inside them.
+
+        Lost is said only after a tombstone was put in the marker's place. What has no answer in ``limit_s`` is RetryLater.
+        """
+        return database_settlement.each(
+            list(zip(handles, markers, strict=True)),
+            limit_s,
+            self._open_to_settle,
+            database_settlement.commit,
+            lambda decided, reason: RetryLater(handle=decided[0], reason=reason),
+        )
+
+    def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
+        """Roll back exactly these branches; one outcome per handle, in order."""
+        return database_settlement.each(
+            handles,
+            limit_s,
+            self._open_to_settle,
+            database_settlement.roll_back,
+            lambda handle, reason: RetryLater(handle=handle, reason=reason),
+        )
+
+    def recover(self, prefix: str) -> list[OpenTransactionView]:
+        """Return the branches that this prefix left prepared, ids parsed whole."""
+        return [
+            view
+            for view in self.list_transactions()
+            if (parsed := BranchId.parse(view.transaction)) and parsed.prefix == prefix
+        ]
+
+    def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Roll back prepared branches, ours or foreign; return an error text per transaction, empty = done."""
+        return self._end([view.transaction for view in transactions], limit_s)
+
+    def _end(self, transactions: Sequence[str], limit_s: float) -> list[str]:
+        return database_settlement.each(
+            transactions,
+            limit_s,
+            self._open_to_settle,
+            database_settlement.fence,
+            lambda transaction, reason: f"{transaction}: {reason}",
+        )
+
+    def list_transactions(self) -> list[OpenTransactionView]:
+        """Return every prepared branch that the server shows (MySQL: of all databases), ours and foreign."""
+        with self._open(lock_timeout_s=self._lock_timeout_s) as session:
+            return [self._view(branch) for branch in session.prepared()]
+
+    def _view(self, branch: PreparedBranch) -> OpenTransactionView:
+        return OpenTransactionView(
+            resource_manager=self.name,
+            transaction=branch.transaction,
+            producer_id=None,
+            producer_epoch=None,
+            state="Prepared",
+            started_at_ms=branch.prepared_at_ms,
+            timeout_ms=None,
+        )
+
+    def _open_to_settle(self, limit_s: float) -> DatabaseSession:
+        return self._open(lock_timeout_s=min(TOMBSTONE_WAIT_S, limit_s), limit_s=limit_s)
+
+    def _required_table(self) -> str:
+        if not self._table:
+            raise SettingsError(f"no table is named for the sink {self.name!r}: write it as {self.name}:<table>")
+        return self._table
+
+
+def _is_orphan(branch: PreparedBranch, mine: BranchId) -> bool:
+    """Say whether no decision can list this branch any more, now that ``mine`` begins.
+
+    Of an older attempt, in whatever slot: recovery settled what was decided before this attempt began, and decisions of
+    older attempts are void since. Of the same slot and attempt, an older batch (Spark goes on only when a batch is
+    committed whole) or an earlier try of the same task.
+    """
+    found = BranchId.parse(branch.transaction)
+    if found is None or found.prefix != mine.prefix:
+        return False
+    if found.attempt != mine.attempt:
+        return found.attempt < mine.attempt
+    return found.slot == mine.slot and found.batch <= mine.batch
+
+
+def _no_rows(columns: Sequence[tuple[str, pa.DataType]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], type_) for _, type_ in columns], [name for name, _ in columns])

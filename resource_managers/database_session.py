@@ -1,0 +1,101 @@
+"""One open connection to a database, in the terms of the protocol; what differs between servers sits behind it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lifecycle.branch_id import BranchId
+from resource_managers.database_columns import TargetTable
+from resource_managers.database_connection import DatabaseConnection
+
+CONNECT_LIMIT_S = 10.0
+STATEMENT_LIMIT_S = 120.0
+"""No statement is waited for longer than this: a server that hangs is answered by Unreachable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBranch:
+    """A branch that the server lists as prepared, ours or foreign; ``prepared_at_ms`` is None where it has no time."""
+
+    transaction: str
+    prepared_at_ms: int | None
+
+
+class DatabaseSession(ABC):
+    """A connection that commits each statement by itself, but for those between ``start`` and ``prepare``.
+
+    Every method raises ResourceManagerError or one of its kinds in database_errors, never the driver's own.
+    """
+
+    kind: str
+    branch_table: str
+    """Where prepared branches are listed, for messages."""
+
+    def __init__(self, connection: DatabaseConnection) -> None:
+        self.connection = connection
+
+    @abstractmethod
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement with ``%s`` parameters; return its rows, none for one that has no result."""
+
+    @abstractmethod
+    def read_table(self, name: str) -> TargetTable:
+        """Return the columns and primary key of a table. Raises SettingsError when it is not there or cannot take part."""
+
+    @abstractmethod
+    def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
+        """Write rows by the table's primary key, of equal keys the last; a table without one gets plain inserts."""
+
+    def try_upsert(self, table: TargetTable, no_rows: pa.RecordBatch) -> None:
+        """Let the server look at the statement that ``upsert`` would send: it refuses what this user may not do."""
+        self.upsert(table, no_rows)
+
+    @abstractmethod
+    def start(self, branch: BranchId) -> None:
+        """Begin a transaction branch: what follows belongs to it."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Prepare the branch; afterwards another connection can finish it, once this one is closed."""
+
+    @abstractmethod
+    def undo(self) -> None:
+        """Roll back the branch, or the plain transaction, that this session has open."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a plain transaction."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Commit the plain transaction."""
+
+    @abstractmethod
+    def prepared(self) -> list[PreparedBranch]:
+        """Return every prepared branch that the server shows."""
+
+    @abstractmethod
+    def commit_prepared(self, transaction: str) -> None:
+        """Commit a prepared branch. Raises NoSuchBranch, BranchBusy."""
+
+    @abstractmethod
+    def rollback_prepared(self, transaction: str) -> None:
+        """Roll back a prepared branch. Raises NoSuchBranch, BranchBusy."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; an unprepared branch is rolled back by the server. Never raises; safe to call twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,201 @@
+"""Finishing prepared branches: many at a time over a few connections, each retried until it is final or time is up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import ResourceManagerError, SettingsError
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import (
+    AlreadyCommitted,
+    CommitOutcome,
+    Committed,
+    Lost,
+    RetryLater,
+    RollbackOutcome,
+    RolledBack,
+    Unknown,
+)
+from resource_managers import database_markers
+from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database_markers import MarkerState
+from resource_managers.database_session import DatabaseSession
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+CONNECTIONS = 4
+"""Servers write the commits of several connections to disk together: more of them did not make it faster."""
+PAUSE_S = 0.01
+PAUSE_MAX_S = 0.5
+
+
+class NotYet(Exception):
+    """No final answer: ask again, on the same connection."""
+
+
+def each(
+    items: Sequence[Item],
+    limit_s: float,
+    open_session: Callable[[float], DatabaseSession],
+    settle: Callable[[DatabaseSession, Item], Answer],
+    give_up: Callable[[Item, str], Answer],
+) -> list[Answer]:
+    """Return ``settle`` of every item, in order, over up to CONNECTIONS connections at once.
+
+    NotYet and errors of the database are tried again (on a new connection) until ``limit_s`` has passed; then the answer
+    is ``give_up`` with the reason. ``open_session`` takes the seconds that an answer may take.
+    """
+    if not items:
+        return []
+    deadline = time.monotonic() + limit_s
+    answers: dict[int, Answer] = {}
+    queue = iter(range(len(items)))
+    lock = threading.Lock()
+
+    def work() -> None:
+        session: DatabaseSession | None = None
+        try:
+            while True:
+                with lock:
+                    index = next(queue, None)
+                if index is None:
+                    return
+                session, answers[index] = _one(items[index], session, deadline, open_session, settle, give_up)
+        finally:
+            if session is not None:
+                session.close()
+
+    workers = min(CONNECTIONS, len(items))
+    with ThreadPoolExecutor(workers, thread_name_prefix="settle") as pool:
+        for worker in [pool.submit(work) for _ in range(workers)]:
+            worker.result()
+    return [answers[index] for index in range(len(items))]
+
+
+def _one(
+    item: Item,
+    session: DatabaseSession | None,
+    deadline: float,
+    open_session: Callable[[float], DatabaseSession],
+    settle: Callable[[DatabaseSession, Item], Answer],
+    give_up: Callable[[Item, str], Answer],
+) -> tuple[DatabaseSession | None, Answer]:
+    pause_s = PAUSE_S
+    while True:
+        try:
+            session = session or open_session(max(1.0, deadline - time.monotonic()))
+            return session, settle(session, item)
+        except (NotYet, BranchBusy, LockTimeout) as error:
+            reason = str(error)
+        except (ResourceManagerError, SettingsError) as error:
+            reason = str(error)
+            if session is not None:
+                session.close()
+            session = None
+        if time.monotonic() + pause_s > deadline:
+            return session, give_up(item, reason)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, PAUSE_MAX_S)
+
+
+def commit(session: DatabaseSession, decided: tuple[Handle, Marker]) -> CommitOutcome:
+    """Commit one decided branch, or say what became of it. Raises NotYet, ResourceManagerError."""
+    handle, marker = decided
+    try:
+        session.commit_prepared(handle.transaction)
+        return Committed(handle=handle)
+    except NoSuchBranch as error:
+        if is_listed(session, handle.transaction):
+            raise NotYet(
+                f"{handle.transaction} is listed by {session.branch_table} and cannot be committed yet: the connection "
+                "that prepared it is still open"
+            ) from error
+    return _judge(session, handle, marker)
+
+
+def _judge(session: DatabaseSession, handle: Handle, marker: Marker) -> CommitOutcome:
+    """Say how a branch ended that the server does not have any more: by its marker, else by a tombstone in its place."""
+    branch = BranchId.parse(handle.transaction)
+    if branch is None:
+        return Unknown(handle=handle, reason=f"{handle.transaction!r} is not a branch of ours, so it has no marker")
+    outcome = _by_marker(session, handle, marker, branch)
+    if outcome is not None:
+        return outcome
+    if database_markers.may_be_pruned(database_markers.newest(session, marker.life, branch.slot), marker):
+        return Unknown(handle=handle, reason="its marker, had there been one, may have been deleted: it is long ago")
+    _roll_back_rivals(session, branch)
+    try:
+        database_markers.insert(session, marker, branch, MarkerState.TOMBSTONE)
+    except DuplicateKey:
+        return _by_marker(session, handle, marker, branch) or RetryLater(
+            handle=handle, reason="its marker came and went"
+        )
+    except LockTimeout as error:
+        raise NotYet(f"an open transaction holds the marker's key of {handle.transaction}: {error}") from error
+    return Lost(
+        handle=handle,
+        reason=f"it was rolled back: {session.branch_table} does not list it, and a tombstone could be put in its "
+        "marker's place",
+    )
+
+
+def _by_marker(session: DatabaseSession, handle: Handle, marker: Marker, branch: BranchId) -> CommitOutcome | None:
+    found = database_markers.read(session, marker, branch.slot)
+    if found is None:
+        return None
+    by, state = found
+    if state is MarkerState.TOMBSTONE:
+        return Lost(handle=handle, reason="it was rolled back: a tombstone stands in its marker's place")
+    if by != handle.transaction:
+        return Unknown(handle=handle, reason=f"another branch of the same slot, batch and attempt was committed: {by}")
+    return AlreadyCommitted(handle=handle)
+
+
+def _roll_back_rivals(session: DatabaseSession, branch: BranchId) -> None:
+    """Roll back what other tries of the same task left prepared: they hold the marker's key, and no decision lists them."""
+    for other in session.prepared():
+        parsed = BranchId.parse(other.transaction)
+        if parsed is not None and parsed != branch and parsed.same_task(branch):
+            try:
+                session.rollback_prepared(other.transaction)
+            except NoSuchBranch:
+                continue
+
+
+def roll_back(session: DatabaseSession, handle: Handle) -> RollbackOutcome:
+    """Roll one prepared branch back. Raises NotYet, ResourceManagerError."""
+    end_prepared(session, handle.transaction)
+    if database_markers.is_committed(session, handle.transaction):
+        return AlreadyCommitted(handle=handle)
+    return RolledBack(handle=handle)
+
+
+def fence(session: DatabaseSession, transaction: str) -> str:
+    """Roll one prepared branch back, ours or foreign; return an error text, empty when it is gone. Raises NotYet."""
+    end_prepared(session, transaction)
+    if BranchId.parse(transaction) and database_markers.is_committed(session, transaction):
+        return f"{transaction}: it was committed meanwhile"
+    return ""
+
+
+def end_prepared(session: DatabaseSession, transaction: str) -> None:
+    """Return when no prepared branch of that name is left. Raises NotYet while the connection that prepared it is there."""
+    try:
+        session.rollback_prepared(transaction)
+    except NoSuchBranch as error:
+        if is_listed(session, transaction):
+            raise NotYet(
+                f"{transaction} is listed by {session.branch_table} and cannot be rolled back yet: the connection that "
+                "prepared it is still open"
+            ) from error
+
+
+def is_listed(session: DatabaseSession, transaction: str) -> bool:
+    """Say whether the server lists a prepared branch of that name."""
+    return any(branch.transaction == transaction for branch in session.prepared())

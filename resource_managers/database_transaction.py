@@ -1,0 +1,101 @@
+"""A slot's branch in a database while one task writes into it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import ResourceManagerError, SettingsError, ZombieWriter
+from lifecycle.identity import Fingerprint, Handle
+from resource_managers import database_markers
+from resource_managers.database_columns import TargetTable
+from resource_managers.database_errors import DuplicateKey
+from resource_managers.database_session import DatabaseSession
+from resource_managers.protocol import SlotAttempt, nothing
+
+log = logging.getLogger(__name__)
+
+NO_TIMEOUT_MS = 0
+"""Databases keep a prepared branch until somebody finishes it."""
+
+
+class DatabaseOpenTransaction:
+    """Made by DatabaseResourceManager.begin, which has started the branch."""
+
+    def __init__(self, session: DatabaseSession, slot: SlotAttempt, branch: BranchId, table: TargetTable) -> None:
+        self._session, self._slot, self._branch, self._table = session, slot, branch, table
+        self._rows = self._bytes = 0
+        self._opened_at_ms = _now_ms()
+        self._ended = False
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write those columns that the table has. Raises LockTimeout, RecordTooLarge, Unreachable, ResourceManagerError."""
+        if rows.num_rows == 0:
+            return
+        self._session.upsert(self._table, rows)
+        self._rows += rows.num_rows
+        self._bytes += bytes_for(self._table, rows)
+
+    @property
+    def so_far(self) -> Handle:
+        """Return the handle as it stands: not prepared yet, without a fingerprint."""
+        return self._handle("")
+
+    def prepare(self, fingerprint: Fingerprint, *, flushed: Callable[[], None] = nothing) -> Handle:
+        """Write the marker, prepare, close the connection, return the handle.
+
+        MySQL: as long as the connection is there, no other one can finish the branch. Raises ZombieWriter when the marker
+        is there already, ResourceManagerError.
+        """
+        flushed()
+        try:
+            database_markers.insert(
+                self._session, self._slot.marker, self._branch, database_markers.MarkerState.COMMITTED
+            )
+        except DuplicateKey as error:
+            raise ZombieWriter(
+                f"{self._branch}: its marker is there already, so this batch and attempt was settled without it: {error}"
+            ) from error
+        self._session.prepare()
+        self._session.close()
+        self._ended = True
+        return self._handle(str(fingerprint))
+
+    def abort(self) -> None:
+        """Undo it and free the connection; safe to call twice. What cannot be undone now, the server undoes."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._session.undo()
+        except (ResourceManagerError, SettingsError) as error:
+            log.warning("%s was not rolled back by its task: %s", self._branch, error)
+        self._session.close()
+
+    def _handle(self, fingerprint: str) -> Handle:
+        return Handle(
+            resource_manager=self._session.kind,
+            transaction=str(self._branch),
+            producer_id=None,
+            producer_epoch=None,
+            slot=self._slot.slot,
+            rows=self._rows,
+            bytes=self._bytes,
+            fingerprint=fingerprint,
+            opened_at_ms=self._opened_at_ms,
+            prepared_at_ms=_now_ms(),
+            timeout_ms=NO_TIMEOUT_MS,
+        )
+
+
+def bytes_for(table: TargetTable, rows: pa.RecordBatch) -> int:
+    """Return the bytes, in Arrow's layout, of the columns that go to this table."""
+    return sum(rows.column(position).nbytes for position, _ in table.takes(rows.schema.names))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,240 @@
+"""A connection to MySQL or MariaDB: XA statements, InnoDB, rows by the driver's multi-row inserts."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import ssl
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pymysql
+from pymysql.constants import CR, ER
+
+from lifecycle.branch_id import BranchId, check_xa_prefix
+from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from resource_managers.database_columns import TargetTable
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database_session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from resource_managers.mysql_columns import (
+    COLUMNS,
+    ENGINE,
+    PRIMARY_KEY,
+    target_column,
+    trial_statement,
+    upsert_statement,
+)
+from resource_managers.xa_xid import XaXid
+
+SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO,NO_ZERO_IN_DATE,NO_ZERO_DATE"
+"""What does not fit is an error, never a changed value."""
+
+XA_NO_SUCH_XID = 1397
+XA_WRONG_ARGUMENTS = 1398
+XA_WRONG_STATE = 1399
+XA_RESOURCE_ERROR = 1401
+XA_ROLLED_BACK = frozenset({1402, 1613, 1614})
+XA_DUPLICATE_XID = 1440
+"""ER_XAER_NOTA, _INVAL, _RMFAIL, _RMERR, ER_XA_RBROLLBACK, _RBTIMEOUT, _RBDEADLOCK, ER_XAER_DUPID."""
+
+GONE = frozenset({CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_LOST_EXTENDED})
+SHUTTING_DOWN = frozenset({ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR, 1927, 4031})
+"""1927 ER_CONNECTION_KILLED (MariaDB), 4031 ER_CLIENT_INTERACTION_TIMEOUT (MySQL): it can be tried again."""
+NO_ACCESS = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.BAD_DB_ERROR, 1698})
+NO_PRIVILEGE = frozenset({ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR})
+
+
+class MySqlSession(DatabaseSession):
+    """One connection; ``lock_timeout_s`` is rounded up to whole seconds, which is what the server takes."""
+
+    kind = "mysql"
+    branch_table = "XA RECOVER"
+
+    def __init__(
+        self, connection: DatabaseConnection, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S
+    ) -> None:
+        super().__init__(connection)
+        self._branch: XaXid | None = None
+        lock_s = max(1, math.ceil(lock_timeout_s))
+        with self._classified(f"connect as {connection.user!r}"):
+            self._driver = pymysql.connect(
+                host=connection.host,
+                port=connection.port,
+                user=connection.user,
+                password=connection.password,
+                database=connection.database,
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=CONNECT_LIMIT_S,
+                read_timeout=limit_s,
+                write_timeout=limit_s,
+                ssl=_tls(connection),
+            )
+        try:
+            self.query("set session transaction isolation level read committed")
+            self.query(
+                "set session sql_mode = %s, time_zone = '+00:00', innodb_lock_wait_timeout = %s, lock_wait_timeout = %s",
+                (SQL_MODE, lock_s, lock_s),
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_mariadb(self) -> bool:
+        """True for MariaDB, which names its version so."""
+        return "mariadb" in self._driver.get_server_info().lower()
+
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement with ``%s`` parameters; return its rows."""
+        with self._classified(statement.split(maxsplit=1)[0]), self._driver.cursor() as cursor:
+            cursor.execute(statement, tuple(parameters))
+            return list(cursor.fetchall())
+
+    def read_table(self, name: str) -> TargetTable:
+        """Return the columns and primary key of a table (``table`` or ``database.table``)."""
+        database, _, table = name.rpartition(".")
+        place = (database or self.connection.database, table)
+        found = self.query(ENGINE, place)
+        if not found:
+            raise SettingsError(
+                f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}: create it, grant "
+                "select, insert and update on it, or name another one"
+            )
+        type_, engine, xa = found[0]
+        if type_ != "BASE TABLE":
+            raise SettingsError(f"{name!r} in {self.connection.address} is a {str(type_).lower()}: name a table")
+        if xa != "YES":
+            raise SettingsError(
+                f"table {name!r} in {self.connection.address} has engine {engine}, which takes no part in XA transactions: "
+                f"its rows would be visible at once. Run: alter table {name} engine = InnoDB"
+            )
+        return TargetTable(
+            name=name,
+            columns=tuple(target_column(row) for row in self.query(COLUMNS, place)),
+            primary_key=tuple(str(row[0]) for row in self.query(PRIMARY_KEY, place)),
+            ignores_case=True,
+        )
+
+    def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
+        """Write rows in statements of many rows each; within one statement a later row overwrites an earlier one."""
+        taken = table.takes(rows.schema.names)
+        values = [_python_values(rows.column(position)) for position, _ in taken]
+        statement = upsert_statement(table, [column for _, column in taken])
+        with self._classified(f"write to {table.name!r}"), self._driver.cursor() as cursor:
+            cursor.executemany(statement, list(zip(*values, strict=True)))
+
+    def try_upsert(self, table: TargetTable, no_rows: pa.RecordBatch) -> None:
+        """Let the server look at the upsert: an insert from a query without rows."""
+        columns = [column for _, column in table.takes(no_rows.schema.names)]
+        self.query(trial_statement(table, columns))
+
+    def start(self, branch: BranchId) -> None:
+        """XA START. Raises SettingsError when the prefix is too long for an xid."""
+        check_xa_prefix(branch.prefix)
+        xid = XaXid.of(branch)
+        self.query(f"xa start {xid.literal}")
+        self._branch = xid
+
+    def prepare(self) -> None:
+        """XA END, XA PREPARE."""
+        assert self._branch is not None, "prepare follows start"
+        self.query(f"xa end {self._branch.literal}")
+        self.query(f"xa prepare {self._branch.literal}")
+
+    def undo(self) -> None:
+        """XA END, XA ROLLBACK; or ROLLBACK of a plain transaction."""
+        if self._branch is None:
+            self.query("rollback")
+            return
+        with contextlib.suppress(BranchBusy):
+            # Ended already, when it was the prepare that failed.
+            self.query(f"xa end {self._branch.literal}")
+        self.query(f"xa rollback {self._branch.literal}")
+
+    def begin(self) -> None:
+        """Begin a plain transaction."""
+        self.query("start transaction")
+
+    def commit(self) -> None:
+        """Commit the plain transaction."""
+        self.query("commit")
+
+    def prepared(self) -> list[PreparedBranch]:
+        """Return what XA RECOVER lists: of the whole server, without times."""
+        rows = self.query("xa recover" if self.is_mariadb else "xa recover convert xid")
+        return [PreparedBranch(transaction=str(XaXid.from_recover(row)), prepared_at_ms=None) for row in rows]
+
+    def commit_prepared(self, transaction: str) -> None:
+        """XA COMMIT. NoSuchBranch is also the answer while the connection that prepared it is still there."""
+        self.query(f"xa commit {XaXid.parse(transaction).literal}")
+
+    def rollback_prepared(self, transaction: str) -> None:
+        """XA ROLLBACK. NoSuchBranch is also the answer while the connection that prepared it is still there."""
+        self.query(f"xa rollback {XaXid.parse(transaction).literal}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            if self._driver.open:
+                self._driver.close()
+
+    @contextlib.contextmanager
+    def _classified(self, deed: str) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.MySQLError as error:
+            code, text = _code_and_text(error)
+            raise classify(code, text, f"{self.connection.address}: {deed}", self.connection.user) from error
+
+
+def classify(code: int, text: str, where: str, user: str) -> ResourceManagerError | SettingsError:
+    """Return what the server's or driver's error means; ``where`` says which database was asked and for what."""
+    said = f"{where}: {text} ({code})"
+    if code == XA_NO_SUCH_XID or code in XA_ROLLED_BACK:
+        return NoSuchBranch(said)
+    if code in (XA_WRONG_STATE, XA_DUPLICATE_XID):
+        return BranchBusy(said)
+    if code in (ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK):
+        return LockTimeout(
+            f"{said}: another transaction holds the row; XA RECOVER lists prepared ones, which hold theirs"
+        )
+    if code == ER.DUP_ENTRY:
+        return DuplicateKey(said)
+    if code in GONE or code in SHUTTING_DOWN:
+        return Unreachable(f"{said}: is the server up, is the address right?")
+    if code in (XA_RESOURCE_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR) and "recover" in where.lower():
+        return SettingsError(
+            f"{said}: {user!r} may not list prepared transactions. MySQL 8: grant xa_recover_admin on *.* to {user!r}"
+        )
+    if code in NO_ACCESS or code in NO_PRIVILEGE:
+        return SettingsError(f"{said}: check user, password and grants of {user!r}")
+    if code == ER.NET_PACKET_TOO_LARGE:
+        return RecordTooLarge(f"{said}: raise the server's max_allowed_packet")
+    return ResourceManagerError(said)
+
+
+def _code_and_text(error: pymysql.MySQLError) -> tuple[int, str]:
+    if len(error.args) >= 2 and isinstance(error.args[0], int):
+        return error.args[0], str(error.args[1])
+    # What the driver refuses by itself has no code.
+    return 0, str(error)
+
+
+def _python_values(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _tls(connection: DatabaseConnection) -> ssl.SSLContext | None:
+    if connection.tls == "off":
+        return None
+    context = ssl.create_default_context(cafile=connection.tls_ca or None)
+    if connection.tls == "require":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

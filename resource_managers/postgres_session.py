@@ -1,0 +1,242 @@
+"""A connection to PostgreSQL: prepared transactions by the driver's two-phase-commit calls, rows as arrays or by COPY."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from resource_managers.database_columns import TargetTable
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database_session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from resource_managers.postgres_columns import (
+    COLUMNS,
+    PRIMARY_KEY,
+    TABLE,
+    copy_statement,
+    table_name,
+    target_column,
+    upsert_statement,
+)
+
+SSL_MODES = {"off": "disable", "require": "require", "verify": "verify-full"}
+CHUNK_ROWS = 10_000
+"""Rows of one insert: more make it no faster, and their arrays larger."""
+
+NO_SUCH_OBJECT = "42704"
+NOT_NOW = frozenset({"55000", "55006"})
+"""object_not_in_prerequisite_state (a branch that somebody else is finishing), object_in_use."""
+LOCKED = frozenset({"55P03", "40P01", "40001"})
+TWICE = "23505"
+GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "53300"})
+"""Shutdowns, a session ended by timeout, too many connections: it can be tried again."""
+NO_ACCESS_CLASS = "28"
+NO_ACCESS = frozenset({"3D000", "42501"})
+PREPARED_OFF = "55000"
+
+
+class PostgresSession(DatabaseSession):
+    """One connection. Statements that get no answer in ``limit_s`` are given up by breaking the connection off."""
+
+    kind = "postgres"
+    branch_table = "pg_prepared_xacts"
+
+    def __init__(
+        self, connection: DatabaseConnection, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S
+    ) -> None:
+        super().__init__(connection)
+        self._limit_s = limit_s
+        self._broken_off = False
+        self._branch: psycopg.Xid | None = None
+        with self._classified(f"connect as {connection.user!r}"):
+            self._driver = psycopg.connect(
+                host=connection.host,
+                port=connection.port,
+                user=connection.user,
+                password=connection.password,
+                dbname=connection.database,
+                sslmode=SSL_MODES[connection.tls],
+                sslrootcert=connection.tls_ca or ("system" if connection.tls == "verify" else None),
+                client_encoding="UTF8",
+                connect_timeout=int(CONNECT_LIMIT_S),
+                autocommit=True,
+            )
+        try:
+            self.query(
+                "select set_config('lock_timeout', %s, false), set_config('timezone', 'UTC', false)",
+                (f"{max(1, round(lock_timeout_s * 1000))}ms",),
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement with ``%s`` parameters; return its rows."""
+        with self._classified(statement.split(maxsplit=1)[0]):
+            cursor = self._driver.execute(statement, tuple(parameters) or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def read_table(self, name: str) -> TargetTable:
+        """Return the columns and primary key of a table (``table`` or ``schema.table``; else found by search_path)."""
+        found = self.query(TABLE, (table_name(name).as_string(),))
+        if not found:
+            raise SettingsError(
+                f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}: create it, or name "
+                "another one (table, or schema.table)"
+            )
+        oid, kind, persistence = found[0]
+        if kind not in ("r", "p"):
+            raise SettingsError(f"{name!r} in {self.connection.address} is not a table of its own: name a table")
+        if persistence != "p":
+            raise SettingsError(
+                f"table {name!r} in {self.connection.address} is unlogged: a crash of the server would empty it, committed "
+                f"rows too. Run: alter table {name} set logged"
+            )
+        return TargetTable(
+            name=name,
+            columns=tuple(target_column(row) for row in self.query(COLUMNS, (oid,))),
+            primary_key=tuple(str(row[0]) for row in self.query(PRIMARY_KEY, (oid,))),
+        )
+
+    def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
+        """Write rows: arrays and ON CONFLICT with a primary key, COPY without."""
+        taken = table.takes(rows.schema.names)
+        columns = [column for _, column in taken]
+        key = table.key_within(columns)
+        with self._classified(f"write to {table.name!r}"):
+            if not key:
+                self._copy(copy_statement(table, columns), [rows.column(position) for position, _ in taken])
+                return
+            statement = upsert_statement(table, columns, key)
+            # Once at least, also without rows: a trial of the statement then.
+            for start in range(0, max(rows.num_rows, 1), CHUNK_ROWS):
+                chunk = rows.slice(start, CHUNK_ROWS)
+                self._driver.execute(statement, [_python_values(chunk.column(position)) for position, _ in taken])
+
+    def _copy(self, statement: sql.Composed, columns: Sequence[pa.Array]) -> None:
+        with self._driver.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in zip(*(_python_values(column) for column in columns), strict=True):
+                copy.write_row(row)
+
+    def start(self, branch: BranchId) -> None:
+        """Begin a transaction that will be prepared under the branch's whole text."""
+        self._branch = _gid(str(branch))
+        with self._classified("begin"):
+            self._driver.autocommit = False
+            self._driver.tpc_begin(self._branch)
+
+    def prepare(self) -> None:
+        """PREPARE TRANSACTION."""
+        with self._classified("prepare transaction"):
+            self._driver.tpc_prepare()
+
+    def undo(self) -> None:
+        """Roll back what this session has open."""
+        with self._classified("rollback"):
+            if self._branch is not None:
+                self._driver.tpc_rollback()
+            else:
+                self._driver.rollback()
+
+    def begin(self) -> None:
+        """Begin a plain transaction."""
+        self._driver.autocommit = False
+
+    def commit(self) -> None:
+        """Commit the plain transaction."""
+        with self._classified("commit"):
+            self._driver.commit()
+
+    def prepared(self) -> list[PreparedBranch]:
+        """Return the prepared transactions of this connection's database: no others can be finished from here."""
+        rows = self.query("select gid, prepared from pg_prepared_xacts where database = current_database()")
+        return [
+            PreparedBranch(transaction=gid, prepared_at_ms=round(prepared.timestamp() * 1000)) for gid, prepared in rows
+        ]
+
+    def commit_prepared(self, transaction: str) -> None:
+        """COMMIT PREPARED."""
+        with self._classified("commit prepared"):
+            self._driver.tpc_commit(_gid(transaction))
+
+    def rollback_prepared(self, transaction: str) -> None:
+        """ROLLBACK PREPARED."""
+        with self._classified("rollback prepared"):
+            self._driver.tpc_rollback(_gid(transaction))
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(psycopg.Error, OSError):
+            self._driver.close()
+
+    @contextlib.contextmanager
+    def _classified(self, deed: str) -> Iterator[None]:
+        watch = threading.Timer(self._limit_s, self._break_off)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._broken_off:
+                where = f"{self.connection.address}: {deed}"
+                raise Unreachable(f"{where}: no answer in {self._limit_s:.0f} s: is the server up?") from error
+            raise classify(error, f"{self.connection.address}: {deed}", self.connection.user) from error
+        finally:
+            watch.cancel()
+
+    def _break_off(self) -> None:
+        # libpq waits for an answer for ever; a socket that is shut down wakes it.
+        self._broken_off = True
+        with (
+            contextlib.suppress(AttributeError, psycopg.Error, OSError),
+            socket.socket(fileno=os.dup(self._driver.fileno())) as line,
+        ):
+            line.shutdown(socket.SHUT_RDWR)
+
+
+def classify(error: psycopg.Error, where: str, user: str) -> ResourceManagerError | SettingsError:
+    """Return what the server's or driver's error means; ``where`` says which database was asked and for what."""
+    code = error.sqlstate or ""
+    text = (error.diag.message_primary or str(error)).strip()
+    said = f"{where}: {text}" + (f" ({code})" if code else "")
+    if code == NO_SUCH_OBJECT and "prepared" in where:
+        return NoSuchBranch(said)
+    if code in NOT_NOW and "prepared" in where:
+        return BranchBusy(said)
+    if code == PREPARED_OFF and "prepare transaction" in where:
+        return SettingsError(f"{said}: set max_prepared_transactions in postgresql.conf and restart the server")
+    if code in LOCKED:
+        return LockTimeout(
+            f"{said}: another transaction holds the row; pg_prepared_xacts lists prepared ones, which hold theirs"
+        )
+    if code == TWICE:
+        return DuplicateKey(said)
+    if code.startswith(NO_ACCESS_CLASS) or code in NO_ACCESS:
+        return SettingsError(f"{said}: check user, password, pg_hba.conf and grants of {user!r}")
+    if code in GONE or code.startswith("08") or (not code and isinstance(error, psycopg.OperationalError)):
+        if "password authentication failed" in said or "no password supplied" in said:
+            return SettingsError(f"{said}: check user and password of {user!r}")
+        return Unreachable(f"{said}: is the server up, is the address right?")
+    return ResourceManagerError(said)
+
+
+def _gid(transaction: str) -> psycopg.Xid:
+    # Without format id and branch part the driver sends the text as it is, never in its own form of an xid.
+    return psycopg.Xid(format_id=None, gtrid=transaction, bqual=None)
+
+
+def _python_values(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz))
+    values: list[Any] = column.to_pylist()
+    return values

@@ -1,0 +1,153 @@
+"""A table in a real database to write into, and an independent connection that judges what is in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pyarrow as pa
+import pymysql
+
+from demo.database_server import DatabaseServer
+from lifecycle.identity import Fingerprint, Handle, Marker
+from lifecycle.outcomes import CommitOutcome
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_resource_manager import DatabaseResourceManager
+from resource_managers.database_transaction import DatabaseOpenTransaction
+from resource_managers.mysql import MySqlResourceManager
+from resource_managers.postgres import PostgresResourceManager
+from resource_managers.protocol import SlotAttempt
+
+LIMIT_S = 30.0
+COLUMNS = (("word", pa.string()), ("count", pa.int64()))
+FINGERPRINT = Fingerprint(rows=1, hash=0xABC)
+MANAGERS: dict[str, type[DatabaseResourceManager]] = {
+    "mysql": MySqlResourceManager,
+    "postgres": PostgresResourceManager,
+}
+_numbers = itertools.count()
+
+
+def connect(connection: DatabaseConnection) -> Any:
+    """Return a driver's own connection in autocommit mode: none of the code under test is in the way."""
+    access = {
+        "host": connection.host,
+        "port": connection.port,
+        "user": connection.user,
+        "password": connection.password,
+    }
+    if connection.kind == "mysql":
+        return pymysql.connect(**access, database=connection.database, autocommit=True, charset="utf8mb4")
+    return psycopg.connect(**access, dbname=connection.database, autocommit=True)
+
+
+def ask(connection: DatabaseConnection, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Run one statement on a connection of its own; return its rows."""
+    driver = connect(connection)
+    try:
+        with driver.cursor() as cursor:
+            cursor.execute(statement, tuple(parameters))
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+    finally:
+        driver.close()
+
+
+def counts(**by_word: int) -> pa.RecordBatch:
+    """Return rows of a word count."""
+    return pa.RecordBatch.from_pydict(
+        {"word": list(by_word), "count": list(by_word.values())}, schema=pa.schema(list(COLUMNS))
+    )
+
+
+def slot_attempt(prefix: str, *, slot: int = 0, batch: int = 0, attempt: int = 1, life: str = "L") -> SlotAttempt:
+    """Return what a task writes under."""
+    return SlotAttempt(prefix=prefix, slot=slot, marker=Marker(batch=batch, attempt=attempt, life=life))
+
+
+@dataclass
+class DatabaseSink:
+    """One table, one prefix and one life of its own on a server that tests share."""
+
+    server: DatabaseServer
+    table: str
+    prefix: str
+    life: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def kind(self) -> str:
+        return self.server.kind
+
+    def manager(self, *, lock_timeout_s: float = 5.0, table: str | None = None) -> DatabaseResourceManager:
+        name = self.table if table is None else table
+        return MANAGERS[self.kind](self.server.connection, table=name, lock_timeout_s=lock_timeout_s)
+
+    def marker(self, *, batch: int = 0, attempt: int = 1) -> Marker:
+        return Marker(batch=batch, attempt=attempt, life=self.life)
+
+    def begin(self, *, slot: int = 0, batch: int = 0, attempt: int = 1, **options: Any) -> DatabaseOpenTransaction:
+        return self.manager(**options).begin(
+            SlotAttempt(prefix=self.prefix, slot=slot, marker=self.marker(batch=batch, attempt=attempt))
+        )
+
+    def prepare(
+        self, rows: pa.RecordBatch, *, slot: int = 0, batch: int = 0, attempt: int = 1, **options: Any
+    ) -> Handle:
+        transaction = self.begin(slot=slot, batch=batch, attempt=attempt, **options)
+        try:
+            transaction.write(rows)
+            return transaction.prepare(FINGERPRINT)
+        except BaseException:
+            transaction.abort()
+            raise
+
+    def commit(self, handle: Handle, *, batch: int = 0, attempt: int = 1, limit_s: float = LIMIT_S) -> CommitOutcome:
+        return self.manager(table="").commit([handle], [self.marker(batch=batch, attempt=attempt)], limit_s)[0]
+
+    def ask(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return ask(self.server.connection, statement, parameters)
+
+    def seen(self) -> dict[str, int]:
+        """Return the word counts that an independent connection sees."""
+        quote = "`" if self.kind == "mysql" else '"'
+        return dict(self.ask(f"select word, {quote}count{quote} from {self.table}"))  # noqa: S608 (a name made here)
+
+    def prepared(self) -> list[str]:
+        """Return what the server itself lists for this prefix, asked without the code under test."""
+        if self.kind == "postgres":
+            rows = self.ask("select gid from pg_prepared_xacts where gid like %s order by gid", (f"{self.prefix}:%",))
+            return [row[0] for row in rows]
+        rows = self.ask("xa recover")
+        return sorted(
+            f"{data[:gtrid].decode()}:{data[gtrid:].decode()}"
+            for _, gtrid, _, data in rows
+            if data.startswith(f"{self.prefix}:".encode())
+        )
+
+    def markers(self) -> list[tuple[int, int, int, str]]:
+        """Return (slot, batch, attempt, state) of this life's marker rows, in order."""
+        statement = (
+            "select slot, batch, attempt, state from indoubt_markers where life = %s order by slot, batch, attempt"
+        )
+        return [(int(a), int(b), int(c), str(d)) for a, b, c, d in self.ask(statement, (self.life,))]
+
+    def roll_back_all(self) -> None:
+        manager = self.manager(table="")
+        assert not any(manager.fence(manager.recover(self.prefix), LIMIT_S))
+
+
+def make_sink(server: DatabaseServer, definition: str = "") -> Iterator[DatabaseSink]:
+    """Yield a new word count table; what is left prepared is rolled back and the table dropped afterwards."""
+    number = next(_numbers)
+    sink = DatabaseSink(server, table=f"counts_{number}", prefix=f"test.{number}")
+    quote = "`" if server.kind == "mysql" else '"'
+    binary = "character set utf8mb4 collate utf8mb4_bin" if server.kind == "mysql" else ""
+    text = definition or f"word varchar(100) {binary} primary key, {quote}count{quote} bigint not null"
+    ask(server.connection, f"create table {sink.table} ({text})")
+    sink.manager().verify(COLUMNS)
+    yield sink
+    sink.roll_back_all()
+    ask(server.connection, f"drop table {sink.table}")
