@@ -26,8 +26,8 @@ CALL_LIMIT_S = 60.0
 """How long one call to the broker (init, flush, marker) may take before the task fails."""
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown: a broker hears of a new one a moment after it was made."""
-KEPT_BYTES = 256 << 20
-"""Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back."""
+KEPT_BYTES = 16 << 20
+"""Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back, still in the cache."""
 
 PRODUCER_DEFAULTS: dict[str, Any] = {
     "acks": "all",
@@ -36,10 +36,13 @@ PRODUCER_DEFAULTS: dict[str, Any] = {
     "partitioner": "murmur2_random",
     # Nobody waits for a single record: rows are seen at the commit, and a flush sends what lingers at once.
     "linger.ms": 100,
+    # A short queue of smaller requests: librdkafka passes over each message four times, and a message that has left
+    # the processor's cache in between costs it more than a request does.
     "batch.num.messages": 100_000,
-    "batch.size": 1 << 20,
-    "queue.buffering.max.messages": 1_000_000,
+    "batch.size": 256 << 10,
+    "queue.buffering.max.messages": 20_000,
     "queue.buffering.max.kbytes": 1 << 20,
+    "max.in.flight.requests.per.connection": 2,
     "delivery.report.only.error": True,
     "log_level": 3,
 }
@@ -119,6 +122,10 @@ class Outlet:
             self._batches.keep.clear()
         self._given_back_bytes = self.bytes
 
+    def fatal_error(self) -> str:
+        """Return why the producer can deliver nothing more, or an empty text while it can."""
+        return self._batches.fatal_error() if self._batches is not None else ""
+
     def close(self) -> None:
         """Drop what is queued and free the client; nothing is committed or aborted by this. Safe to call twice.
 
@@ -169,9 +176,9 @@ class PlainWriter:
         if guarantee is DeliveryGuarantee.NONE:
             plain |= {"enable.idempotence": False, "acks": 0}
         else:
-            plain |= {"on_delivery": self._on_delivery}
-        # Only the ordinary client reports the delivery of each record; without a marker call that report is the proof.
-        self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}", batches=False)
+            # Whole batches have no report for each record. This makes the loss of any one a fatal error of the producer.
+            plain |= {"enable.gapless.guarantee": True, "on_delivery": self._on_delivery}
+        self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}")
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -191,18 +198,28 @@ class PlainWriter:
         """Queue rows. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
         try:
             self._outlet.write(rows)
-        except TransactionFailed as error:
+        except (TransactionFailed, KafkaException) as error:
+            reason = self._outlet.fatal_error() or error
             raise ResourceManagerError(
-                f"the producer for {self._outlet.topic!r} takes no more records: {error}"
+                f"the producer for {self._outlet.topic!r} takes no more records: {reason}"
             ) from error
 
     def finish(self) -> None:
         """Wait until all rows are delivered (none: sent, whatever becomes of them). Raises ResourceManagerError."""
-        self._outlet.flush()
+        try:
+            self._outlet.flush()
+        except KafkaException as error:
+            raise self._undelivered(str(error)) from error
+        # Raised by flush only if it happened during it; but it stays to be asked for.
+        if reason := self._outlet.fatal_error():
+            raise self._undelivered(reason)
         if self._failed:
             raise ResourceManagerError(
                 f"{len(self._failed)} records were not delivered to {self._outlet.topic!r}: {self._failed[0]}"
             )
+
+    def _undelivered(self, reason: str) -> ResourceManagerError:
+        return ResourceManagerError(f"not every record was delivered to {self._outlet.topic!r}: {reason}")
 
     def abort(self) -> None:
         """Drop what is queued."""

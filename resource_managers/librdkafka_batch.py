@@ -22,6 +22,7 @@ from resource_managers.fingerprint import binary_view
 PARTITION_UNASSIGNED = -1
 ERR_QUEUE_FULL = -184
 ERR_MSG_SIZE_TOO_LARGE = 10
+FULL_PAUSE_S = 0.002
 
 MESSAGE = np.dtype(
     {
@@ -56,9 +57,9 @@ def _library() -> ctypes.CDLL:
     library.rd_kafka_version.restype = ctypes.c_int
     if library.rd_kafka_version() >> 24 != 2:
         raise BatchPathUnavailable(f"librdkafka {library.rd_kafka_version():#x} is not version 2")
-    for name in ("rd_kafka_name", "rd_kafka_topic_new", "rd_kafka_topic_destroy", "rd_kafka_produce_batch"):
-        if not hasattr(library, name):
-            raise BatchPathUnavailable(f"librdkafka exports no {name}")
+    for name in ("name", "topic_new", "topic_destroy", "produce_batch", "fatal_error"):
+        if not hasattr(library, f"rd_kafka_{name}"):
+            raise BatchPathUnavailable(f"librdkafka exports no rd_kafka_{name}")
     pointer = ctypes.c_void_p
     library.rd_kafka_name.restype, library.rd_kafka_name.argtypes = ctypes.c_char_p, [pointer]
     library.rd_kafka_topic_new.restype = pointer
@@ -66,6 +67,8 @@ def _library() -> ctypes.CDLL:
     library.rd_kafka_topic_destroy.restype, library.rd_kafka_topic_destroy.argtypes = None, [pointer]
     library.rd_kafka_produce_batch.restype = ctypes.c_int
     library.rd_kafka_produce_batch.argtypes = [pointer, ctypes.c_int32, ctypes.c_int, pointer, ctypes.c_int]
+    library.rd_kafka_fatal_error.restype = ctypes.c_int
+    library.rd_kafka_fatal_error.argtypes = [pointer, ctypes.c_char_p, ctypes.c_size_t]
     return library
 
 
@@ -84,10 +87,10 @@ class BatchProducer:
         self._topic = self._library.rd_kafka_topic_new(handle, topic.encode(), None)
         if not self._topic:
             raise BatchPathUnavailable(f"librdkafka gave no handle for topic {topic!r}")
-        self._producer = producer
+        self._producer, self._handle = producer, handle
         self.keep: list[Any] = []
 
-    def produce(self, key: pa.Array | None, value: pa.Array, poll_s: float = 0.05) -> int:
+    def produce(self, key: pa.Array | None, value: pa.Array) -> int:
         """Queue every row, waiting while the queue is full; return librdkafka's error code of a refused row, or 0."""
         messages = _messages(key, value)
         self.keep += [key, value]
@@ -103,8 +106,16 @@ class BatchProducer:
                 return int(refused["err"][0])
             messages = left.copy()
             messages["err"] = 0
-            self._producer.poll(poll_s)
+            # Nothing announces room in the queue: only errors are reported.
+            self._producer.poll(FULL_PAUSE_S)
         return 0
+
+    def fatal_error(self) -> str:
+        """Return why this producer can deliver nothing more, or an empty text while it can."""
+        text = ctypes.create_string_buffer(512)
+        return (
+            text.value.decode(errors="replace") if self._library.rd_kafka_fatal_error(self._handle, text, 512) else ""
+        )
 
     def close(self) -> None:
         """Give the topic handle back."""
