@@ -93,3 +93,16 @@ class BranchId:
     def same_task(self, other: BranchId) -> bool:
         """True when both were written for the same slot, batch and attempt: they differ in the task attempt only."""
         return self.gtrid == other.gtrid and self.slot == other.slot
+
+    def is_overtaken_by(self, mine: BranchId) -> bool:
+        """True when no decision can list this branch any more, now that ``mine`` begins: it may be rolled back.
+
+        Of an older attempt, in whatever slot: recovery settled what was decided before ``mine``'s attempt began, and later
+        decisions of older attempts are void. Of the same attempt and slot: an older batch (Spark goes on only when a batch
+        is committed whole), or an earlier try of the same task.
+        """
+        if self.prefix != mine.prefix or self == mine:
+            return False
+        if self.attempt != mine.attempt:
+            return self.attempt < mine.attempt
+        return self.slot == mine.slot and self.batch <= mine.batch

@@ -12,14 +12,18 @@ from enum import Enum
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Marker
+from resource_managers.database_own_tables import OwnTable
 from resource_managers.database_session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
-TABLE = "indoubt_markers"
+LOOK = "select life, slot, batch, attempt, branch, state from indoubt_markers where life = ''"
 
-CREATE = {
-    "mysql": """\
+TABLES = {
+    "mysql": OwnTable(
+        name="indoubt_markers",
+        create=(
+            """\
 create table if not exists indoubt_markers (
     life varchar(64) not null,
     slot int not null,
@@ -30,7 +34,13 @@ create table if not exists indoubt_markers (
     primary key (life, slot, batch, attempt),
     key (branch)
 ) engine = InnoDB character set ascii collate ascii_bin""",
-    "postgres": """\
+        ),
+        look=LOOK,
+    ),
+    "postgres": OwnTable(
+        name="indoubt_markers",
+        create=(
+            """\
 create table if not exists indoubt_markers (
     life varchar(64) not null,
     slot integer not null,
@@ -40,8 +50,11 @@ create table if not exists indoubt_markers (
     state varchar(10) not null,
     primary key (life, slot, batch, attempt)
 )""",
+            "create index if not exists indoubt_markers_branch on indoubt_markers (branch)",
+        ),
+        look=LOOK,
+    ),
 }
-CREATE_INDEX = {"postgres": "create index if not exists indoubt_markers_branch on indoubt_markers (branch)"}
 
 KEPT_BATCHES = 16
 """Markers of so many batches before the newest stay in each slot. Only the last decided batch is ever asked about."""
@@ -52,45 +65,6 @@ class MarkerState(Enum):
 
     COMMITTED = "committed"
     TOMBSTONE = "tombstone"
-
-
-def create_statements(kind: str) -> str:
-    """Return the SQL that makes the table, for people to run."""
-    statements = [CREATE[kind]] + ([CREATE_INDEX[kind]] if kind in CREATE_INDEX else [])
-    return ";\n".join(statements) + ";"
-
-
-def require_table(session: DatabaseSession) -> None:
-    """Return when the table of markers is there and fits; make it when it is missing. Raises SettingsError with its SQL."""
-    if _fits(session):
-        return
-    try:
-        session.query(CREATE[session.kind])
-        if session.kind in CREATE_INDEX:
-            session.query(CREATE_INDEX[session.kind])
-    except Unreachable:
-        raise
-    except (ResourceManagerError, SettingsError) as error:
-        raise SettingsError(
-            f"{session.connection.address} has no table {TABLE!r} and it could not be created ({error}). Run this as "
-            f"somebody who may, and grant select, insert and delete on it to {session.connection.user!r}:\n"
-            f"{create_statements(session.kind)}"
-        ) from error
-    if not _fits(session):
-        raise SettingsError(
-            f"table {TABLE!r} in {session.connection.address} is not what this version needs: drop it once no transaction "
-            f"is in doubt, and run:\n{create_statements(session.kind)}"
-        )
-
-
-def _fits(session: DatabaseSession) -> bool:
-    try:
-        session.query("select life, slot, batch, attempt, branch, state from indoubt_markers where life = ''")
-    except Unreachable:
-        raise
-    except (ResourceManagerError, SettingsError):
-        return False
-    return True
 
 
 def insert(session: DatabaseSession, marker: Marker, branch: BranchId, state: MarkerState) -> None:

@@ -13,9 +13,10 @@ from lifecycle.errors import SettingsError, ZombieWriter
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
-from resource_managers import database_markers, database_settlement
+from resource_managers import database_markers, database_own_tables, database_settlement
 from resource_managers.database_columns import TargetTable
 from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_own_tables import OwnTable
 from resource_managers.database_plain_writer import LocalTransactionWriter, UncheckedWriter
 from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
 from resource_managers.database_transaction import DatabaseOpenTransaction
@@ -38,6 +39,7 @@ class DatabaseResourceManager(ABC):
     """
 
     name: str
+    _own_tables: Sequence[OwnTable]
 
     def __init__(
         self, connection: DatabaseConnection, *, table: str = "", lock_timeout_s: float = LOCK_TIMEOUT_S
@@ -55,22 +57,23 @@ class DatabaseResourceManager(ABC):
         """Return when the server can keep prepared transactions for this user. Raises SettingsError."""
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
-        """Return which of these columns the table takes, when a pipeline can run on this database. Makes the marker table.
+        """Return which of these columns the table takes, when a pipeline can run on this database. Makes our own tables.
 
         Raises SettingsError for what a restart will not mend, Unreachable.
         """
         with self._open(lock_timeout_s=self._lock_timeout_s) as session:
             self._verify_server(session)
-            database_markers.require_table(session)
+            database_own_tables.require(session, self._own_tables)
             table = session.read_table(self._required_table())
             taken = table.check(columns)
             session.try_upsert(table, _no_rows(columns))
             return taken
 
     def begin(self, slot: SlotAttempt) -> DatabaseOpenTransaction:
-        """Prove that this attempt was not overtaken, roll back what earlier ones left, and start a branch.
+        """Prove that this attempt was not overtaken, end what earlier ones left open or prepared, and start a branch.
 
-        Raises ZombieWriter when the slot's marker is at this (batch, attempt) or beyond, SettingsError, Unreachable.
+        Raises ZombieWriter when the slot's marker is at this (batch, attempt) or beyond, or a later attempt has begun to
+        write; SettingsError, LockTimeout, Unreachable.
         """
         branch = BranchId.new(prefix=slot.prefix, batch=slot.marker.batch, attempt=slot.marker.attempt, slot=slot.slot)
         session = self._open(lock_timeout_s=self._lock_timeout_s)
@@ -81,6 +84,7 @@ class DatabaseResourceManager(ABC):
                     f"slot {slot.slot} of {slot.prefix!r} has a marker of batch {found.batch}, attempt {found.attempt}: this "
                     f"task (batch {slot.marker.batch}, attempt {slot.marker.attempt}) was overtaken"
                 )
+            session.take_slot(branch)
             self._roll_back_orphans(session, branch)
             if found is not None:
                 database_markers.prune(session, found, slot.slot)
@@ -93,7 +97,11 @@ class DatabaseResourceManager(ABC):
 
     def _roll_back_orphans(self, session: DatabaseSession, mine: BranchId) -> None:
         """Roll back what earlier writers left prepared and no decision lists: its rows would block this one's."""
-        orphans = [branch.transaction for branch in session.prepared() if _is_orphan(branch, mine)]
+        orphans = [
+            branch.transaction
+            for branch in session.prepared()
+            if (found := BranchId.parse(branch.transaction)) and found.is_overtaken_by(mine)
+        ]
         for orphan, error in zip(orphans, self._end(orphans, ORPHAN_LIMIT_S), strict=True):
             log.warning("%s, which an earlier attempt left prepared: %s", orphan, error or "rolled back")
 
@@ -195,21 +203,6 @@ class DatabaseResourceManager(ABC):
         if not self._table:
             raise SettingsError(f"no table is named for the sink {self.name!r}: write it as {self.name}:<table>")
         return self._table
-
-
-def _is_orphan(branch: PreparedBranch, mine: BranchId) -> bool:
-    """Say whether no decision can list this branch any more, now that ``mine`` begins.
-
-    Of an older attempt, in whatever slot: recovery settled what was decided before this attempt began, and decisions of
-    older attempts are void since. Of the same slot and attempt, an older batch (Spark goes on only when a batch is
-    committed whole) or an earlier try of the same task.
-    """
-    found = BranchId.parse(branch.transaction)
-    if found is None or found.prefix != mine.prefix:
-        return False
-    if found.attempt != mine.attempt:
-        return found.attempt < mine.attempt
-    return found.slot == mine.slot and found.batch <= mine.batch
 
 
 def _no_rows(columns: Sequence[tuple[str, pa.DataType]]) -> pa.RecordBatch:

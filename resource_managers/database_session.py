@@ -57,6 +57,13 @@ class DatabaseSession(ABC):
         self.upsert(table, no_rows)
 
     @abstractmethod
+    def take_slot(self, mine: BranchId) -> None:
+        """Break off every earlier writer of this prefix that is connected still (frozen, or cut off): it holds its rows.
+
+        The server takes this session for ``mine`` from now on. Raises ZombieWriter when a later attempt has begun to write.
+        """
+
+    @abstractmethod
     def start(self, branch: BranchId) -> None:
         """Begin a transaction branch: what follows belongs to it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from resource_managers import database_markers, mysql_writers
 from resource_managers.database_resource_manager import DatabaseResourceManager
 from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession
 from resource_managers.mysql_session import MySqlSession
@@ -11,6 +12,7 @@ class MySqlResourceManager(DatabaseResourceManager):
     """Branches are XA transactions; a prepared one holds its rows until it is finished, across restarts of the server."""
 
     name = "mysql"
+    _own_tables = (database_markers.TABLES["mysql"], mysql_writers.TABLE)
 
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> MySqlSession:
         return MySqlSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)

@@ -13,7 +13,8 @@ import pymysql
 from pymysql.constants import CR, ER
 
 from lifecycle.branch_id import BranchId, check_xa_prefix
-from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.errors import MalformedRecord, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from resource_managers import mysql_writers
 from resource_managers.database_columns import TargetTable
 from resource_managers.database_connection import DatabaseConnection
 from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
@@ -57,7 +58,7 @@ class MySqlSession(DatabaseSession):
     ) -> None:
         super().__init__(connection)
         self._branch: XaXid | None = None
-        lock_s = max(1, math.ceil(lock_timeout_s))
+        self._lock_s = max(1, math.ceil(lock_timeout_s))
         with self._classified(f"connect as {connection.user!r}"):
             self._driver = pymysql.connect(
                 host=connection.host,
@@ -76,7 +77,7 @@ class MySqlSession(DatabaseSession):
             self.query("set session transaction isolation level read committed")
             self.query(
                 "set session sql_mode = %s, time_zone = '+00:00', innodb_lock_wait_timeout = %s, lock_wait_timeout = %s",
-                (SQL_MODE, lock_s, lock_s),
+                (SQL_MODE, self._lock_s, self._lock_s),
             )
         except BaseException:
             self.close()
@@ -131,9 +132,13 @@ class MySqlSession(DatabaseSession):
         columns = [column for _, column in table.takes(no_rows.schema.names)]
         self.query(trial_statement(table, columns))
 
+    def take_slot(self, mine: BranchId) -> None:
+        """End earlier writers' sessions and take the slot's lock. Raises SettingsError for a prefix too long for an xid."""
+        check_xa_prefix(mine.prefix)
+        mysql_writers.take_slot(self, mine, self._lock_s)
+
     def start(self, branch: BranchId) -> None:
-        """XA START. Raises SettingsError when the prefix is too long for an xid."""
-        check_xa_prefix(branch.prefix)
+        """XA START."""
         xid = XaXid.of(branch)
         self.query(f"xa start {xid.literal}")
         self._branch = xid
@@ -169,11 +174,11 @@ class MySqlSession(DatabaseSession):
 
     def commit_prepared(self, transaction: str) -> None:
         """XA COMMIT. NoSuchBranch is also the answer while the connection that prepared it is still there."""
-        self.query(f"xa commit {XaXid.parse(transaction).literal}")
+        self.query(f"xa commit {_xid(transaction).literal}")
 
     def rollback_prepared(self, transaction: str) -> None:
         """XA ROLLBACK. NoSuchBranch is also the answer while the connection that prepared it is still there."""
-        self.query(f"xa rollback {XaXid.parse(transaction).literal}")
+        self.query(f"xa rollback {_xid(transaction).literal}")
 
     def close(self) -> None:
         """Close the connection."""
@@ -214,6 +219,13 @@ def classify(code: int, text: str, where: str, user: str) -> ResourceManagerErro
     if code == ER.NET_PACKET_TOO_LARGE:
         return RecordTooLarge(f"{said}: raise the server's max_allowed_packet")
     return ResourceManagerError(said)
+
+
+def _xid(transaction: str) -> XaXid:
+    try:
+        return XaXid.parse(transaction)
+    except MalformedRecord as error:
+        raise NoSuchBranch(str(error)) from error
 
 
 def _code_and_text(error: pymysql.MySQLError) -> tuple[int, str]:

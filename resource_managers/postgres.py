@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lifecycle.errors import SettingsError
+from resource_managers import database_markers
 from resource_managers.database_resource_manager import DatabaseResourceManager
 from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession
 from resource_managers.postgres_session import PostgresSession
@@ -12,6 +13,7 @@ class PostgresResourceManager(DatabaseResourceManager):
     """Branches are prepared transactions; they hold their rows until they are finished, across restarts of the server."""
 
     name = "postgres"
+    _own_tables = (database_markers.TABLES["postgres"],)
 
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> PostgresSession:
         return PostgresSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)

@@ -15,6 +15,7 @@ from psycopg import sql
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from resource_managers import postgres_writers
 from resource_managers.database_columns import TargetTable
 from resource_managers.database_connection import DatabaseConnection
 from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
@@ -73,7 +74,10 @@ class PostgresSession(DatabaseSession):
             )
         try:
             self.query(
-                "select set_config('lock_timeout', %s, false), set_config('timezone', 'UTC', false)",
+                "select set_config('lock_timeout', %s, false), set_config('timezone', 'UTC', false), "
+                # What is committed must be on disk; only a server that was told otherwise is told so.
+                "set_config('synchronous_commit', case setting when 'off' then 'on' else setting end, false) "
+                "from pg_settings where name = 'synchronous_commit'",
                 (f"{max(1, round(lock_timeout_s * 1000))}ms",),
             )
         except BaseException:
@@ -127,6 +131,10 @@ class PostgresSession(DatabaseSession):
         with self._driver.cursor() as cursor, cursor.copy(statement) as copy:
             for row in zip(*(_python_values(column) for column in columns), strict=True):
                 copy.write_row(row)
+
+    def take_slot(self, mine: BranchId) -> None:
+        """Name this session after its branch and end the sessions of earlier writers."""
+        postgres_writers.take_slot(self, mine)
 
     def start(self, branch: BranchId) -> None:
         """Begin a transaction that will be prepared under the branch's whole text."""
@@ -208,7 +216,8 @@ def classify(error: psycopg.Error, where: str, user: str) -> ResourceManagerErro
     """Return what the server's or driver's error means; ``where`` says which database was asked and for what."""
     code = error.sqlstate or ""
     text = (error.diag.message_primary or str(error)).strip()
-    said = f"{where}: {text}" + (f" ({code})" if code else "")
+    hint = f"; {error.diag.message_hint}" if error.diag.message_hint else ""
+    said = f"{where}: {text}{hint}" + (f" ({code})" if code else "")
     if code == NO_SUCH_OBJECT and "prepared" in where:
         return NoSuchBranch(said)
     if code in NOT_NOW and "prepared" in where:

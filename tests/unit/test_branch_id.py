@@ -87,3 +87,29 @@ def test_the_longest_prefix_fits_with_twelve_digits_each():
 def test_a_longer_prefix_is_refused_and_told_how_long_it_may_be():
     with pytest.raises(SettingsError, match=r"39 bytes.*at most 38.*choose a shorter one"):
         check_xa_prefix("p" * (XA_PREFIX_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    ("other", "overtaken"),
+    [
+        ({"attempt": 40}, True),
+        ({"attempt": 40, "slot": 9}, True),
+        ({"attempt": 40, "batch": 99}, True),
+        ({"batch": 6}, True),
+        ({}, True),
+        ({"batch": 6, "slot": 4}, False),
+        ({"slot": 4}, False),
+        ({"batch": 8}, False),
+        ({"attempt": 42}, False),
+        ({"attempt": 42, "batch": 0}, False),
+        ({"prefix": "word", "attempt": 0}, False),
+    ],
+    ids=str,
+)
+def test_what_no_decision_can_list_any_more(other, overtaken):
+    fields = {"prefix": ID.prefix, "batch": ID.batch, "attempt": ID.attempt, "slot": ID.slot}
+    assert BranchId.new(**{**fields, **other}).is_overtaken_by(ID) is overtaken
+
+
+def test_nothing_overtakes_itself():
+    assert not ID.is_overtaken_by(ID)

@@ -1,0 +1,56 @@
+"""The tables that indoubt keeps in a target database: made when they are missing, or the error holds their SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from resource_managers.database_session import DatabaseSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTable:
+    """A table of our own: the SQL that makes it (harmless when it is there), and one that fails unless it is as it must be."""
+
+    name: str
+    create: tuple[str, ...]
+    look: str
+
+
+def require(session: DatabaseSession, tables: Sequence[OwnTable]) -> None:
+    """Return when all of the tables are there and fit; make those that are missing. Raises SettingsError with their SQL."""
+    for table in tables:
+        if _fits(session, table):
+            continue
+        try:
+            for statement in table.create:
+                session.query(statement)
+        except Unreachable:
+            raise
+        except (ResourceManagerError, SettingsError) as error:
+            raise SettingsError(
+                f"{session.connection.address} has no table {table.name!r} that {session.connection.user!r} may use, and it "
+                f"could not be created ({error}). Run this as somebody who may, and grant select, insert, update and delete "
+                f"on it to {session.connection.user!r}:\n{create_statements(tables)}"
+            ) from error
+        if not _fits(session, table):
+            raise SettingsError(
+                f"table {table.name!r} in {session.connection.address} is not what this version needs: drop it when no "
+                f"transaction is in doubt, and run:\n{create_statements(tables)}"
+            )
+
+
+def create_statements(tables: Sequence[OwnTable]) -> str:
+    """Return the SQL that makes the tables, for people to run."""
+    return "\n".join(f"{statement};" for table in tables for statement in table.create)
+
+
+def _fits(session: DatabaseSession, table: OwnTable) -> bool:
+    try:
+        session.query(table.look)
+    except Unreachable:
+        raise
+    except (ResourceManagerError, SettingsError):
+        return False
+    return True

@@ -1,0 +1,52 @@
+"""Who writes for a pipeline at this moment, in PostgreSQL: each writer's session carries its branch as application_name."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import ZombieWriter
+
+if TYPE_CHECKING:
+    from resource_managers.postgres_session import PostgresSession
+
+log = logging.getLogger(__name__)
+
+LONGEST_PREFIX = 20
+"""The server cuts an application_name at 63 bytes; batch, attempt, slot and nonce want up to 43 of them."""
+
+
+def writer_name(branch: BranchId) -> BranchId:
+    """Return the branch as its session is named: a long prefix is replaced by its digest."""
+    if len(branch.prefix) <= LONGEST_PREFIX:
+        return branch
+    return replace(branch, prefix=hashlib.sha256(branch.prefix.encode()).hexdigest()[:LONGEST_PREFIX])
+
+
+def take_slot(session: PostgresSession, mine: BranchId) -> None:
+    """Name this session, then end the sessions of writers that ``mine`` overtakes.
+
+    In this order: of two attempts that begin at once, the older sees the newer. Raises ZombieWriter.
+    """
+    me = writer_name(mine)
+    session.query("select set_config('application_name', %s, false)", (str(me),))
+    others = session.query(
+        "select pid, application_name from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid() and application_name <> ''"
+    )
+    for pid, name in others:
+        other = BranchId.parse(name)
+        if other is None or other.prefix != me.prefix:
+            continue
+        if other.attempt > me.attempt:
+            raise ZombieWriter(f"{mine} was overtaken: attempt {other.attempt} writes already ({name})")
+        if other.is_overtaken_by(me):
+            # By name, too: the process id may belong to somebody else by now.
+            session.query(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s",
+                (pid, name),
+            )
+            log.warning("%s ended the session of %s, which was connected still", mine, name)
