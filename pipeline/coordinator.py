@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
@@ -17,10 +17,9 @@ from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost,
 from pipeline.crash_points import CrashPoint
 from pipeline.event_sender import EventSender
 from pipeline.sink_options import SinkOptions
+from pipeline.slot_writer import SlotMessage
+from pipeline.timeout_watch import tell_timeout_near
 from resource_managers.decision_log import DecisionLog
-
-if TYPE_CHECKING:
-    from pipeline.sink import SlotMessage
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +28,19 @@ _logs: dict[tuple[int, str, str], DecisionLog] = {}
 
 def _decision_log(options: SinkOptions) -> DecisionLog:
     # Kept across batches: Spark reuses the worker, and the log is then read on from where the last batch ended.
-    key = (os.getpid(), options.connection, options.decisions_topic)
+    key = (os.getpid(), options.kafka_secret, options.decisions_topic)
     if key not in _logs:
         _logs[key] = DecisionLog(options.kafka(), topic=options.decisions_topic)
     return _logs[key]
+
+
+def _in_two(handles: Sequence[Handle]) -> list[Sequence[Handle]]:
+    """Return those of the first handle's resource manager and the others; of one resource manager alone, two halves."""
+    first = [handle for handle in handles if handle.resource_manager == handles[0].resource_manager]
+    if len(first) < len(handles):
+        return [first, [handle for handle in handles if handle.resource_manager != handles[0].resource_manager]]
+    half = (len(handles) + 1) // 2
+    return [handles[:half], handles[half:]]
 
 
 class BatchAborted(IndoubtError):
@@ -44,7 +52,7 @@ class Coordinator:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._manager = options.resource_manager()
+        self._managers = options.resource_managers()
         self._events = EventSender(
             options.kafka(),
             options.lifecycle_topic,
@@ -64,7 +72,9 @@ class Coordinator:
             self._crash_points.reach(CrashPoint.AFTER_PREPARE)
             handles = self._choose(messages, batch)
             if handles:
-                self._check(handles, batch)
+                self._check(
+                    handles, batch, told=frozenset[str]().union(*(message.timeout_told for message in messages))
+                )
                 self._crash_points.reach(CrashPoint.BEFORE_DECISION)
                 self._decide(handles, batch)
                 self._crash_points.reach(CrashPoint.AFTER_DECISION)
@@ -82,7 +92,7 @@ class Coordinator:
     def abort(self, messages: Sequence[SlotMessage], batch: int) -> None:
         """Roll back the prepared transactions, unless a commit decision for this attempt counts: then do nothing."""
         self._events.checkpoint(EventType.CHECKPOINT_FAILED, batch, reason="the attempt was aborted")
-        handles = [message.handle for message in messages if message.handle is not None]
+        handles = [handle for message in messages for handle in message.handles]
         if not handles:
             return
         try:
@@ -99,33 +109,31 @@ class Coordinator:
         return BatchAttempt(life=self._options.life, batch=batch, attempt=self._options.attempt)
 
     def _choose(self, messages: Sequence[SlotMessage], batch: int) -> list[Handle]:
-        prepared = [message.handle for message in messages if message.handle is not None]
+        prepared = [handle for message in messages for handle in message.handles]
         plan = self._options.plan
         if plan is None or plan.batch != batch:
             return prepared
-        chosen, surplus = plan.choose(prepared, [m.fingerprint for m in messages if m.handle is None])
+        chosen, surplus = plan.choose(prepared, [message.fingerprint for message in messages])
         if surplus:
             self._roll_back(surplus, batch)
         return chosen
 
-    def _check(self, handles: Sequence[Handle], batch: int) -> None:
-        for readiness in self._manager.check(handles):
+    def _check(self, handles: Sequence[Handle], batch: int, told: frozenset[str]) -> None:
+        """Raise BatchAborted unless every handle could be committed; warn of those near their timeout but not ``told`` yet."""
+        for readiness in self._managers.check(handles):
             handle, left_ms = readiness.handle, readiness.time_left_ms
             if not readiness.ready:
                 raise BatchAborted(f"batch {batch}: {handle.transaction} cannot be committed: {readiness.reason}")
+            if handle.timeout_ms <= 0:
+                continue
             if left_ms < self._options.commit_margin_ms:
                 raise BatchAborted(
                     f"batch {batch}: {handle.transaction} has {left_ms} ms left of {handle.timeout_ms} ms, less than "
                     f"commit_margin_ms ({self._options.commit_margin_ms}): raise transaction_timeout_ms or make batches smaller"
                 )
             age_ms = handle.timeout_ms - left_ms
-            if age_ms > handle.timeout_ms * self._options.timeout_warning_ratio:
-                log.warning(
-                    "%s: %d ms of its timeout of %d ms have passed", handle.transaction, age_ms, handle.timeout_ms
-                )
-                self._events.transaction(
-                    EventType.TRANSACTION_TIMEOUT_NEAR, handle, batch, age_ms=age_ms, timeout_ms=handle.timeout_ms
-                )
+            if age_ms > handle.timeout_ms * self._options.timeout_warning_ratio and handle.key not in told:
+                tell_timeout_near(self._events, handle, batch, age_ms)
 
     def _decide(self, handles: Sequence[Handle], batch: int) -> None:
         decision = Decision(
@@ -143,13 +151,13 @@ class Coordinator:
     def _commit(self, handles: Sequence[Handle], batch: int) -> None:
         parts = [handles]
         if self._crash_points.is_armed(CrashPoint.MID_COMMIT):
-            parts = [handles[: (len(handles) + 1) // 2], handles[(len(handles) + 1) // 2 :]]
+            parts = _in_two(handles)
         errors: list[str] = []
         for index, part in enumerate(parts):
             if index > 0:
                 self._crash_points.reach(CrashPoint.MID_COMMIT)
             marker = Marker(batch=batch, attempt=self._options.attempt, life=self._options.life)
-            outcomes = self._manager.commit(part, [marker] * len(part), self._options.commit_limit_ms / 1000)
+            outcomes = self._managers.commit(part, [marker] * len(part), self._options.commit_limit_ms / 1000)
             errors += filter(None, (self._tell(outcome, batch) for outcome in outcomes))
         if errors:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -173,7 +181,7 @@ class Coordinator:
                 assert_never(other)
 
     def _roll_back(self, handles: Sequence[Handle], batch: int) -> None:
-        for outcome in self._manager.rollback(handles, self._options.commit_limit_ms / 1000):
+        for outcome in self._managers.rollback(handles, self._options.commit_limit_ms / 1000):
             if isinstance(outcome, RolledBack):
                 self._events.transaction(EventType.TRANSACTION_ABORTED, outcome.handle, batch)
             else:

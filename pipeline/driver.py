@@ -16,19 +16,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
 from lifecycle.events import EventType
 from pipeline.event_sender import EventSender
 from pipeline.group_offsets import GroupOffsets
-from pipeline.jobs import find_job, read_source
+from pipeline.jobs import Job, find_job, read_source
 from pipeline.recovery import Recovered, Recovery
 from pipeline.settings import ROOT, PipelineSettings, crash_points_directory, pairs
-from pipeline.sink import TwoPhaseCommitSink
+from pipeline.sink import TwoPhaseCommitSink, write_updates
+from pipeline.sinks import read_sinks
 from pipeline.status_file import StatusFile
-from resource_managers.kafka import KafkaResourceManager
+from resource_managers.database_connection import DatabaseConnection, read_database_properties
 from resource_managers.kafka_connection import KafkaConnection
 
 log = logging.getLogger("pipeline")
@@ -44,17 +46,16 @@ def connect(settings: PipelineSettings) -> KafkaConnection:
     return KafkaConnection.from_properties_file(Path(settings.kafka_properties), settings.bootstrap_servers)
 
 
+def connect_databases(settings: PipelineSettings) -> dict[str, DatabaseConnection]:
+    """Return the connections of the settings' file by resource manager, none without a file. Raises SettingsError."""
+    return read_database_properties(Path(settings.database_properties)) if settings.database_properties else {}
+
+
 def check_cluster(settings: PipelineSettings, connection: KafkaConnection) -> None:
-    """Refuse what cannot work, before anything starts. Raises SettingsError, MissingTopic, Unreachable."""
+    """Return when the cluster answers and has the topics that every pipeline needs. Raises MissingTopic, Unreachable."""
     connection.reach(REACH_LIMIT_S)
-    topics = [settings.source, settings.sink, settings.decisions_topic]
+    topics = [settings.source, settings.decisions_topic]
     connection.require_topics([*topics, settings.lifecycle_topic] if settings.lifecycle_topic else topics)
-    maximum_ms = KafkaResourceManager(connection, topic=settings.sink).broker_max_transaction_timeout_ms()
-    if maximum_ms is not None and settings.transaction_timeout_ms > maximum_ms:
-        raise SettingsError(
-            f"transaction_timeout_ms is {settings.transaction_timeout_ms}, above the broker's "
-            f"transaction.max.timeout.ms ({maximum_ms}): the broker would refuse every transaction"
-        )
 
 
 def make_spark(settings: PipelineSettings) -> SparkSession:
@@ -95,8 +96,9 @@ class Driver:
 
     def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
-        self._job = find_job(settings.job)
+        self._job = find_job(settings.job, [sink.resource_manager for sink in read_sinks(settings.sink)])
         self._connection = connect(settings)
+        self._databases = connect_databases(settings)
         self._status = StatusFile(settings.status_file)
         self._stop = threading.Event()
 
@@ -105,7 +107,8 @@ class Driver:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
         check_cluster(self._settings, self._connection)
-        recovery = Recovery(self._settings, self._connection)
+        recovery = Recovery(self._settings, self._connection, self._databases)
+        recovery.verify(self._job.columns)
         # A checkpoint directory that cannot be written is found out before the JVM is started for it.
         recovered = recovery.recover()
         log.warning(
@@ -161,15 +164,16 @@ class Driver:
         options = recovery.options(recovered).to_spark()
         if crash_points_directory():
             options |= {"crash_points": crash_points_directory(), "driver_pids": f"{os.getpid()} {jvm_pid}"}
-        rows = self._job(read_source(spark, self._settings, self._connection))
-        return (
-            rows.writeStream.format(TwoPhaseCommitSink.name())
-            .options(**options)
-            .option("checkpointLocation", self._settings.checkpoint)
+        rows = self._job.compute(read_source(spark, self._settings, self._connection))
+        _check_columns(rows, self._job)
+        writer = (
+            rows.writeStream.option("checkpointLocation", self._settings.checkpoint)
             .queryName(self._settings.prefix)
             .trigger(processingTime=f"{self._settings.trigger_interval_ms} milliseconds")
-            .start()
         )
+        if self._job.updates:
+            return writer.outputMode("update").foreachBatch(write_updates(options)).start()
+        return writer.format(TwoPhaseCommitSink.name()).options(**options).start()
 
     def _watch(self, query: StreamingQuery, recovery: Recovery, recovered: Recovered) -> tuple[int, str]:
         try:
@@ -203,6 +207,15 @@ class Driver:
             roll_back()
         except IndoubtError as error:
             log.warning("open transactions stay until the next start or their timeout: %s", error)
+
+
+def _check_columns(rows: DataFrame, job: Job) -> None:
+    found = [(field.name, field.type) for field in to_arrow_schema(rows.schema)]
+    if found != list(job.columns):
+        raise SettingsError(
+            f"the job's rows have the columns {found}, and the sinks were asked whether they take {list(job.columns)}: "
+            "mend its entry in pipeline/jobs.py"
+        )
 
 
 def _first_line(text: str) -> str:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lifecycle.errors import SettingsError
 from pipeline.settings import PipelineSettings
+from pipeline.sinks import KAFKA
+from pipeline.word_count import word_count
 from resource_managers.kafka_connection import KafkaConnection
 
 WINDOW = "5 seconds"
 LATENESS = "5 seconds"
 
-Job = Callable[[DataFrame], DataFrame]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is computed from the source, and the columns (name, Arrow type) that come out.
+
+    ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one.
+    """
+
+    compute: Callable[[DataFrame], DataFrame]
+    columns: tuple[tuple[str, pa.DataType], ...]
+    updates: bool = False
 
 
 def read_source(spark: SparkSession, settings: PipelineSettings, connection: KafkaConnection) -> DataFrame:
@@ -74,11 +89,21 @@ def _epoch_ms(column: str) -> Column:
     return F.unix_millis(F.col(column))
 
 
-JOBS: dict[str, Job] = {"ip_count": ip_count, "passthrough": passthrough}
+RECORD = (("key", pa.string()), ("value", pa.string()))
+
+JOBS = ("ip_count", "passthrough", "word_count")
 
 
-def find_job(name: str) -> Job:
-    """Return the job. Raises SettingsError that lists the jobs."""
-    if name not in JOBS:
-        raise SettingsError(f"job is {name!r}; it takes one of: {', '.join(JOBS)}")
-    return JOBS[name]
+def find_job(name: str, resource_managers: Collection[str]) -> Job:
+    """Return the job as these sinks need it. Raises SettingsError that lists the jobs."""
+    match name:
+        case "ip_count":
+            return Job(compute=ip_count, columns=RECORD)
+        case "passthrough":
+            return Job(compute=passthrough, columns=(("key", pa.binary()), ("value", pa.binary())))
+        case "word_count":
+            records = KAFKA in resource_managers
+            columns = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
+            return Job(compute=partial(word_count, records=records), columns=columns, updates=True)
+        case _:
+            raise SettingsError(f"job is {name!r}; it takes one of: {', '.join(JOBS)}")

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 from uuid import uuid4
 
+import pyarrow as pa
+
+from lifecycle.branch_id import BranchId
 from lifecycle.decisions import Decision, DecisionLedger, Outcome, RunStarted, Settled
 from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.events import EventType
@@ -23,10 +26,12 @@ from pipeline.event_sender import EventSender
 from pipeline.replay import ReplayPlan, plan_replay
 from pipeline.settings import PipelineSettings, crash_points_directory
 from pipeline.sink_options import SinkOptions
+from pipeline.sinks import SinkTarget, make_resource_managers, read_sinks, same_sinks
+from resource_managers.database_connection import DatabaseConnection
 from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.protocol import OpenTransactionView
+from resource_managers.several import ResourceManagers
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +51,20 @@ class Recovered:
 class Recovery:
     """Recovers one pipeline; also sweeps now and then, and after a stop."""
 
-    def __init__(self, settings: PipelineSettings, connection: KafkaConnection) -> None:
-        self._settings, self._connection = settings, connection
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        connection: KafkaConnection,
+        databases: Mapping[str, DatabaseConnection] | None = None,
+    ) -> None:
+        self._settings, self._connection, self._databases = settings, connection, dict(databases or {})
         self._log = DecisionLog(connection, topic=settings.decisions_topic)
         self._crash_points = CrashPoints(directory=crash_points_directory())
-        self._manager = KafkaResourceManager(
-            connection,
-            topic=settings.sink,
-            transaction_timeout_ms=settings.transaction_timeout_ms,
-            decisions_topic=settings.decisions_topic,
-        )
+        self._managers = self._make(read_sinks(settings.sink))
+
+    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> None:
+        """Return when every sink can take these columns. Raises SettingsError naming what is wrong, Unreachable."""
+        self._managers.verify(columns)
 
     def recover(self) -> Recovered:
         """Start a run in the log, settle every handle of a decided batch, roll back everything else of this prefix.
@@ -89,7 +98,12 @@ class Recovery:
     def options(self, recovered: Recovered) -> SinkOptions:
         """Return the sink's options for the run that was recovered."""
         return SinkOptions.of(
-            self._settings, self._connection, life=recovered.life.life, attempt=recovered.attempt, plan=recovered.plan
+            self._settings,
+            self._connection,
+            self._databases,
+            life=recovered.life.life,
+            attempt=recovered.attempt,
+            plan=recovered.plan,
         )
 
     def overtaken_by(self, attempt: int) -> RunStarted | None:
@@ -102,26 +116,28 @@ class Recovery:
 
         For when no batch is under way. Raises ResourceManagerError naming the first that could not be rolled back.
         """
-        return self._roll_back(self._manager.recover(self._settings.prefix))
+        return self._roll_back(self._managers.recover(self._settings.prefix))
 
     def sweep_unused(self, attempt: int) -> int:
-        """Roll back, while a run goes on, what a zombie executor of an earlier run opened in a slot that this run has not.
+        """Roll back, while a run goes on, what zombie executors of earlier runs, and tries of tasks that died, left open.
 
-        Only what began before this run's last decision: the batch under way may have more slots than the last one.
+        Never what belongs to the batch under way. Kafka's ids are pooled, so there it is what lies in slots that this run
+        has not, from before its last decision: the batch under way may have more slots than the last one. A database's
+        branch says its attempt and batch itself.
         """
         ledger = self._log.read_to_end()
         mine = [d for _, d in ledger.commit_decisions(self._settings.prefix) if d.about.attempt == attempt]
         if not mine or not mine[-1].handles:
             return 0
-        slots, decided_ms = max(handle.slot for handle in mine[-1].handles) + 1, mine[-1].at_ms
-        views = self._manager.recover(self._settings.prefix)
-        return self._roll_back([v for v in views if _slot(v) >= slots and (v.started_at_ms or 0) < decided_ms])
+        last = mine[-1]
+        views = self._managers.recover(self._settings.prefix)
+        return self._roll_back([view for view in views if _is_left_over(view, last)])
 
     def _roll_back(self, views: Sequence[OpenTransactionView]) -> int:
         ledger = self._log.read_to_end()
         decided = {handle.key for _, handle in ledger.unsettled(self._settings.prefix)}
         left = [view for view in views if view.key not in decided]
-        errors = [error for error in self._manager.fence(left, self._settings.commit_limit_ms / 1000) if error]
+        errors = [error for error in self._managers.fence(left, self._settings.commit_limit_ms / 1000) if error]
         if errors:
             raise ResourceManagerError(
                 f"{len(errors)} of {len(left)} open transactions were not rolled back: {errors[0]}"
@@ -133,10 +149,9 @@ class Recovery:
     def _adopt(self, life: Life) -> Life:
         """Take over a checkpoint whose prefix or sink is another one now; refuse while something of it is in doubt."""
         settings = self._settings
-        if (life.prefix, life.sink) == (settings.prefix, settings.sink):
+        if life.prefix == settings.prefix and same_sinks(life.sink, settings.sink):
             return life
-        undecided = self._log.read_to_end().unsettled(life.prefix) and has_unfinished_batch(settings.checkpoint)
-        if undecided or has_unfinished_batch(settings.checkpoint):
+        if has_unfinished_batch(settings.checkpoint):
             raise SettingsError(
                 f"checkpoint {settings.checkpoint} was used with prefix {life.prefix!r} and sink {life.sink!r}, and its "
                 f"last batch is unfinished: start once more with these to settle it, before changing to prefix "
@@ -166,12 +181,13 @@ class Recovery:
         """Settle these and add each outcome to ``settled``; return a text for each that stays unclear."""
         markers = [_marker(decision) for decision, _ in unsettled]
         handles = [handle for _, handle in unsettled]
-        outcomes = self._manager.commit(handles, markers, self._settings.commit_limit_ms / 1000) if handles else []
+        managers = self._holders(handles)
+        outcomes = managers.commit(handles, markers, self._settings.commit_limit_ms / 1000)
         unclear: list[str] = []
         for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
             how = _settled(outcome)
             if isinstance(how, str):
-                unclear.append(f"{handle.transaction} of batch {decision.about.batch}: {how}")
+                unclear.append(f"{handle.resource_manager} {handle.transaction} of batch {decision.about.batch}: {how}")
                 continue
             settled[handle.key] = how
             self._log.append(
@@ -189,6 +205,26 @@ class Recovery:
             events.transaction(kind, handle, decision.about.batch, reason=reason)
             log.warning("%s of batch %d: %s", handle.transaction, decision.about.batch, how.value)
         return unclear
+
+    def _holders(self, handles: Sequence[Handle]) -> ResourceManagers:
+        """Return resource managers for these handles. Raises SettingsError when one of them cannot be reached.
+
+        A checkpoint that was given up may have written elsewhere under this prefix: to finish by handle takes no target.
+        """
+        others = dict.fromkeys(h.resource_manager for h in handles if h.resource_manager not in self._managers.names)
+        if not others:
+            return self._managers
+        sinks = [SinkTarget(resource_manager=name, target="") for name in others]
+        return self._make([*read_sinks(self._settings.sink), *sinks])
+
+    def _make(self, sinks: Sequence[SinkTarget]) -> ResourceManagers:
+        return make_resource_managers(
+            sinks,
+            self._connection,
+            self._databases,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            decisions_topic=self._settings.decisions_topic,
+        )
 
     @staticmethod
     def _known_outcomes(ledger: DecisionLedger, life: str) -> dict[str, Settled]:
@@ -208,7 +244,7 @@ def _settled(outcome: CommitOutcome) -> Settled | str:
         case Lost():
             return Settled.LOST
         case RetryLater():
-            return f"no answer yet ({outcome.reason}): start again when the broker is well"
+            return f"no answer yet ({outcome.reason}): start again when it is well"
         case Unknown():
             return (
                 f"nobody can tell whether it was committed ({outcome.reason}): compare the sink with the input by hand; "
@@ -222,9 +258,17 @@ def _marker(decision: Decision) -> Marker:
     return Marker(batch=decision.about.batch, attempt=decision.about.attempt, life=decision.about.life)
 
 
-def _slot(view: OpenTransactionView) -> int:
-    parsed = TransactionalId.parse(view.transaction)
-    return parsed.slot if parsed else -1
+def _is_left_over(view: OpenTransactionView, last: Decision) -> bool:
+    """Say whether a transaction of the prefix cannot belong to a batch after ``last``, the run's last decision."""
+    pooled = TransactionalId.parse(view.transaction)
+    if view.producer_id is not None and pooled is not None:
+        slots = max((handle.slot for handle in last.handles), default=-1) + 1
+        return pooled.slot >= slots and (view.started_at_ms or 0) < last.at_ms
+    branch = BranchId.parse(view.transaction)
+    about = last.about
+    return branch is not None and (
+        branch.attempt < about.attempt or (branch.attempt == about.attempt and branch.batch <= about.batch)
+    )
 
 
 def _now_ms() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 from lifecycle.decisions import DecisionLedger, Settled
@@ -21,21 +21,34 @@ class SlotAction(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayPlan:
-    """Fingerprints (with repetition) of an already decided batch: what was committed and what is missing."""
+class BranchPlan:
+    """Fingerprints (with repetition) of what one resource manager committed of the batch, and of what it lost."""
 
-    batch: int
     committed: tuple[str, ...]
     missing: tuple[str, ...]
 
-    def action(self, fingerprint: str) -> SlotAction:
-        """Say what a slot with these rows does. Raises NotDeterministic when the batch never held them.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPlan:
+    """An already decided batch, by resource manager: what one of them lost is written again there and nowhere else."""
+
+    batch: int
+    branches: Mapping[str, BranchPlan]
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Return the resource managers in which something is missing."""
+        return tuple(name for name, branch in self.branches.items() if branch.missing)
+
+    def action(self, resource_manager: str, fingerprint: str) -> SlotAction:
+        """Say what a slot with these rows does there. Raises NotDeterministic when the batch never held them.
 
         Missing wins: with equal fingerprints the driver lists only as many handles as are missing.
         """
-        if fingerprint in self.missing:
+        branch = self.branches[resource_manager]
+        if fingerprint in branch.missing:
             return SlotAction.PREPARE
-        if fingerprint in self.committed:
+        if fingerprint in branch.committed:
             return SlotAction.SKIP
         raise NotDeterministic(
             f"batch {self.batch} was decided before, and a slot now holds rows (fingerprint {fingerprint}) that it did "
@@ -43,33 +56,42 @@ class ReplayPlan:
             "safe; to go on, restore what the query depends on, or start with a new checkpoint directory"
         )
 
-    def choose(self, prepared: Sequence[Handle], skipped: Iterable[str]) -> tuple[list[Handle], list[Handle]]:
+    def skipped(self, fingerprint: str) -> tuple[str, ...]:
+        """Return the resource managers that a slot with these rows writes nothing to. Raises NotDeterministic."""
+        return tuple(name for name in self.branches if self.action(name, fingerprint) is SlotAction.SKIP)
+
+    def choose(self, prepared: Sequence[Handle], slots: Iterable[str]) -> tuple[list[Handle], list[Handle]]:
         """Return (handles to list in the decision, surplus to roll back): as many per fingerprint as are missing.
 
+        ``slots`` are the fingerprints of all slots, each once.
         Raises NotDeterministic when the batch as a whole does not hold the rows that it held before.
         """
-        now = Counter([*(handle.fingerprint for handle in prepared), *skipped])
-        before = Counter(self.committed) + Counter(self.missing)
-        if now != before:
-            raise NotDeterministic(
-                f"batch {self.batch} was decided before with other rows: fingerprints then {_text(before)}, now {_text(now)}"
-            )
-        wanted = Counter(self.missing)
+        now = Counter(slots)
         chosen: list[Handle] = []
         surplus: list[Handle] = []
-        for handle in prepared:
-            if wanted[handle.fingerprint] > 0:
-                wanted[handle.fingerprint] -= 1
-                chosen.append(handle)
-            else:
-                surplus.append(handle)
-        if wanted.total() > 0:
-            raise NotDeterministic(f"batch {self.batch}: nobody prepared the missing rows {_text(+wanted)}")
+        for name, branch in self.branches.items():
+            before = Counter(branch.committed) + Counter(branch.missing)
+            if now != before:
+                raise NotDeterministic(
+                    f"batch {self.batch} was decided before with other rows ({name}): fingerprints then {_text(before)}, "
+                    f"now {_text(now)}"
+                )
+            wanted = Counter(branch.missing)
+            for handle in prepared:
+                if handle.resource_manager != name:
+                    continue
+                taken = wanted[handle.fingerprint] > 0
+                wanted[handle.fingerprint] -= taken
+                (chosen if taken else surplus).append(handle)
+            if wanted.total() > 0:
+                raise NotDeterministic(
+                    f"batch {self.batch}: nobody prepared the missing rows {_text(+wanted)} ({name})"
+                )
         return chosen, surplus
 
     def to_json(self) -> str:
         """Return it as text: it travels to the tasks as an option."""
-        return json.dumps({"batch": self.batch, "committed": self.committed, "missing": self.missing})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> ReplayPlan | None:
@@ -77,23 +99,39 @@ class ReplayPlan:
         if not text:
             return None
         fields = json.loads(text)
-        return cls(batch=fields["batch"], committed=tuple(fields["committed"]), missing=tuple(fields["missing"]))
+        branches = {
+            name: BranchPlan(committed=tuple(branch["committed"]), missing=tuple(branch["missing"]))
+            for name, branch in fields["branches"].items()
+        }
+        return cls(batch=fields["batch"], branches=branches)
 
 
 def plan_replay(ledger: DecisionLedger, life: str, settled: dict[str, Settled]) -> ReplayPlan | None:
     """Return the plan for the last decided batch of this life, or None when nothing was decided.
 
     ``settled`` holds, by handle key, the outcomes known to this run: from the log up to its start, and its own.
-    Missing are the lost handles of the batch's last decision that counts; committed those of all of them.
+    Committed are the committed handles of all decisions of the batch that count. Missing are the lost handles of the
+    last one: a replay lists all that was missing, in whichever resource manager.
     """
     batches = [decision.about.batch for decision in ledger.life_commits(life)]
     if not batches:
         return None
     batch = max(batches)
     decisions = ledger.commits_of(life, batch)
-    committed = [h.fingerprint for d in decisions for h in d.handles if settled.get(h.key) is Settled.COMMITTED]
-    missing = [h.fingerprint for h in decisions[-1].handles if settled.get(h.key) is Settled.LOST]
-    return ReplayPlan(batch=batch, committed=tuple(committed), missing=tuple(missing))
+    names = dict.fromkeys(handle.resource_manager for decision in decisions for handle in decision.handles)
+
+    def ended(handles: Iterable[Handle], how: Settled, name: str) -> tuple[str, ...]:
+        return tuple(h.fingerprint for h in handles if settled.get(h.key) is how and h.resource_manager == name)
+
+    everything = [handle for decision in decisions for handle in decision.handles]
+    branches = {
+        name: BranchPlan(
+            committed=ended(everything, Settled.COMMITTED, name),
+            missing=ended(decisions[-1].handles, Settled.LOST, name),
+        )
+        for name in names
+    }
+    return ReplayPlan(batch=batch, branches=branches)
 
 
 def _text(fingerprints: Counter[str]) -> str:

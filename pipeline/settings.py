@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from lifecycle.branch_id import check_xa_prefix
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import check_prefix
+from pipeline.sinks import KAFKA, MYSQL, read_sinks
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,14 +26,19 @@ def _setting(help_: str, **options: Any) -> Any:
 class PipelineSettings:
     """What a pipeline is and how it runs; ``name`` on the command line is ``--name`` with dashes."""
 
-    job: str = _setting("job to run: ip_count or passthrough")
+    job: str = _setting("job to run: ip_count, passthrough or word_count")
     bootstrap_servers: str = _setting("Kafka brokers, host:port, comma separated")
     checkpoint: str = _setting("checkpoint directory; kept when the pipeline ends, never shared between pipelines")
     prefix: str = _setting("transactional id prefix; one pipeline each")
     source: str = _setting("topic to read")
-    sink: str = _setting("topic to write")
+    sink: str = _setting(
+        "where to write: a topic, mysql:TABLE or postgres:TABLE; several of them, comma separated, are written in one transaction"
+    )
     kafka_properties: str = _setting(
         "file of librdkafka properties (key=value lines) with security settings, for all Kafka clients", default=""
+    )
+    database_properties: str = _setting(
+        "file that says how to reach the databases of the sink (mysql.host=, postgres.user=, ... lines)", default=""
     )
     delivery_guarantee: str = _setting("exactly_once, at_least_once or none", default="exactly_once")
     transaction_timeout_ms: int = _setting(
@@ -73,8 +80,16 @@ class PipelineSettings:
         for name in ("bootstrap_servers", "checkpoint", "source", "sink"):
             if not getattr(self, name):
                 raise SettingsError(f"{name} is empty: give it with --{name.replace('_', '-')}")
-        if self.source == self.sink:
+        sinks = {sink.resource_manager: sink.target for sink in read_sinks(self.sink)}
+        if self.source == sinks.get(KAFKA):
             raise SettingsError(f"source and sink are both {self.source!r}: the pipeline would read what it writes")
+        if sinks.keys() - {KAFKA} and not self.database_properties:
+            raise SettingsError(
+                f"sink {self.sink!r} names a database: say in a file how to reach it, and name the file with "
+                "--database-properties"
+            )
+        if MYSQL in sinks:
+            check_xa_prefix(self.prefix)
         if not 0 < self.timeout_warning_ratio <= 1:
             raise SettingsError(
                 f"timeout_warning_ratio is {self.timeout_warning_ratio}; it takes more than 0, at most 1"

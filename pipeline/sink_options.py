@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_type_hints
 
 from lifecycle.errors import SettingsError
@@ -12,16 +13,20 @@ from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.crash_points import CrashPoints
 from pipeline.replay import ReplayPlan
 from pipeline.settings import PipelineSettings, pairs
-from resource_managers.kafka import KafkaResourceManager
+from pipeline.sinks import make_resource_managers, read_sinks
+from resource_managers.database_connection import DatabaseConnection
 from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.several import ResourceManagers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
     """Options of ``format("two_phase_commit")``; pipeline.recovery makes them, once per run, before the query starts."""
 
-    connection: str
-    topic: str
+    # Spark hides the values of options whose name holds "secret" (spark.redaction.regex), and so does our own repr.
+    kafka_secret: str = field(repr=False)
+    databases_secret: str = field(repr=False)
+    sink: str
     prefix: str
     life: str
     attempt: int
@@ -36,12 +41,15 @@ class SinkOptions:
     producer_properties: str
     crash_points: str = ""
     driver_pids: str = ""
+    batch: int = -1
+    """Only where the query does not tell its batch to the tasks itself: see pipeline.sink.write_update."""
 
     @classmethod
     def of(
         cls,
         settings: PipelineSettings,
         connection: KafkaConnection,
+        databases: Mapping[str, DatabaseConnection],
         *,
         life: str,
         attempt: int,
@@ -51,8 +59,8 @@ class SinkOptions:
         shared = {f.name for f in dataclasses.fields(cls)} & {f.name for f in dataclasses.fields(settings)}
         return cls(
             **{name: getattr(settings, name) for name in shared},
-            connection=connection.to_json(),
-            topic=settings.sink,
+            kafka_secret=connection.to_json(),
+            databases_secret=json.dumps({name: database.to_json() for name, database in databases.items()}),
             life=life,
             attempt=attempt,
             replay=plan.to_json() if plan else "",
@@ -99,13 +107,17 @@ class SinkOptions:
 
     def kafka(self) -> KafkaConnection:
         """Return how to reach the brokers."""
-        return KafkaConnection.from_json(self.connection)
+        return KafkaConnection.from_json(self.kafka_secret)
 
-    def resource_manager(self) -> KafkaResourceManager:
-        """Return the resource manager that holds this sink's transactions."""
-        return KafkaResourceManager(
+    def resource_managers(self) -> ResourceManagers:
+        """Return the resource managers that hold this sink's transactions, in the order of the setting ``sink``."""
+        databases = {
+            name: DatabaseConnection.from_json(text) for name, text in json.loads(self.databases_secret).items()
+        }
+        return make_resource_managers(
+            read_sinks(self.sink),
             self.kafka(),
-            topic=self.topic,
+            databases,
             transaction_timeout_ms=self.transaction_timeout_ms,
             decisions_topic=self.decisions_topic,
             producer_properties=pairs(self.producer_properties),

@@ -1,17 +1,22 @@
-"""Fingerprints: row count and an order-independent 64-bit hash over key and value, vectorised over Arrow buffers.
+"""Fingerprints: row count and an order-independent 64-bit hash over all columns, vectorised over Arrow buffers.
 
-Each row's hash depends on its key and value alone (null, empty and the border between the two are told apart); the sum
-of all modulo 2**64 does not depend on order, batch borders or slicing. Not cryptographic: it tells replays of one query
-apart, not forgeries.
+Each row's hash depends on its values alone (null, empty and the border between columns are told apart); the sum of all
+modulo 2**64 does not depend on order, batch borders or slicing. Not cryptographic: it tells replays of one query apart,
+not forgeries.
+
+Rows of ``key`` and ``value`` alone, the most common and the most, have a way of their own; in any other rows the columns'
+names count and their order does not, and numbers, times and the like are hashed as the text that Arrow writes for them.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lifecycle.errors import SettingsError
 from lifecycle.identity import Fingerprint
@@ -21,6 +26,7 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x7F4A7C15F39CC060)
 _SHIFT_31, _SHIFT_32 = np.uint64(31), np.uint64(32)
+_RECORD = frozenset({"key", "value"})
 CHUNK_ROWS = 8192
 """Rows hashed at a time: their hashes stay in the cache."""
 LONG_ROW_BYTES = 4096
@@ -37,9 +43,17 @@ class RunningFingerprint:
         self._sum = 0
 
     def add_batch(self, rows: pa.RecordBatch) -> None:
-        """Add rows with a ``value`` and perhaps a ``key`` column."""
-        names = rows.schema.names
-        self.add(rows.column("key") if "key" in names else None, rows.column("value"))
+        """Add rows of any columns that Arrow can write as text. Raises SettingsError naming one that it cannot."""
+        schema = rows.schema
+        if "value" in schema.names and all(f.name in _RECORD and _is_bytes(f.type) for f in schema):
+            self.add(rows.column("key") if "key" in schema.names else None, rows.column("value"))
+        elif rows.num_rows:
+            hashes = np.zeros(rows.num_rows, np.uint64)
+            with np.errstate(over="ignore"):
+                for field, column in zip(schema, rows.columns, strict=True):
+                    # Added up, so that the order of columns does not matter; mixed before, so that their names do.
+                    hashes += _mixed(_hash_column(_as_bytes(field.name, column)) ^ _name_hash(field.name))
+                self._add(hashes)
 
     def add(self, key: pa.Array | None, value: pa.Array) -> None:
         """Add rows; arrays of binary or string (large or not), of equal length; no key column = all keys null."""
@@ -50,14 +64,41 @@ class RunningFingerprint:
         keys = np.full(count, _NULL, np.uint64) if key is None else _hash_column(key)
         with np.errstate(over="ignore"):
             hashes ^= keys * _MULTIPLIER + (keys >> _SHIFT_31)
-            total = int(_mixed(hashes).sum(dtype=np.uint64))
-        self._rows += count
-        self._sum = (self._sum + total) & 0xFFFF_FFFF_FFFF_FFFF
+            self._add(hashes)
+
+    def _add(self, hashes: Words) -> None:
+        self._rows += len(hashes)
+        self._sum = (self._sum + int(_mixed(hashes).sum(dtype=np.uint64))) & 0xFFFF_FFFF_FFFF_FFFF
 
     @property
     def value(self) -> Fingerprint:
         """Return the fingerprint of everything added so far."""
         return Fingerprint(rows=self._rows, hash=self._sum)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+    )
+
+
+def _as_bytes(name: str, column: pa.Array) -> pa.Array:
+    if _is_bytes(column.type):
+        return column
+    try:
+        # Binary of a fixed length need not be text.
+        fixed = pa.types.is_fixed_size_binary(column.type)
+        return pc.cast(column, pa.large_binary() if fixed else pa.large_string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        raise SettingsError(
+            f"column {name!r} is {column.type}: cast it to a string, a number, a time or binary before the sink"
+        ) from None
+
+
+@functools.cache
+def _name_hash(name: str) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
 
 
 def binary_view(column: pa.Array) -> tuple[Any, Any, pa.Buffer | None]:

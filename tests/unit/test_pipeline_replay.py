@@ -7,15 +7,16 @@ import pytest
 from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Ruling, RunStarted, Settled
 from lifecycle.errors import NotDeterministic
 from lifecycle.identity import Handle
-from pipeline.replay import ReplayPlan, SlotAction, plan_replay
+from pipeline.replay import BranchPlan, ReplayPlan, SlotAction, plan_replay
 
 
-def handle(slot: int, fingerprint: str, epoch: int = 0) -> Handle:
+def handle(slot: int, fingerprint: str, epoch: int = 0, held_by: str = "kafka") -> Handle:
+    kafka = held_by == "kafka"
     return Handle(
-        resource_manager="kafka",
-        transaction=f"p-{slot}-0",
-        producer_id=100 + slot,
-        producer_epoch=epoch,
+        resource_manager=held_by,
+        transaction=f"p-{slot}-0" if kafka else f"p:7:{epoch}:{slot}:00000000",
+        producer_id=100 + slot if kafka else None,
+        producer_epoch=epoch if kafka else None,
         slot=slot,
         rows=1,
         bytes=1,
@@ -37,6 +38,10 @@ def ledger_of(*attempts: tuple[Handle, ...], batch: int = 7) -> DecisionLedger:
     return ledger
 
 
+def kafka_plan(committed: tuple[str, ...], missing: tuple[str, ...], batch: int = 1) -> ReplayPlan:
+    return ReplayPlan(batch=batch, branches={"kafka": BranchPlan(committed=committed, missing=missing)})
+
+
 def test_nothing_decided_needs_no_plan():
     assert plan_replay(DecisionLedger(), "l", {}) is None
 
@@ -46,15 +51,14 @@ def test_missing_are_the_lost_handles_of_the_last_counting_decision():
     second = (handle(1, "b", epoch=5),)
     known = {first[0].key: Settled.COMMITTED, first[1].key: Settled.LOST, second[0].key: Settled.COMMITTED}
     plan = plan_replay(ledger_of(first, second), "l", known)
-    assert plan == ReplayPlan(batch=7, committed=("a", "b"), missing=())
+    assert plan == kafka_plan(("a", "b"), (), batch=7)
 
 
 def test_a_handle_lost_twice_is_still_missing_once():
     first, second = (handle(0, "a"), handle(1, "b")), (handle(1, "b", epoch=5),)
     known = {first[0].key: Settled.COMMITTED, first[1].key: Settled.LOST, second[0].key: Settled.LOST}
     plan = plan_replay(ledger_of(first, second), "l", known)
-    assert plan is not None
-    assert (plan.committed, plan.missing) == (("a",), ("b",))
+    assert plan == kafka_plan(("a",), ("b",), batch=7)
 
 
 CASES = [
@@ -67,32 +71,67 @@ CASES = [
 
 @pytest.mark.parametrize(("committed", "missing", "now", "expected"), CASES)
 def test_a_slot_does_what_its_fingerprint_says(committed, missing, now, expected):
-    assert ReplayPlan(batch=1, committed=committed, missing=missing).action(now) is expected
+    assert kafka_plan(committed, missing).action("kafka", now) is expected
 
 
 def test_rows_that_the_batch_never_held_fail_and_say_so():
     with pytest.raises(NotDeterministic, match="not deterministic"):
-        ReplayPlan(batch=1, committed=("a",), missing=("b",)).action("c")
+        kafka_plan(("a",), ("b",)).action("kafka", "c")
 
 
 def test_driver_lists_as_many_handles_per_fingerprint_as_are_missing_and_returns_the_surplus():
-    plan = ReplayPlan(batch=1, committed=("a", "c"), missing=("a",))
-    chosen, surplus = plan.choose([handle(0, "a"), handle(1, "a")], skipped=["c"])
+    plan = kafka_plan(("a", "c"), ("a",))
+    chosen, surplus = plan.choose([handle(0, "a"), handle(1, "a")], slots=["a", "c", "a"])
     assert [h.slot for h in chosen] == [0]
     assert [h.slot for h in surplus] == [1]
 
 
 def test_too_few_prepared_fails():
     with pytest.raises(NotDeterministic):
-        ReplayPlan(batch=1, committed=("a",), missing=("b",)).choose([], skipped=["a", "b"])
+        kafka_plan(("a",), ("b",)).choose([], slots=["a", "b"])
 
 
 def test_other_rows_as_a_whole_fail_even_when_each_slot_looked_known():
     with pytest.raises(NotDeterministic):
-        ReplayPlan(batch=1, committed=("a", "b"), missing=()).choose([], skipped=["a", "a"])
+        kafka_plan(("a", "b"), ()).choose([], slots=["a", "a"])
+
+
+def test_what_kafka_lost_is_not_missing_in_the_database_that_committed_it():
+    first = (handle(0, "a"), handle(1, "b"), handle(0, "a", held_by="mysql"), handle(1, "b", held_by="mysql"))
+    known = {h.key: Settled.COMMITTED for h in first} | {first[1].key: Settled.LOST}
+    plan = plan_replay(ledger_of(first), "l", known)
+    assert plan is not None
+    assert plan.incomplete == ("kafka",)
+    assert plan.skipped("b") == ("mysql",)
+    assert plan.skipped("a") == ("kafka", "mysql")
+
+
+def test_after_a_replay_in_one_resource_manager_the_batch_is_whole_in_both():
+    first = (handle(0, "a"), handle(0, "a", held_by="mysql"))
+    second = (handle(0, "a", epoch=5),)
+    known = {first[0].key: Settled.LOST, first[1].key: Settled.COMMITTED, second[0].key: Settled.COMMITTED}
+    plan = plan_replay(ledger_of(first, second), "l", known)
+    assert plan is not None
+    assert plan.incomplete == ()
+    assert plan.skipped("a") == ("kafka", "mysql")
+
+
+def test_each_resource_manager_gets_its_own_missing_rows():
+    branches = {
+        "kafka": BranchPlan(committed=("a",), missing=("b", "b")),
+        "mysql": BranchPlan(committed=("b", "b"), missing=("a",)),
+    }
+    plan = ReplayPlan(batch=1, branches=branches)
+    prepared = [handle(0, "b"), handle(1, "b"), handle(2, "a", held_by="mysql"), handle(0, "b", held_by="mysql")]
+    chosen, surplus = plan.choose(prepared, slots=["b", "b", "a"])
+    assert chosen == prepared[:3]
+    assert surplus == prepared[3:]
+    with pytest.raises(NotDeterministic, match=r"nobody prepared the missing rows 1 x a \(mysql\)"):
+        plan.choose(prepared[:2], slots=["b", "b", "a"])
 
 
 def test_plan_travels_as_text():
-    plan = ReplayPlan(batch=1, committed=("a",), missing=("b", "b"))
+    branches = {"kafka": BranchPlan(committed=("a",), missing=("b", "b")), "mysql": BranchPlan(committed=(), missing=())}
+    plan = ReplayPlan(batch=1, branches=branches)
     assert ReplayPlan.from_json(plan.to_json()) == plan
     assert ReplayPlan.from_json("") is None
