@@ -1,0 +1,74 @@
+"""``make crash SEEDS=n``: random schedules of faults against real pipelines, judged by independent readers.
+
+Prints the seed of any that fails, what was found, and the command that runs that schedule again. All choices come from the
+seed; how long each step takes stays real, so a rare race may need more than one try. Exit code 0 only when all are clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import tempfile
+import threading
+import traceback
+from concurrent.futures import as_completed
+from pathlib import Path
+
+from tests.crash.checker import Checker
+from tests.crash.schedule import FAULTS, schedule_of
+from tests.crash.servers import SharedServers
+
+_printing = threading.Lock()
+
+
+def say(text: str) -> None:
+    """Print progress at once; seeds run side by side."""
+    with _printing:
+        print(text, flush=True)
+
+
+def main() -> int:
+    """Check seeds; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.crash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="how many schedules (default: 1)")
+    parser.add_argument("--first-seed", type=int, help="the first of them (default: drawn at random)")
+    parser.add_argument("--seed", type=int, help="exactly this one")
+    parser.add_argument("--faults", default="", help=f"these instead of the seed's own: {', '.join(FAULTS)}")
+    parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
+    parser.add_argument("--directory", type=Path, help="where data of failed seeds is kept (default: a temporary one)")
+    arguments = parser.parse_args()
+    first = arguments.seed or arguments.first_seed or secrets.randbelow(10**9) + 1
+    seeds = [arguments.seed] if arguments.seed else range(first, first + arguments.seeds)
+    only = [name.strip() for name in arguments.faults.split(",") if name.strip()]
+    try:
+        schedules = {seed: schedule_of(seed, only) for seed in seeds}
+    except ValueError as error:
+        parser.error(str(error))
+    directory = arguments.directory or Path(tempfile.mkdtemp(prefix="indoubt-crash-"))
+    say(f"seeds {seeds[0]} to {seeds[-1]}, data in {directory}")
+    failed = []
+    with SharedServers(directory) as shared, Checker(directory, shared, say, arguments.at_once) as checker:
+        futures = {future: seed for seed, future in checker.start(schedules.values()).items()}
+        for future in as_completed(futures):
+            seed = futures[future]
+            error = future.exception()
+            if error is None and future.result().clean:
+                continue
+            failed.append(seed)
+            again = f"python -m tests.crash --seed {seed}" + (f" --faults {','.join(only)}" if only else "")
+            what = "".join(traceback.format_exception(error)) if error else _found(future.result())
+            say(f"SEED {seed} FAILED\n{schedules[seed]}\n{what}\ndata: {directory}/seed-{seed}\nagain: {again}")
+    say(f"{len(schedules) - len(failed)} of {len(schedules)} seeds clean" + (f"; failed: {failed}" if failed else ""))
+    return 1 if failed else 0
+
+
+def _found(verdict) -> str:
+    notes = "".join(f"\nnote: {note}" for note in verdict.notes)
+    return "\n".join(map(str, verdict.anomalies)) + notes + f"\nthe pipeline's log ends:\n{verdict.log_tail}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

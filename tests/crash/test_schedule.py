@@ -1,0 +1,59 @@
+"""The schedule: everything from the seed, and every fault within ten seeds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.crash.faults import IMPLEMENTED
+from tests.crash.schedule import FAULTS, SEEDS_OF_A_DEAL, Sink, schedule_of
+
+TEN = [schedule_of(seed) for seed in range(1, SEEDS_OF_A_DEAL + 1)]
+
+
+def test_every_fault_is_implemented():
+    assert FAULTS.keys() == IMPLEMENTED
+
+
+@pytest.mark.parametrize("deal", [0, 1, 2, 77])
+def test_ten_seeds_hold_every_fault_and_every_sink(deal):
+    ten = [schedule_of(deal * SEEDS_OF_A_DEAL + place) for place in range(1, SEEDS_OF_A_DEAL + 1)]
+    assert {strike.fault for schedule in ten for strike in schedule.strikes} == FAULTS.keys()
+    assert {schedule.sink for schedule in ten} == set(Sink)
+
+
+@pytest.mark.parametrize("seed", range(1, 101))
+def test_a_seed_is_always_the_same_schedule_and_one_that_its_sink_allows(seed):
+    schedule = schedule_of(seed)
+    assert schedule == schedule_of(seed)
+    for strike in schedule.strikes:
+        fault = FAULTS[strike.fault]
+        assert schedule.sink in fault.sinks
+        assert strike.point in fault.points
+        assert strike.point != "mid-commit" or schedule.partitions > 1
+
+
+def test_seeds_differ():
+    assert all(one.strikes != next_.strikes for one, next_ in pairwise(TEN))
+    assert [schedule_of(seed).strikes for seed in range(11, 21)] != [schedule.strikes for schedule in TEN]
+
+
+def test_chosen_faults_come_in_their_order():
+    schedule = schedule_of(5, ["large-record", "kill-driver-mid-commit"])
+    assert [strike.fault for strike in schedule.strikes] == ["large-record", "kill-driver-mid-commit"]
+    assert schedule == schedule_of(5, ["large-record", "kill-driver-mid-commit"])
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"), [(["no-such"], "no fault 'no-such'"), (["broker-away", "database-restart"], "no sink takes")]
+)
+def test_faults_that_cannot_be_are_refused(faults, said):
+    with pytest.raises(ValueError, match=said):
+        schedule_of(1, faults)
+
+
+def test_a_seed_that_harms_a_server_has_it_for_itself():
+    for schedule in TEN:
+        harmed = {name for strike in schedule.strikes for name in ("broker", "database") if name in strike.fault}
+        assert harmed <= schedule.owns
