@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,6 +29,8 @@ from resource_managers.postgres_columns import (
 )
 
 SSL_MODES = {"off": "disable", "require": "require", "verify": "verify-full"}
+WAIT_INTERVAL_S = 0.1
+"""How often the driver looks for Ctrl-C while it waits; its own default."""
 CHUNK_ROWS = 10_000
 """Rows of one insert: more make it no faster, and their arrays larger."""
 
@@ -47,7 +47,7 @@ PREPARED_OFF = "55000"
 
 
 class PostgresSession(DatabaseSession):
-    """One connection. Statements that get no answer in ``limit_s`` are given up by breaking the connection off."""
+    """One connection. Statements that get no answer in ``limit_s`` are given up."""
 
     kind = "postgres"
     branch_table = "pg_prepared_xacts"
@@ -56,11 +56,9 @@ class PostgresSession(DatabaseSession):
         self, connection: DatabaseConnection, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S
     ) -> None:
         super().__init__(connection)
-        self._limit_s = limit_s
-        self._broken_off = False
         self._branch: psycopg.Xid | None = None
         with self._classified(f"connect as {connection.user!r}"):
-            self._driver = psycopg.connect(
+            self._driver = BoundedConnection.connect(
                 host=connection.host,
                 port=connection.port,
                 user=connection.user,
@@ -69,9 +67,10 @@ class PostgresSession(DatabaseSession):
                 sslmode=SSL_MODES[connection.tls],
                 sslrootcert=connection.tls_ca or ("system" if connection.tls == "verify" else None),
                 client_encoding="UTF8",
-                connect_timeout=int(CONNECT_LIMIT_S),
+                connect_timeout=max(2, int(min(CONNECT_LIMIT_S, limit_s))),
                 autocommit=True,
             )
+        self._driver.limit_s = limit_s
         try:
             self.query(
                 "select set_config('lock_timeout', %s, false), set_config('timezone', 'UTC', false), "
@@ -189,33 +188,34 @@ class PostgresSession(DatabaseSession):
 
     @contextlib.contextmanager
     def _classified(self, deed: str) -> Iterator[None]:
-        watch = threading.Timer(self._limit_s, self._break_off)
-        watch.daemon = True
-        watch.start()
         try:
             yield
         except psycopg.Error as error:
-            if self._broken_off:
-                where = f"{self.connection.address}: {deed}"
-                raise Unreachable(f"{where}: no answer in {self._limit_s:.0f} s: is the server up?") from error
             raise classify(error, f"{self.connection.address}: {deed}", self.connection.user) from error
-        finally:
-            watch.cancel()
 
-    def _break_off(self) -> None:
-        # libpq waits for an answer for ever; a socket that is shut down wakes it.
-        self._broken_off = True
-        with (
-            contextlib.suppress(AttributeError, psycopg.Error, OSError),
-            socket.socket(fileno=os.dup(self._driver.fileno())) as line,
-        ):
-            line.shutdown(socket.SHUT_RDWR)
+
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """The driver's connection, which otherwise waits for an answer for ever: a server may hang without closing anything."""
+
+    limit_s = STATEMENT_LIMIT_S
+
+    def wait(self, gen: Any, interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> Any:
+        """Wait as the driver does, but no longer than ``limit_s``; then the connection is of no use and closed."""
+        started = time.monotonic()
+        limit_s = self.limit_s if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, limit_s)
+        except psycopg.OperationalError as error:
+            if time.monotonic() - started < limit_s:
+                raise
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer in {limit_s:.0f} s") from error
 
 
 def classify(error: psycopg.Error, where: str, user: str) -> ResourceManagerError | SettingsError:
     """Return what the server's or driver's error means; ``where`` says which database was asked and for what."""
     code = error.sqlstate or ""
-    text = (error.diag.message_primary or str(error)).strip()
+    text = error.diag.message_primary or str(error).strip().partition("\n")[0]
     hint = f"; {error.diag.message_hint}" if error.diag.message_hint else ""
     said = f"{where}: {text}{hint}" + (f" ({code})" if code else "")
     if code == NO_SUCH_OBJECT and "prepared" in where:

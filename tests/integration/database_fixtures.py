@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -12,7 +18,9 @@ import psycopg
 import pyarrow as pa
 import pymysql
 
+from demo.children import die_with_parent
 from demo.database_server import DatabaseServer
+from demo.prerequisites import ROOT
 from lifecycle.identity import Fingerprint, Handle, Marker
 from lifecycle.outcomes import CommitOutcome
 from resource_managers.database_connection import DatabaseConnection
@@ -134,6 +142,13 @@ class DatabaseSink:
         )
         return [(int(a), int(b), int(c), str(d)) for a, b, c, d in self.ask(statement, (self.life,))]
 
+    @contextlib.contextmanager
+    def in_background(self, call: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+        """Start ``call`` in a thread; yield what waits for its answer."""
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(call)
+            yield lambda: future.result(90)
+
     def roll_back_all(self) -> None:
         manager = self.manager(table="")
         assert not any(manager.fence(manager.recover(self.prefix), LIMIT_S))
@@ -141,6 +156,9 @@ class DatabaseSink:
 
 def make_sink(server: DatabaseServer, definition: str = "") -> Iterator[DatabaseSink]:
     """Yield a new word count table; what is left prepared is rolled back and the table dropped afterwards."""
+    if server.pid is None:
+        # A test that failed may have left the server down; the others still tell something.
+        server.start()
     number = next(_numbers)
     sink = DatabaseSink(server, table=f"counts_{number}", prefix=f"test.{number}")
     quote = "`" if server.kind == "mysql" else '"'
@@ -151,3 +169,54 @@ def make_sink(server: DatabaseServer, definition: str = "") -> Iterator[Database
     yield sink
     sink.roll_back_all()
     ask(server.connection, f"drop table {sink.table}")
+
+
+class WriterProcess:
+    """database_writer.py as a process that can be killed and frozen; a context manager that leaves none behind."""
+
+    def __init__(self, sink: DatabaseSink, rows: dict[str, int], *, until: str, attempt: int = 1) -> None:
+        self._order = {
+            "connection": sink.server.connection.to_json(),
+            "table": sink.table,
+            "prefix": sink.prefix,
+            "life": sink.life,
+            "attempt": attempt,
+            "rows": rows,
+            "until": until,
+        }
+
+    def __enter__(self) -> WriterProcess:
+        command = [sys.executable, "-m", "tests.integration.database_writer"]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent
+        )
+        self.go_on(json.dumps(self._order))
+        return self
+
+    def go_on(self, line: str = "") -> None:
+        """Let it do its next step."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def told(self) -> dict[str, Any]:
+        """Return what it says next, a JSON object."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the writer ended with code {self.process.wait(LIMIT_S)} and said nothing"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def signal(self, number: int) -> None:
+        """Kill, freeze or wake it."""
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait(LIMIT_S)
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait(LIMIT_S)
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
