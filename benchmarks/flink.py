@@ -1,0 +1,127 @@
+"""Flink beside us: a directory with ``flink.sh``, which builds Flink's KafkaSink on the same job and runs it.
+
+``flink.sh BOOTSTRAP throughput pass eo|alo SOURCE N [tuned=1]`` prints one JSON line, ``flink.sh BOOTSTRAP latency eo|alo
+CHECKPOINT_MS SECONDS`` one line of percentiles. It needs Maven the first time; the project does not. Without it Flink is
+left out, and said to be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import Mark
+from benchmarks.topics import Watcher
+from demo.children import die_with_parent
+from resource_managers.kafka_connection import KafkaConnection
+
+ROOT = Path(__file__).resolve().parent.parent
+EXACTLY_ONCE, AT_LEAST_ONCE = "eo", "alo"
+CHECKPOINT_MS = 5_000
+"""flink.sh's interval for throughput."""
+BUILD_LIMIT_S = 900.0
+RUN_LIMIT_S = 600.0
+NOT_MEASURED = "not measured: give a directory with flink.sh by --flink DIR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """One run: records/s from the first source record to the last visible one, and when how many were visible."""
+
+    whole: float
+    marks: list[Mark]
+
+
+class Flink:
+    """Runs ``flink.sh`` of one directory; what it builds lies under FLINK_BASELINE_WORK, or ``.run/flink``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._script = directory / "flink.sh"
+        if not self._script.exists():
+            raise FileNotFoundError(f"{directory} has no flink.sh: give the directory that has it by --flink")
+        work = os.environ.get("FLINK_BASELINE_WORK") or str(ROOT / ".run" / "flink")
+        self._environment = {**os.environ, "FLINK_BASELINE_WORK": work}
+
+    def build(self, connection: KafkaConnection, topic: str) -> None:
+        """Build it now, so that no measured run does, by having it fill ``topic`` with one record."""
+        self._run([connection.bootstrap_servers, "generate", topic, "pass", "1"], BUILD_LIMIT_S)
+
+    def throughput(self, connection: KafkaConnection, guarantee: str, source: str, records: int) -> Throughput:
+        """Run the job over ``records`` of ``source`` with tuned clients into a topic of its own.
+
+        Its own read_committed reader counts the result. Raises AssertionError when that is not each record once.
+        """
+        arguments = [connection.bootstrap_servers, "throughput", "pass", guarantee, source, str(records), "tuned=1"]
+        process = subprocess.Popen(
+            ["bash", str(self._script), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+            preexec_fn=die_with_parent,
+        )
+        # flink.sh names its sink after its own process.
+        with process, Watcher(connection, f"flink_sink_b{process.pid}") as watcher:
+            try:
+                out, errors = process.communicate(timeout=RUN_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        if process.returncode != 0:
+            raise RuntimeError(f"flink.sh ended with code {process.returncode}:\n{errors[-3000:]}")
+        answer = json.loads(out.splitlines()[-1])
+        require_each_once(answer["verified"], records)
+        return Throughput(whole=float(answer["records_per_s"]), marks=up_to(watcher.marks, records))
+
+    def latency(
+        self, connection: KafkaConnection, guarantee: str, checkpoint_ms: int, seconds: int
+    ) -> dict[str, float]:
+        """Return percentiles (``p50_ms``, ``p99_ms``, …) of produced -> seen at 10,000 records/s.
+
+        ``n`` is how many records were seen. Raises RuntimeError when there are none.
+        """
+        arguments = [connection.bootstrap_servers, "latency", guarantee, str(checkpoint_ms), str(seconds)]
+        return read_latency(self._run(arguments, RUN_LIMIT_S))
+
+    def _run(self, arguments: Sequence[str], limit_s: float) -> str:
+        done = subprocess.run(
+            ["bash", str(self._script), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            env=self._environment,
+            preexec_fn=die_with_parent,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"flink.sh {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+        return done.stdout
+
+
+def require_each_once(verified: str, records: int) -> None:
+    """Return when flink.sh's reader saw each record once. Raises AssertionError with what it saw."""
+    seen = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)\b", verified)}
+    if (seen.get("records"), seen.get("distinct"), seen.get("missing")) != (records, records, 0):
+        raise AssertionError(f"Flink's sink does not hold each of {records:,} records once: {verified}")
+
+
+def read_latency(text: str) -> dict[str, float]:
+    """Return the figures of the line ``LAT n=… p50_ms=… …``. Raises RuntimeError when there is none."""
+    for line in text.splitlines():
+        if line.startswith("LAT ") and "p99_ms" in line:
+            return {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", line)}
+    raise RuntimeError(f"flink.sh saw no record: {text.strip()!r}")
+
+
+def up_to(marks: Sequence[Mark], records: int) -> list[Mark]:
+    """Return the marks with control records cut off: the last one stands where all ``records`` were visible."""
+    found: list[Mark] = []
+    for mark in marks:
+        found.append(Mark(at_s=mark.at_s, records=min(mark.records, records)))
+        if mark.records >= records:
+            break
+    return found

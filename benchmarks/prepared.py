@@ -1,0 +1,85 @@
+"""Prepared transactions that their writers left behind: processes prepare them by the sink's own means, then die.
+
+``python -m benchmarks.prepared BOOTSTRAP TOPIC PREFIX LIFE ATTEMPT FIRST END`` is one such process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks.topics import value_of
+from demo.children import die_with_parent
+from lifecycle.identity import Handle, Marker
+from resource_managers.fingerprint import RunningFingerprint
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.protocol import SlotAttempt
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCH = 0
+TIMEOUT_MS = 900_000
+PER_PROCESS = 100
+"""Transactions that one writer prepares: clients of a thousand slots do not fit into one process at once."""
+AT_ONCE = 8
+PREPARE_LIMIT_S = 300.0
+
+
+def leave_prepared(
+    connection: KafkaConnection, topic: str, *, prefix: str, life: str, attempt: int, count: int
+) -> list[Handle]:
+    """Leave ``count`` transactions of batch 0, one record each (serial number = slot); return their handles by slot.
+
+    The writers end by SIGKILL. Raises RuntimeError when one ended before.
+    """
+    handles: list[Handle] = []
+    for first in range(0, count, PER_PROCESS):
+        slots = (str(first), str(min(first + PER_PROCESS, count)))
+        command = [sys.executable, "-m", "benchmarks.prepared", connection.bootstrap_servers, topic, prefix, life]
+        writer = subprocess.run(
+            [*command, str(attempt), *slots],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=PREPARE_LIMIT_S,
+            preexec_fn=die_with_parent,
+        )
+        if writer.returncode != -signal.SIGKILL:
+            raise RuntimeError(f"a writer ended with code {writer.returncode}; its error stands above")
+        handles += [Handle.from_json(json.loads(line)) for line in writer.stdout.splitlines()]
+    return handles
+
+
+def _prepare(manager: KafkaResourceManager, slot: SlotAttempt) -> Handle:
+    rows = pa.record_batch({"value": [value_of(slot.slot, time.time_ns() // 1000)]})
+    fingerprint = RunningFingerprint()
+    fingerprint.add_batch(rows)
+    transaction = manager.begin(slot)
+    transaction.write(rows)
+    return transaction.prepare(fingerprint.value)
+
+
+def main() -> int:
+    """Prepare the slots FIRST to END - 1, print a handle a line, and die as a killed worker does."""
+    bootstrap_servers, topic, prefix, life, attempt, first, end = sys.argv[1:]
+    manager = KafkaResourceManager(KafkaConnection(bootstrap_servers), topic=topic, transaction_timeout_ms=TIMEOUT_MS)
+    marker = Marker(batch=BATCH, attempt=int(attempt), life=life)
+    slots = [SlotAttempt(prefix=prefix, slot=slot, marker=marker) for slot in range(int(first), int(end))]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for handle in pool.map(lambda slot: _prepare(manager, slot), slots):
+            print(json.dumps(handle.to_json()))
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

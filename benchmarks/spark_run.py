@@ -1,0 +1,153 @@
+"""One Spark query in a process of its own: the source topic, once from start to end, into one sink, batch after batch.
+
+``python -m benchmarks.spark_run '<JSON of SparkRun>'`` prints what Spark says of each batch as one JSON line. A process per
+run, as Flink has one: no run meets what another one compiled, cached or left in the heap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from benchmarks.figures import Mark
+from demo.children import die_with_parent
+from lifecycle.guarantees import DeliveryGuarantee
+from pipeline.driver import make_spark
+from pipeline.group_offsets import GroupOffsets
+from pipeline.jobs import passthrough, read_source
+from pipeline.recovery import Recovery
+from pipeline.settings import PipelineSettings
+from pipeline.sink import TwoPhaseCommitSink
+from resource_managers.kafka_connection import KafkaConnection
+
+ROOT = Path(__file__).resolve().parent.parent
+SPARK = "spark"
+GUARANTEES = tuple(guarantee.value for guarantee in DeliveryGuarantee)
+RUN_LIMIT_S = 600.0
+ANSWER = "batches: "
+TUNED = {
+    "kafka.acks": "all",
+    "kafka.linger.ms": "100",
+    "kafka.batch.size": str(1 << 20),
+    "kafka.buffer.memory": str(128 << 20),
+}
+"""Spark's own sink gets what ours has: long lingering, large batches, room for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One micro-batch as Spark reports it. Times are epoch seconds; ``durations_ms`` has Spark's own names."""
+
+    number: int
+    started_s: float
+    ended_s: float
+    rows: int
+    durations_ms: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRun:
+    """What to run: ``side`` is a delivery guarantee of our sink, or ``spark`` for Spark's own Kafka sink."""
+
+    side: str
+    bootstrap_servers: str
+    source: str
+    sink: str
+    checkpoint: str
+    batch_records: int
+    prefix: str = "bench"
+    spark_properties: str = ""
+
+    def run(self) -> list[Batch]:
+        """Run it in a process of its own and return its batches. Raises RuntimeError when it failed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.spark_run", json.dumps(dataclasses.asdict(self))],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=RUN_LIMIT_S,
+            preexec_fn=die_with_parent,
+        )
+        answers = [line.removeprefix(ANSWER) for line in done.stdout.splitlines() if line.startswith(ANSWER)]
+        if done.returncode != 0 or not answers:
+            raise RuntimeError(f"{self.side} ended with code {done.returncode}:\n{done.stderr[-4000:]}")
+        return [Batch(**fields) for fields in json.loads(answers[-1])]
+
+    def settings(self) -> PipelineSettings:
+        """Return the settings of a pipeline that does this."""
+        return PipelineSettings(
+            job="passthrough",
+            bootstrap_servers=self.bootstrap_servers,
+            checkpoint=self.checkpoint,
+            prefix=self.prefix,
+            source=self.source,
+            sink=self.sink,
+            max_offsets_per_trigger=self.batch_records,
+            delivery_guarantee=self.side if self.side in GUARANTEES else DeliveryGuarantee.EXACTLY_ONCE.value,
+            spark_properties=self.spark_properties,
+        )
+
+
+def marks(batches: Sequence[Batch]) -> list[Mark]:
+    """Return when how many rows were through: a mark at the end of each batch."""
+    found, rows = [], 0
+    for batch in batches:
+        rows += batch.rows
+        found.append(Mark(at_s=batch.ended_s, records=rows))
+    return found
+
+
+def read_progress(progress: dict[str, Any]) -> Batch:
+    """Return the batch of a StreamingQueryProgress (its JSON as a dict)."""
+    started_s = datetime.fromisoformat(progress["timestamp"]).timestamp()
+    durations_ms = {name: int(value) for name, value in progress["durationMs"].items()}
+    return Batch(
+        number=int(progress["batchId"]),
+        started_s=started_s,
+        ended_s=started_s + durations_ms["triggerExecution"] / 1000,
+        rows=int(progress["numInputRows"]),
+        durations_ms=durations_ms,
+    )
+
+
+def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> DataStreamWriter:
+    settings = run.settings()
+    rows = passthrough(read_source(spark, settings, connection))
+    if run.side == SPARK:
+        return rows.writeStream.format("kafka").options(**connection.for_spark(), **TUNED, topic=run.sink)
+    recovery = Recovery(settings, connection)
+    options = recovery.options(recovery.recover()).to_spark()
+    spark.dataSource.register(TwoPhaseCommitSink)
+    spark.streams.addListener(GroupOffsets(connection, settings.prefix))
+    return rows.writeStream.format(TwoPhaseCommitSink.name()).options(**options)
+
+
+def main() -> int:
+    """Run the query that the argument describes."""
+    run = SparkRun(**json.loads(sys.argv[1]))
+    connection = KafkaConnection(run.bootstrap_servers)
+    spark = make_spark(run.settings())
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
+    query = (
+        _writer(run, spark, connection).option("checkpointLocation", run.checkpoint).trigger(availableNow=True).start()
+    )
+    if not query.awaitTermination(int(RUN_LIMIT_S)):
+        raise TimeoutError(f"{run.side} did not end in {RUN_LIMIT_S:.0f} s")
+    batches = [read_progress(json.loads(progress.json)) for progress in query.recentProgress]
+    print(ANSWER + json.dumps([dataclasses.asdict(batch) for batch in batches if batch.rows]), flush=True)
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
