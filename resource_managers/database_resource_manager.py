@@ -123,6 +123,8 @@ class DatabaseResourceManager(ABC):
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say for each handle, in order, whether the server lists its branch. Raises Unreachable."""
+        if not handles:
+            return []
         with self._open(lock_timeout_s=self._lock_timeout_s) as session:
             listed = {branch.transaction for branch in session.prepared()}
             where = session.branch_table
@@ -197,7 +199,8 @@ class DatabaseResourceManager(ABC):
         )
 
     def _open_to_settle(self, limit_s: float) -> DatabaseSession:
-        return self._open(lock_timeout_s=min(TOMBSTONE_WAIT_S, limit_s), limit_s=limit_s)
+        # A locked row is told by the server before the answer counts as missing.
+        return self._open(lock_timeout_s=min(TOMBSTONE_WAIT_S, limit_s), limit_s=limit_s + TOMBSTONE_WAIT_S)
 
     def _required_table(self) -> str:
         if not self._table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import signal
@@ -93,6 +94,10 @@ class DatabaseSink:
         name = self.table if table is None else table
         return MANAGERS[self.kind](self.server.connection, table=name, lock_timeout_s=lock_timeout_s)
 
+    def manager_at(self, **changes: Any) -> DatabaseResourceManager:
+        """Return a manager whose connection differs, for example in its port or password."""
+        return MANAGERS[self.kind](dataclasses.replace(self.server.connection, **changes), table=self.table)
+
     def marker(self, *, batch: int = 0, attempt: int = 1) -> Marker:
         return Marker(batch=batch, attempt=attempt, life=self.life)
 
@@ -141,6 +146,20 @@ class DatabaseSink:
             "select slot, batch, attempt, state from indoubt_markers where life = %s order by slot, batch, attempt"
         )
         return [(int(a), int(b), int(c), str(d)) for a, b, c, d in self.ask(statement, (self.life,))]
+
+    @contextlib.contextmanager
+    def open_marker(self, handle: Handle) -> Iterator[Any]:
+        """Yield a connection whose open transaction has inserted a handle's marker; it is rolled back unless committed."""
+        driver = connect(self.server.connection)
+        try:
+            driver.cursor().execute("begin")
+            driver.cursor().execute(
+                "insert into indoubt_markers (life, slot, batch, attempt, branch, state) values (%s, %s, 0, 1, %s, 'committed')",
+                (self.life, handle.slot, handle.transaction),
+            )
+            yield driver
+        finally:
+            driver.close()
 
     @contextlib.contextmanager
     def in_background(self, call: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
