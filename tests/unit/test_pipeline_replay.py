@@ -131,7 +131,10 @@ def test_each_resource_manager_gets_its_own_missing_rows():
 
 
 def test_plan_travels_as_text():
-    branches = {"kafka": BranchPlan(committed=("a",), missing=("b", "b")), "mysql": BranchPlan(committed=(), missing=())}
+    branches = {
+        "kafka": BranchPlan(committed=("a",), missing=("b", "b")),
+        "mysql": BranchPlan(committed=(), missing=()),
+    }
     plan = ReplayPlan(batch=1, branches=branches)
     assert ReplayPlan.from_json(plan.to_json()) == plan
     assert ReplayPlan.from_json("") is None

@@ -1,0 +1,127 @@
+"""One decision over Kafka, MariaDB and PostgreSQL: rows are everywhere or nowhere. Judged from outside."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from resource_managers.decision_log import DecisionLog
+from tests.integration.pipeline_process import PipelineProcess, produce, wait_until
+from tests.integration.three_sinks import VALUES, Sinks, make_sinks
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+LIMIT_S = 180.0
+"""Generous: the machine may be busy with other tests."""
+
+
+@pytest.fixture
+def sinks(connection, mariadb, postgres, tmp_path) -> Sinks:
+    return make_sinks(connection, tmp_path, [mariadb, postgres], VALUES)
+
+
+def values(start: int, count: int) -> list[bytes]:
+    return [b"row %06d" % n for n in range(start, start + count)]
+
+
+def expect_everywhere(sinks: Sinks, expected: list[bytes]) -> None:
+    """Wait until each reader sees as many rows as expected, then compare each row's count."""
+
+    def all_there() -> bool:
+        return all(seen.total() >= len(expected) for seen in sinks.everywhere().values())
+
+    wait_until(f"{len(expected)} rows everywhere", all_there, LIMIT_S)
+    for name, seen in sinks.everywhere().items():
+        assert seen == Counter(expected), name
+
+
+@contextmanager
+def nobody_restarts(pipeline: PipelineProcess, point: str) -> Iterator[None]:
+    """Hold the supervisor while the driver, killed at ``point``, lies dead: what is seen meanwhile is what it left behind."""
+    wait_until(f"the driver to be killed at {point}", lambda: pipeline.reached(point), LIMIT_S)
+    pipeline.process.send_signal(signal.SIGSTOP)
+    try:
+        stat = Path(f"/proc/{pipeline.status['driver_pid']}/stat")
+        wait_until(
+            "the driver's end", lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+        )
+        yield
+    finally:
+        pipeline.process.send_signal(signal.SIGCONT)
+
+
+def test_kill_at_any_step_leaves_the_rows_everywhere_or_nowhere(connection, sinks, tmp_path):
+    settings = sinks.settings("kafka", "mysql", "postgres", restart_delay_ms=3_000, restart_attempts=9)
+    seen_before_the_restart = {
+        "after-prepare": {"kafka": 0, "mysql": 0, "postgres": 0},
+        "mid-commit": {"kafka": 100, "mysql": 0, "postgres": 0},
+        "after-decision": {"kafka": 0, "mysql": 0, "postgres": 0},
+    }
+    with PipelineProcess(connection, tmp_path, **settings) as pipeline:
+        produce(connection, sinks.source, values(0, 100))
+        expect_everywhere(sinks, values(0, 100))
+        for done, (point, expected) in enumerate(seen_before_the_restart.items(), start=1):
+            pipeline.arm(point, "kill")
+            if point == "after-decision":
+                pipeline.arm("mid-recovery", "kill")
+            produce(connection, sinks.source, values(done * 100, 100))
+            with nobody_restarts(pipeline, point):
+                left = {name: seen.total() - done * 100 for name, seen in sinks.everywhere().items()}
+                assert left == expected, point
+                assert sinks.prepared("mysql") == sinks.prepared("postgres") > 0, point
+            expect_everywhere(sinks, values(0, done * 100 + 100))
+        assert pipeline.reached("mid-recovery")
+        assert not re.search(r"[1-9]\d* lost", pipeline.log)
+    assert pipeline.process.returncode == 0
+    assert sinks.prepared("mysql") == sinks.prepared("postgres") == 0
+
+
+def test_what_only_kafka_lost_is_replayed_only_into_kafka(connection, sinks, tmp_path):
+    # MariaDB first: its branches are the ones that are committed before the driver stands still.
+    settings = sinks.settings("mysql", "kafka", "postgres", transaction_timeout_ms=25_000)
+    with PipelineProcess(connection, tmp_path, **settings) as pipeline:
+        produce(connection, sinks.source, values(0, 100))
+        expect_everywhere(sinks, values(0, 100))
+        pipeline.arm("mid-commit", "freeze")
+        produce(connection, sinks.source, values(100, 100))
+        wait_until("the driver stands still between two branches", lambda: pipeline.reached("mid-commit"), LIMIT_S)
+        wait_until("MariaDB's branches are committed", lambda: sinks.in_table("mysql").total() == 200)
+        assert sinks.in_topic().total() == 100
+        # An aborted transaction no longer holds readers up: what was written behind it becomes visible.
+        produce(connection, sinks.topic, [b"behind"])
+        wait_until("the broker's timeout", lambda: sinks.in_topic()[b"behind"] == 1, LIMIT_S)
+        assert sinks.in_topic().total() == 101, "the broker aborted all of the batch"
+        pipeline.kill_driver()
+        wait_until("the lost rows in the topic", lambda: sinks.in_topic().total() >= 201, LIMIT_S)
+        assert sinks.in_topic() == Counter([*values(0, 200), b"behind"])
+        assert sinks.in_table("mysql") == sinks.in_table("postgres") == Counter(values(0, 200))
+        life = pipeline.status["life"]
+    ledger = DecisionLog(connection).read_to_end()
+    batch = max(decision.about.batch for decision in ledger.life_commits(life))
+    replayed = [d for b in range(batch + 1) if len(d := ledger.commits_of(life, b)) > 1]
+    held_by = [[{handle.resource_manager for handle in one.handles} for one in found] for found in replayed]
+    assert held_by == [[{"mysql", "kafka", "postgres"}, {"kafka"}]], "the second decision lists what Kafka lost"
+
+
+WRONG = {
+    "no such table": ("does_not_exist", {"sink": "mysql:does_not_exist"}),
+    "a column that nobody takes": ("no sink (mysql) takes the job's column 'key'", {}),
+    "columns that do not fit": ("it has none of the job's columns", {"job": "word_count"}),
+    "no connection": ("--database-properties", {"database_properties": ""}),
+    "prefix too long": ("at most 38", {"prefix": "x" * 60}),
+    "unknown job": ("word_count", {"job": "wordcount"}),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_sink_ends_the_start_with_code_2_and_one_clear_line(connection, sinks, tmp_path, case):
+    said, change = WRONG[case]
+    with PipelineProcess(connection, tmp_path, **{**sinks.settings("mysql"), **change}) as pipeline:
+        assert pipeline.wait_exit() == 2
+    assert said in pipeline.log
+    assert len(pipeline.log.strip().splitlines()) == 1, pipeline.log
