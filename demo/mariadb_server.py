@@ -56,6 +56,9 @@ class MariaDbServer(DatabaseServer):
             "max-connections": "300",
             "innodb-buffer-pool-size": "128M",
             "skip-name-resolve": "1",
+            # Keys that differ for the job, in case or accents, must not be one row of the table.
+            "character-set-server": "utf8mb4",
+            "collation-server": "utf8mb4_bin",
             "init-file": str(self._first_statements()),
             **self._settings,
         }

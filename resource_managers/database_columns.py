@@ -24,6 +24,8 @@ class TargetColumn:
     writable: bool = True
     digits: tuple[int, int] | None = None
     """Precision and scale of a decimal column, None for one without bounds and for other types."""
+    merges: str = ""
+    """Why texts that differ for the job may be equal for this column, empty when they never are: asked of keys."""
     base_type: str = ""
     """PostgreSQL's type without its length or precision."""
 
@@ -62,6 +64,12 @@ class TargetTable:
             problem
             for position, column in taken
             if (problem := _misfit(columns[position][0], columns[position][1], column))
+        ]
+        problems += [
+            f"key column {column.name!r} ({column.type}) {column.merges}: rows that differ for the job would be one row, and "
+            "slots would wait for each other's locks"
+            for _, column in taken
+            if column.merges and column.name in self.primary_key
         ]
         filled = {column.name for _, column in taken}
         problems += [

@@ -10,10 +10,13 @@ from resource_managers.database_columns import TargetColumn, TargetTable, decima
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json", "enum", "uuid", "inet4", "inet6")
 BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+UNICODE = ("utf8mb4", "utf16", "utf16le", "utf32", None)
+"""Character sets that hold every text; None: the type has none of its own (uuid, and json in MySQL)."""
 MICROSECOND_DIGITS = 6
 
 COLUMNS = """
-select column_name, column_type, data_type, is_nullable, column_default, extra, numeric_precision, numeric_scale, datetime_precision
+select column_name, column_type, data_type, is_nullable, column_default, extra, numeric_precision, numeric_scale,
+       datetime_precision, character_set_name, collation_name
 from information_schema.columns where table_schema = %s and table_name = %s order by ordinal_position"""
 
 PRIMARY_KEY = """
@@ -27,7 +30,7 @@ left join information_schema.engines e on e.engine = t.engine where t.table_sche
 
 def target_column(row: Sequence[object]) -> TargetColumn:
     """Return the column that a row of COLUMNS describes."""
-    name, type_, family, nullable, default, extra, precision, scale, fraction = row
+    name, type_, family, nullable, default, extra, precision, scale, fraction, characters, collation = row
     family, extra = str(family).lower(), str(extra).lower()
     takes: frozenset[str] = frozenset()
     digits = None
@@ -40,7 +43,7 @@ def target_column(row: Sequence[object]) -> TargetColumn:
         takes = frozenset({"float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"})
     elif family == "float":
         takes = frozenset({"float32", "int8", "int16", "uint8", "uint16"})
-    elif family in TEXT:
+    elif family in TEXT and characters in UNICODE:
         takes = frozenset({"string"})
     elif family in BYTES:
         takes = frozenset({"binary"})
@@ -51,13 +54,17 @@ def target_column(row: Sequence[object]) -> TargetColumn:
         takes = frozenset({"timestamp"})
     generated = "generated" in extra and "default_generated" not in extra
     has_default = default is not None or "auto_increment" in extra or "default_generated" in extra
+    merges = ""
+    if collation is not None and not str(collation).endswith("_bin"):
+        merges = f"compares without case or accents ({collation}; take utf8mb4_bin)"
     return TargetColumn(
         name=str(name),
-        type=str(type_),
+        type=f"{type_} character set {characters}" if characters not in UNICODE else str(type_),
         takes=takes,
         must_be_filled=str(nullable).upper() == "NO" and not has_default and not generated,
         writable=not generated,
         digits=digits,
+        merges=merges,
     )
 
 

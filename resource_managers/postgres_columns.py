@@ -18,8 +18,9 @@ select c.oid, c.relkind::text, c.relpersistence::text from pg_class c where c.oi
 
 COLUMNS = """
 select a.attname, format_type(a.atttypid, -1), format_type(a.atttypid, a.atttypmod), t.typcategory::text, a.atttypmod,
-       a.attnotnull, a.atthasdef or a.attidentity <> '', a.attgenerated <> '' or a.attidentity = 'a'
-from pg_attribute a join pg_type t on t.oid = a.atttypid
+       a.attnotnull, a.atthasdef or a.attidentity <> '', a.attgenerated <> '' or a.attidentity = 'a',
+       t.typname = 'citext' or not coalesce(l.collisdeterministic, true)
+from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_collation l on l.oid = a.attcollation
 where a.attrelid = %s and a.attnum > 0 and not a.attisdropped order by a.attnum"""
 
 PRIMARY_KEY = """
@@ -30,7 +31,7 @@ where i.indrelid = %s and i.indisprimary order by k.place"""
 
 def target_column(row: Sequence[object]) -> TargetColumn:
     """Return the column that a row of COLUMNS describes; its ``type`` is written with its length or precision."""
-    name, family, type_, category, modifier, not_null, has_default, generated = row
+    name, family, type_, category, modifier, not_null, has_default, generated, without_case = row
     takes: frozenset[str] = frozenset()
     digits = None
     if family in INTEGER_BITS:
@@ -60,6 +61,7 @@ def target_column(row: Sequence[object]) -> TargetColumn:
         must_be_filled=bool(not_null) and not has_default and not generated,
         writable=not generated,
         digits=digits,
+        merges="compares without case or accents" if without_case else "",
         base_type=str(family),
     )
 
@@ -77,24 +79,24 @@ def upsert_statement(table: TargetTable, columns: Sequence[TargetColumn], key: S
 
     Without the ``distinct on``, two of them in one statement are an error (cannot affect row a second time).
     """
-    names = [sql.Identifier(column.name) for column in columns]
+    names = [_formatted(column.name) for column in columns]
     # Types without their length: a cast to varchar(3) would cut without a word, where the insert refuses what is too long.
     arrays = [sql.SQL("%s::{}[]").format(_type(column.base_type)) for column in columns]
     by_name = {column.name: column for column in columns}
     keys = [_as_compared(by_name[name]) for name in key]
     rest = [name for name in by_name if name not in key]
-    changes = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rest]
+    changes = [sql.SQL("{0} = excluded.{0}").format(_formatted(name)) for name in rest]
     return sql.SQL(
         "insert into {table} ({names}) select {names} from (select distinct on ({keys}) * from unnest({arrays}) "
         "with ordinality as given({names}, {place}) order by {keys}, {place} desc) as last_of_each "
         "on conflict ({key}) do {deed}"
     ).format(
-        table=table_name(table.name),
+        table=_formatted(*table.name.split(".")),
         names=sql.SQL(", ").join(names),
         keys=sql.SQL(", ").join(keys),
         arrays=sql.SQL(", ").join(arrays),
         place=sql.Identifier("indoubt place in the batch"),
-        key=sql.SQL(", ").join(sql.Identifier(name) for name in key),
+        key=sql.SQL(", ").join(_formatted(name) for name in key),
         deed=sql.SQL("update set {}").format(sql.SQL(", ").join(changes)) if changes else sql.SQL("nothing"),
     )
 
@@ -112,12 +114,17 @@ def table_name(name: str) -> sql.Identifier:
 
 def _as_compared(column: TargetColumn) -> sql.Composed:
     # As the column will hold it: numeric(10, 2) makes 1.001 and 1.002 equal.
-    name = sql.Identifier(column.name)
+    name = _formatted(column.name)
     if column.base_type in CHARACTER_TYPES:
         return sql.SQL("{}").format(name)
     return sql.SQL("{}::{}").format(name, _type(column.type))
 
 
+def _formatted(*parts: str) -> sql.Identifier:
+    # % doubled, because statements with parameters are formatted with %s, names and all.
+    return sql.Identifier(*(part.replace("%", "%%") for part in parts))
+
+
 def _type(name: str) -> sql.SQL:
-    # As format_type spells it, quoted where it needs to be; % doubled, because statements are formatted with %s.
+    # As format_type spells it, quoted where it needs to be.
     return sql.SQL(name.replace("%", "%%"))

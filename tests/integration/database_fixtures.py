@@ -59,7 +59,7 @@ def ask(connection: DatabaseConnection, statement: str, parameters: Sequence[Any
     driver = connect(connection)
     try:
         with driver.cursor() as cursor:
-            cursor.execute(statement, tuple(parameters))
+            cursor.execute(statement, tuple(parameters) or None)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
     finally:
         driver.close()
@@ -89,6 +89,10 @@ class DatabaseSink:
     @property
     def kind(self) -> str:
         return self.server.kind
+
+    @property
+    def quote(self) -> str:
+        return "`" if self.kind == "mysql" else '"'
 
     def manager(self, *, lock_timeout_s: float = 5.0, table: str | None = None) -> DatabaseResourceManager:
         name = self.table if table is None else table
@@ -125,8 +129,7 @@ class DatabaseSink:
 
     def seen(self) -> dict[str, int]:
         """Return the word counts that an independent connection sees."""
-        quote = "`" if self.kind == "mysql" else '"'
-        return dict(self.ask(f"select word, {quote}count{quote} from {self.table}"))  # noqa: S608 (a name made here)
+        return dict(self.ask(f"select word, {self.quote}count{self.quote} from {self.table}"))  # noqa: S608 (a name made here)
 
     def prepared(self) -> list[str]:
         """Return what the server itself lists for this prefix, asked without the code under test."""
@@ -173,18 +176,19 @@ class DatabaseSink:
         assert not any(manager.fence(manager.recover(self.prefix), LIMIT_S))
 
 
-def make_sink(server: DatabaseServer, definition: str = "") -> Iterator[DatabaseSink]:
-    """Yield a new word count table; what is left prepared is rolled back and the table dropped afterwards."""
+def make_sink(
+    server: DatabaseServer, definition: str = "", columns: Sequence[tuple[str, pa.DataType]] = COLUMNS
+) -> Iterator[DatabaseSink]:
+    """Yield a new table, for word counts unless it is defined; afterwards what is left prepared goes, and the table."""
     if server.pid is None:
         # A test that failed may have left the server down; the others still tell something.
         server.start()
     number = next(_numbers)
     sink = DatabaseSink(server, table=f"counts_{number}", prefix=f"test.{number}")
-    quote = "`" if server.kind == "mysql" else '"'
-    binary = "character set utf8mb4 collate utf8mb4_bin" if server.kind == "mysql" else ""
-    text = definition or f"word varchar(100) {binary} primary key, {quote}count{quote} bigint not null"
+    quote = sink.quote
+    text = definition or f"word varchar(100) primary key, {quote}count{quote} bigint not null"
     ask(server.connection, f"create table {sink.table} ({text})")
-    sink.manager().verify(COLUMNS)
+    sink.manager().verify(columns)
     yield sink
     sink.roll_back_all()
     ask(server.connection, f"drop table {sink.table}")
