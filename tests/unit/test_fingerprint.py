@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -119,6 +121,76 @@ def test_batch_with_and_without_a_key_column():
     running.add_batch(pa.record_batch({"value": pa.array([b"a"])}))
     running.add_batch(pa.record_batch({"key": pa.array([b"k"]), "value": pa.array([b"a"])}))
     assert running.value.rows == 2
+
+
+def of_columns(**columns: pa.Array) -> Fingerprint:
+    running = RunningFingerprint()
+    running.add_batch(pa.record_batch(columns))
+    return running.value
+
+
+WORDS = {"word": pa.array(["a", "b", None]), "count": pa.array([1, None, 3])}
+
+
+def test_other_columns_count_by_name_whatever_their_order():
+    expected = of_columns(**WORDS)
+    assert expected.rows == 3
+    assert of_columns(count=WORDS["count"], word=WORDS["word"]) == expected
+    assert of_columns(count=WORDS["word"], word=WORDS["count"]) != expected
+    assert of_columns(word=WORDS["word"], total=WORDS["count"]) != expected
+    assert of_columns(word=WORDS["word"]) != expected
+
+
+def test_other_columns_are_kept_apart_row_by_row():
+    expected = of_columns(**WORDS)
+    assert of_columns(word=pa.array(["b", "a", None]), count=WORDS["count"]) != expected
+    assert of_columns(word=pa.array(["a", "b", ""]), count=WORDS["count"]) != expected
+    assert of_columns(word=pa.array(["a", "b", None]), count=pa.array([1, 0, 3])) != expected
+    assert of_columns(word=pa.array(["b", "a", None]), count=pa.array([None, 1, 3])) == expected
+
+
+def test_order_batches_and_slices_do_not_matter_for_other_columns():
+    rows = pa.record_batch(WORDS)
+    running = RunningFingerprint()
+    for index in (2, 0, 1):
+        running.add_batch(rows.slice(index, 1))
+    running.add_batch(rows.slice(0, 0))
+    assert running.value == of_columns(**WORDS)
+
+
+def test_record_columns_count_like_others_when_others_are_there():
+    record = {"key": pa.array(["k"]), "value": pa.array(["v"])}
+    swapped = {"key": pa.array(["v"]), "value": pa.array(["k"])}
+    assert of_columns(**record, count=pa.array([1])) != of_columns(**swapped, count=pa.array([1]))
+    assert of_columns(**record, count=pa.array([1])) != of_columns(**record, count=pa.array([2]))
+
+
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+TYPES = [
+    (pa.bool_(), True, False),
+    (pa.int32(), -5, 5),
+    (pa.float64(), 1.5, 1.25),
+    (pa.decimal128(10, 2), Decimal("1.20"), Decimal("1.21")),
+    (pa.date32(), MOMENT.date(), MOMENT.date() + timedelta(days=1)),
+    (pa.timestamp("us", tz="UTC"), MOMENT, MOMENT + timedelta(microseconds=1)),
+    (pa.binary(2), b"\xff\xfe", b"\xff\xff"),
+    (pa.dictionary(pa.int32(), pa.string()), "a", "b"),
+]
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), TYPES, ids=[str(kind) for kind, _, _ in TYPES])
+def test_every_type_of_a_table_is_hashed(kind, one, other):
+    assert of_columns(x=pa.array([one], kind)) == of_columns(x=pa.array([one], kind))
+    assert len({of_columns(x=pa.array([value], kind)) for value in (one, other, None)}) == 3
+
+
+def test_a_type_without_a_text_is_refused_by_name():
+    with pytest.raises(SettingsError, match="column 'x' is list"):
+        of_columns(x=pa.array([[1]]))
+
+
+def test_other_columns_are_pinned_so_that_a_new_release_can_replay_an_old_batch():
+    assert str(of_columns(**WORDS)) == "3:8f4cd29079cc4003"
 
 
 def test_numbers_are_refused_by_type():

@@ -9,6 +9,10 @@ import pytest
 
 from lifecycle.errors import SettingsError
 from pipeline.settings import ROOT, PipelineSettings, pairs
+from pipeline.sink_options import SinkOptions
+from pipeline.sinks import make_resource_managers, read_sinks, same_sinks
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.kafka_connection import KafkaConnection
 
 GOOD = {
     "job": "passthrough",
@@ -35,6 +39,13 @@ WRONG = [
     ({"prefix": "a b"}, "prefix"),
     ({"prefix": "x" * 81}, "prefix"),
     ({"sink": "in"}, "source and sink"),
+    ({"sink": "mysql:t,kafka:in"}, "source and sink"),
+    ({"sink": "oracle:t"}, "'oracle:t' is not understood"),
+    ({"sink": "out,"}, "'' is not understood"),
+    ({"sink": "mysql:"}, "'mysql:' is not understood"),
+    ({"sink": "mysql:a,mysql:b"}, "two targets in 'mysql'"),
+    ({"sink": "out,mysql:t"}, "--database-properties"),
+    ({"sink": "mysql:t", "database_properties": "f", "prefix": "x" * 39}, "at most 38"),
     ({"delivery_guarantee": "exactly-once"}, "exactly_once, at_least_once, none"),
     ({"max_offsets_per_trigger": "0"}, "max_offsets_per_trigger"),
     ({"transaction_timeout_ms": "soon"}, "transaction_timeout_ms"),
@@ -51,6 +62,37 @@ WRONG = [
 def test_a_wrong_setting_is_refused_by_name(change, named):
     with pytest.raises(SettingsError, match=named):
         PipelineSettings.read(GOOD | change)
+
+
+def test_sinks_are_read_in_their_order():
+    assert [str(sink) for sink in read_sinks("mysql:counts, ip_count_sink ,postgres:public.counts")] == [
+        "mysql:counts",
+        "kafka:ip_count_sink",
+        "postgres:public.counts",
+    ]
+
+
+def test_sinks_are_the_same_in_any_order_and_spelling():
+    assert same_sinks("out,mysql:t", "mysql:t, kafka:out")
+    assert not same_sinks("out,mysql:t", "out")
+    assert not same_sinks("out,mysql:t", "out,postgres:t")
+
+
+def test_a_database_nobody_said_how_to_reach_is_named():
+    with pytest.raises(SettingsError, match=r"reach 'mysql' \(sink mysql:t\).*--database-properties"):
+        make_resource_managers(read_sinks("mysql:t"), KafkaConnection("127.0.0.1:9092"), {})
+
+
+def test_connections_travel_under_names_that_spark_hides_and_are_not_in_the_repr():
+    database = DatabaseConnection(kind="mysql", host="h", user="u", database="d", password="hush")
+    kafka = KafkaConnection("127.0.0.1:9092", {"sasl.username": "u", "sasl.password": "hush"})
+    settings = PipelineSettings.read(GOOD | {"sink": "out,mysql:t", "database_properties": "f"})
+    options = SinkOptions.of(settings, kafka, {"mysql": database}, life="l", attempt=1, plan=None)
+    assert "hush" not in repr(options)
+    travelling = options.to_spark()
+    assert {name for name, value in travelling.items() if "hush" in value} == {"kafka_secret", "databases_secret"}
+    assert SinkOptions.read(travelling) == options
+    assert options.resource_managers().names == ("kafka", "mysql")
 
 
 def test_pairs():
