@@ -128,9 +128,10 @@ class DatabaseServer(ABC):
                 raise DatabaseFailed(f"processes of the killed {self.kind} server are left after {STOP_LIMIT_S:.0f} s")
             time.sleep(LOOK_EVERY_S)
 
-    def restart(self) -> None:
-        """Stop in order and start on the same data and port."""
+    def restart(self, settings: dict[str, str] | None = None) -> None:
+        """Stop in order and start on the same data and port, with other settings if they are given."""
         self.stop()
+        self._settings = self._settings if settings is None else settings
         self.start()
 
     def log_tail(self) -> str:

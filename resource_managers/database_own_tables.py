@@ -21,24 +21,32 @@ class OwnTable:
 def require(session: DatabaseSession, tables: Sequence[OwnTable]) -> None:
     """Return when all of the tables are there and fit; make those that are missing. Raises SettingsError with their SQL."""
     for table in tables:
-        if _fits(session, table):
-            continue
-        try:
-            for statement in table.create:
-                session.query(statement)
-        except Unreachable:
-            raise
-        except (ResourceManagerError, SettingsError) as error:
-            raise SettingsError(
-                f"{session.connection.address} has no table {table.name!r} that {session.connection.user!r} may use, and it "
-                f"could not be created ({error}). Run this as somebody who may, and grant select, insert, update and delete "
-                f"on it to {session.connection.user!r}:\n{create_statements(tables)}"
-            ) from error
         if not _fits(session, table):
-            raise SettingsError(
-                f"table {table.name!r} in {session.connection.address} is not what this version needs: drop it when no "
-                f"transaction is in doubt, and run:\n{create_statements(tables)}"
-            )
+            _create(session, table, tables)
+
+
+def _create(session: DatabaseSession, table: OwnTable, tables: Sequence[OwnTable]) -> None:
+    first, *rest = table.create
+    try:
+        session.query(first)
+    except Unreachable:
+        raise
+    except (ResourceManagerError, SettingsError) as error:
+        if _fits(session, table):
+            # Somebody else made it at the same moment, which PostgreSQL answers with an error all the same.
+            return
+        raise SettingsError(
+            f"{session.connection.address} has no table {table.name!r} that {session.connection.user!r} may use, and it "
+            f"could not be created ({error}). Run this as somebody who may, and grant select, insert, update and delete "
+            f"on it to {session.connection.user!r}:\n{create_statements(tables)}"
+        ) from error
+    if not _fits(session, table):
+        raise SettingsError(
+            f"table {table.name!r} in {session.connection.address} is not what this version needs: drop it when no "
+            f"transaction is in doubt, and run:\n{create_statements(tables)}"
+        )
+    for statement in rest:
+        session.query(statement)
 
 
 def create_statements(tables: Sequence[OwnTable]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from resource_managers import database_markers, mysql_writers
 from resource_managers.database_resource_manager import DatabaseResourceManager
 from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession
 from resource_managers.mysql_session import MySqlSession
+
+log = logging.getLogger(__name__)
 
 
 class MySqlResourceManager(DatabaseResourceManager):
@@ -20,3 +24,11 @@ class MySqlResourceManager(DatabaseResourceManager):
     def _verify_server(self, session: DatabaseSession) -> None:
         # Asks for MySQL 8's privilege XA_RECOVER_ADMIN; MariaDB lets everybody ask.
         session.prepared()
+        (flushed,) = session.query("select @@global.innodb_flush_log_at_trx_commit")[0]
+        if flushed != 1:
+            log.warning(
+                "%s: innodb_flush_log_at_trx_commit is %s: what was prepared or committed in the second before a power cut "
+                "can be gone; 1 keeps it",
+                self._connection.address,
+                flushed,
+            )

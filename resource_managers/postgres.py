@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from lifecycle.errors import SettingsError
 from resource_managers import database_markers
 from resource_managers.database_resource_manager import DatabaseResourceManager
 from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession
 from resource_managers.postgres_session import PostgresSession
+
+log = logging.getLogger(__name__)
 
 
 class PostgresResourceManager(DatabaseResourceManager):
@@ -19,9 +23,17 @@ class PostgresResourceManager(DatabaseResourceManager):
         return PostgresSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)
 
     def _verify_server(self, session: DatabaseSession) -> None:
-        allowed = int(session.query("select current_setting('max_prepared_transactions')")[0][0])
-        if allowed == 0:
+        allowed, fsync = session.query("select current_setting('max_prepared_transactions'), current_setting('fsync')")[
+            0
+        ]
+        if int(allowed) == 0:
             raise SettingsError(
                 f"{self._connection.address}: max_prepared_transactions is 0, so nothing can be prepared: set it in "
                 "postgresql.conf to more than all pipelines' tasks together, and restart the server"
+            )
+        if fsync != "on":
+            log.warning(
+                "%s: fsync is %s: a power cut can lose what was prepared or committed, and the whole database with it",
+                self._connection.address,
+                fsync,
             )

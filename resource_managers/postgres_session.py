@@ -41,6 +41,15 @@ LOCKED = frozenset({"55P03", "40P01", "40001"})
 TWICE = "23505"
 GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "53300"})
 """Shutdowns, a session ended by timeout, too many connections: it can be tried again."""
+REFUSED_FOR_NOW = (
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not accepting",
+    "not yet accepting",
+    "too many",
+    "slots",
+)
 NO_ACCESS_CLASS = "28"
 NO_ACCESS = frozenset({"3D000", "42501"})
 PREPARED_OFF = "55000"
@@ -233,8 +242,9 @@ def classify(error: psycopg.Error, where: str, user: str) -> ResourceManagerErro
     if code.startswith(NO_ACCESS_CLASS) or code in NO_ACCESS:
         return SettingsError(f"{said}: check user, password, pg_hba.conf and grants of {user!r}")
     if code in GONE or code.startswith("08") or (not code and isinstance(error, psycopg.OperationalError)):
-        if "password authentication failed" in said or "no password supplied" in said:
-            return SettingsError(f"{said}: check user and password of {user!r}")
+        # A refused connection comes without a code, only with the server's words.
+        if "FATAL:" in said and not any(words in said for words in REFUSED_FOR_NOW):
+            return SettingsError(f"{said}: check database, user, password and pg_hba.conf for {user!r}")
         return Unreachable(f"{said}: is the server up, is the address right?")
     return ResourceManagerError(said)
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -85,6 +86,10 @@ class DatabaseSink:
     table: str
     prefix: str
     life: str = field(default_factory=lambda: uuid4().hex)
+    connection: DatabaseConnection | None = None
+
+    def __post_init__(self) -> None:
+        self.connection = self.connection or self.server.connection
 
     @property
     def kind(self) -> str:
@@ -96,7 +101,7 @@ class DatabaseSink:
 
     def manager(self, *, lock_timeout_s: float = 5.0, table: str | None = None) -> DatabaseResourceManager:
         name = self.table if table is None else table
-        return MANAGERS[self.kind](self.server.connection, table=name, lock_timeout_s=lock_timeout_s)
+        return MANAGERS[self.kind](self.connection, table=name, lock_timeout_s=lock_timeout_s)
 
     def manager_at(self, **changes: Any) -> DatabaseResourceManager:
         """Return a manager whose connection differs, for example in its port or password."""
@@ -125,7 +130,7 @@ class DatabaseSink:
         return self.manager(table="").commit([handle], [self.marker(batch=batch, attempt=attempt)], limit_s)[0]
 
     def ask(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return ask(self.server.connection, statement, parameters)
+        return ask(self.connection, statement, parameters)
 
     def seen(self) -> dict[str, int]:
         """Return the word counts that an independent connection sees."""
@@ -163,6 +168,15 @@ class DatabaseSink:
             yield driver
         finally:
             driver.close()
+
+    @contextlib.contextmanager
+    def frozen(self, pid: int) -> Iterator[None]:
+        """Freeze a process of the server for the length of the block."""
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def in_background(self, call: Callable[[], Any]) -> Iterator[Callable[[], Any]]:

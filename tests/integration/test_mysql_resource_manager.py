@@ -1,0 +1,128 @@
+"""What is MySQL's and MariaDB's own: XAER_NOTA while a connection is open, foreign xids, sessions that are ended."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import SettingsError, Unreachable
+from lifecycle.outcomes import Committed, RetryLater, RolledBack
+from resource_managers.mysql import MySqlResourceManager
+from resource_managers.mysql_session import MySqlSession
+from tests.integration.database_fixtures import LIMIT_S, DatabaseSink, connect, counts, make_sink
+from tests.integration.pipeline_process import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def sink(mariadb) -> Iterator[DatabaseSink]:
+    yield from make_sink(mariadb)
+
+
+class ForeignXa:
+    """Somebody else's XA transaction, by the driver alone; prepared, and its connection open until ``close``."""
+
+    def __init__(self, sink: DatabaseSink, xid: str, word: str) -> None:
+        self.driver = connect(sink.server.connection)
+        statement = f"insert into {sink.table} values (%s, 1)"  # noqa: S608 (a name made here)
+        with self.driver.cursor() as cursor:
+            cursor.execute(f"xa start {xid}")
+            cursor.execute(statement, (word,))
+            cursor.execute(f"xa end {xid}")
+            cursor.execute(f"xa prepare {xid}")
+
+    def close(self) -> None:
+        self.driver.close()
+
+
+def branch(sink: DatabaseSink) -> BranchId:
+    return BranchId.new(prefix=sink.prefix, batch=0, attempt=1, slot=0)
+
+
+def test_commit_waits_while_the_preparing_connection_is_open(sink):
+    id_ = branch(sink)
+    preparing = ForeignXa(sink, f"'{id_.gtrid}','{id_.bqual}',1", "a")
+    handle = dataclasses.replace(sink.prepare(counts(b=1), slot=1), transaction=str(id_), slot=0)
+    early = sink.commit(handle, limit_s=0.5)
+    assert isinstance(early, RetryLater)
+    assert "the connection that prepared it is still open" in early.reason
+    assert isinstance(sink.manager().rollback([handle], 0.5)[0], RetryLater)
+    with sink.in_background(lambda: sink.commit(handle)) as answer:
+        preparing.close()
+        assert answer() == Committed(handle=handle)
+    assert sink.seen() == {"a": 1}
+
+
+def test_a_hundred_commits_right_after_prepare(sink):
+    """The server notices a closed connection a little later: those that it still holds are asked for again."""
+    for batch in range(100):
+        handle = sink.prepare(counts(a=batch), batch=batch)
+        assert sink.commit(handle, batch=batch) == Committed(handle=handle)
+    assert sink.seen() == {"a": 99}
+
+
+@pytest.mark.parametrize(
+    ("xid", "shown"),
+    [
+        ("'atomikos.1','bean',4871251", "'atomikos.1','bean',4871251"),
+        ("X'00ff','',7", "X'00ff',X'',7"),
+        ("'it''s','a b',1", "X'69742773',X'612062',1"),
+        ("'p:1:2','3:deadbeef',2", "'p:1:2','3:deadbeef',2"),
+    ],
+)
+def test_foreign_xids_are_shown_and_can_be_rolled_back(sink, xid, shown):
+    ForeignXa(sink, xid, "a").close()
+    manager = sink.manager()
+    (view,) = wait_until(
+        f"{shown} in the list", lambda: [v for v in manager.list_transactions() if v.transaction == shown], LIMIT_S
+    )
+    assert (view.state, view.started_at_ms, view.timeout_ms) == ("Prepared", None, None)
+    assert manager.recover("p") == []
+    assert manager.fence([view], LIMIT_S) == [""]
+    assert [v for v in manager.list_transactions() if v.transaction == shown] == []
+    assert sink.seen() == {}
+
+
+def test_a_rollback_of_a_name_that_is_no_xid_finds_nothing(sink):
+    handle = dataclasses.replace(sink.prepare(counts(a=1)), transaction="no xid")
+    assert sink.manager().rollback([handle], LIMIT_S) == [RolledBack(handle=handle)]
+
+
+def test_each_session_refuses_what_it_would_have_to_change(sink):
+    with MySqlSession(sink.server.connection, lock_timeout_s=1.2) as session:
+        mode, zone, lock = session.query("select @@sql_mode, @@time_zone, @@innodb_lock_wait_timeout")[0]
+    assert "STRICT_ALL_TABLES" in mode
+    assert (zone, lock) == ("+00:00", 2)
+
+
+def test_a_server_that_hangs_is_unreachable_within_the_limit(sink):
+    handle = sink.prepare(counts(a=1))
+    process = sink.server.pid
+    assert process is not None
+    with sink.frozen(process):
+        answer = sink.commit(handle, limit_s=1.0)
+        assert isinstance(answer, RetryLater)
+        with pytest.raises(Unreachable):
+            MySqlSession(sink.server.connection, lock_timeout_s=1, limit_s=1)
+    assert isinstance(sink.commit(handle), Committed)
+
+
+def test_a_connection_of_another_kind_is_refused(postgres):
+    with pytest.raises(SettingsError, match="a connection to postgres was given to the resource manager 'mysql'"):
+        MySqlResourceManager(postgres.connection)
+
+
+def test_a_writer_that_died_without_a_word_is_ended_by_the_next_of_its_slot(sink):
+    """A host that was cut off leaves its connection open at the server: its lock names it, and it is ended."""
+    first = sink.begin(attempt=1)
+    first.write(counts(a=1))
+    second = sink.begin(attempt=2)
+    with pytest.raises(Unreachable):
+        first.write(counts(b=1))
+    second.write(counts(a=2))
+    second.abort()
+    first.abort()
