@@ -176,8 +176,9 @@ class PlainWriter:
         if guarantee is DeliveryGuarantee.NONE:
             plain |= {"enable.idempotence": False, "acks": 0}
         else:
-            # Whole batches have no report for each record. This makes the loss of any one a fatal error of the producer.
-            plain |= {"enable.gapless.guarantee": True, "on_delivery": self._on_delivery}
+            # Whole batches have no report for each record. This makes the loss of any one a fatal error of the producer,
+            # but for one that timed out, which is dropped without a word: so none does, and the flush's limit tells.
+            plain |= {"enable.gapless.guarantee": True, "message.timeout.ms": 0, "on_delivery": self._on_delivery}
         self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}")
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
