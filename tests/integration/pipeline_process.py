@@ -16,6 +16,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
 
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
@@ -73,6 +74,17 @@ def read_committed(connection: KafkaConnection, topic: str, isolation: str = "re
                 raise AssertionError(str(message.error()))
     consumer.close()
     return found
+
+
+def open_transactions(connection: KafkaConnection, prefix: str) -> list[str]:
+    """Return the transactional ids with this beginning that the brokers list as open or being completed."""
+    admin = KafkaAdminClient(**connection.for_kafka_python())
+    try:
+        listings = [t for found in admin.list_transactions().values() for t in found]
+        busy = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
+        return [t.transactional_id for t in listings if t.state.value in busy and t.transactional_id.startswith(prefix)]
+    finally:
+        admin.close()
 
 
 class PipelineProcess:

@@ -13,11 +13,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-from kafka import KafkaAdminClient
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from resource_managers.decision_log import DecisionLog
-from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
+from tests.integration.pipeline_process import (
+    PipelineProcess,
+    make_topics,
+    open_transactions,
+    produce,
+    read_committed,
+    wait_until,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -32,16 +38,6 @@ def topics(connection, request):
 
 def values(start: int, count: int) -> list[bytes]:
     return [b"row %06d" % n for n in range(start, start + count)]
-
-
-def open_transactions(connection, prefix: str) -> list[str]:
-    admin = KafkaAdminClient(**connection.for_kafka_python())
-    try:
-        listings = [t for found in admin.list_transactions().values() for t in found]
-        busy = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
-        return [t.transactional_id for t in listings if t.state.value in busy and t.transactional_id.startswith(prefix)]
-    finally:
-        admin.close()
 
 
 def group_lag(connection, topics: dict[str, str]) -> int:
