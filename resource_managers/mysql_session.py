@@ -33,6 +33,11 @@ from resource_managers.xa_xid import XaXid
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO,NO_ZERO_IN_DATE,NO_ZERO_DATE"
 """What does not fit is an error, never a changed value."""
 
+SMALL_BATCH_BYTES = 1 << 19
+"""Batches below half of the smallest packet that servers are set to need no look at the limit."""
+ROOM_BYTES = 4096
+"""What the statement around a row takes."""
+
 XA_NO_SUCH_XID = 1397
 XA_WRONG_ARGUMENTS = 1398
 XA_WRONG_STATE = 1399
@@ -126,9 +131,24 @@ class MySqlSession(DatabaseSession):
         """Write rows in statements of many rows each; within one statement a later row overwrites an earlier one."""
         taken = table.takes(rows.schema.names)
         values = [_python_values(rows.column(position)) for position, _ in taken]
+        self._refuse_oversized(table, values, rows.nbytes)
         statement = upsert_statement(table, [column for _, column in taken])
         with self._classified(f"write to {table.name!r}"), self._driver.cursor() as cursor:
             cursor.executemany(statement, list(zip(*values, strict=True)))
+
+    def _refuse_oversized(self, table: TargetTable, values: Sequence[Sequence[Any]], total_bytes: int) -> None:
+        # The server answers a packet that is too large by closing the connection, as if it had died.
+        if total_bytes < SMALL_BATCH_BYTES:
+            return
+        limit = int(self.query("select @@max_allowed_packet")[0][0])
+        if total_bytes < limit // 2:
+            return
+        largest = max(sum(_escaped_bytes(value) for value in row) for row in zip(*values, strict=True))
+        if largest > limit - ROOM_BYTES:
+            raise RecordTooLarge(
+                f"{self.connection.address}: a row of {largest:,} bytes for table {table.name!r} is larger than the server "
+                f"takes (max_allowed_packet = {limit:,}): raise it"
+            )
 
     def try_upsert(self, table: TargetTable, no_rows: pa.RecordBatch) -> None:
         """Let the server look at the upsert: an insert from a query without rows."""
@@ -243,6 +263,13 @@ def _python_values(column: pa.Array) -> list[Any]:
         column = column.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     values: list[Any] = column.to_pylist()
     return values
+
+
+def _escaped_bytes(value: Any) -> int:
+    # As the driver writes them: escaped text, and bytes in hex.
+    if isinstance(value, str):
+        return len(pymysql.converters.escape_string(value).encode())
+    return 2 * len(value) if isinstance(value, bytes) else 32
 
 
 @functools.cache

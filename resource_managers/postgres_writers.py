@@ -49,4 +49,6 @@ def take_slot(session: PostgresSession, mine: BranchId) -> None:
                 "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s",
                 (pid, name),
             )
-            log.warning("%s ended the session of %s, which was connected still", mine, name)
+            # Of this attempt it is most often the session of the batch before, which the server is closing.
+            level = logging.WARNING if other.attempt < me.attempt else logging.INFO
+            log.log(level, "%s ended the session of %s, which was connected still", mine, name)

@@ -5,17 +5,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from lifecycle.branch_id import BranchId
-from lifecycle.errors import SettingsError, Unreachable
+from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.outcomes import Committed, RetryLater, RolledBack
 from resource_managers.mysql import MySqlResourceManager
 from resource_managers.mysql_session import MySqlSession
-from tests.integration.database_fixtures import LIMIT_S, DatabaseSink, connect, counts, make_sink
+from tests.integration.database_fixtures import (
+    COLUMNS,
+    FINGERPRINT,
+    LIMIT_S,
+    DatabaseSink,
+    ask,
+    connect,
+    counts,
+    make_sink,
+    slot_attempt,
+)
 from tests.integration.pipeline_process import wait_until
 
 pytestmark = pytest.mark.integration
+
+
+TEXT = (("word", pa.string()), ("text", pa.string()), ("bytes", pa.binary()))
 
 
 @pytest.fixture
@@ -126,3 +140,57 @@ def test_a_writer_that_died_without_a_word_is_ended_by_the_next_of_its_slot(sink
     second.write(counts(a=2))
     second.abort()
     first.abort()
+
+
+def test_a_row_larger_than_a_packet_is_told_before_it_is_sent(mariadb):
+    tables = make_sink(mariadb, "word varchar(50) primary key, text longtext, bytes longblob", TEXT)
+    sink = next(tables)
+    ask(mariadb.administrator, "set global max_allowed_packet = 4194304")
+    try:
+        fits = {"word": ["a", "b", "c"], "text": ["x" * 2_000_000] * 3, "bytes": [b"x" * 900_000] * 3}
+        sink.commit(sink.prepare(pa.RecordBatch.from_pydict(fits, schema=pa.schema(list(TEXT)))))
+        assert sink.ask(f"select word, length(text), length(bytes) from {sink.table} order by word") == [  # noqa: S608
+            (word, 2_000_000, 900_000) for word in "abc"
+        ]
+        large = {"word": ["a"], "text": ["\n" * 2_200_000], "bytes": [b""]}
+        with pytest.raises(
+            RecordTooLarge, match=r"a row of 4,400,001 bytes .*max_allowed_packet = 4,194,304\): raise it"
+        ):
+            sink.prepare(pa.RecordBatch.from_pydict(large, schema=pa.schema(list(TEXT))), batch=1)
+    finally:
+        ask(mariadb.administrator, "set global max_allowed_packet = 16777216")
+    assert next(tables, None) is None
+
+
+def test_numbers_that_mysql_cannot_hold_are_refused(mariadb):
+    columns = (("word", pa.string()), ("v", pa.float64()))
+    tables = make_sink(mariadb, "word varchar(50) primary key, v double", columns)
+    sink = next(tables)
+    rows = pa.RecordBatch.from_pydict({"word": ["a"], "v": [float("nan")]}, schema=pa.schema(list(columns)))
+    with pytest.raises(ResourceManagerError, match="nan can not be used with MySQL"):
+        sink.prepare(rows)
+    assert next(tables, None) is None
+
+
+def test_the_attempt_in_a_slot_is_noted_once_a_run(sink):
+    for batch in range(3):
+        sink.begin(batch=batch, attempt=7).abort()
+    assert sink.ask("select slot, attempt from indoubt_writers where prefix = %s", (sink.prefix,)) == [(0, 7)]
+
+
+def test_a_decision_log_that_was_made_anew_counts_attempts_from_the_start_again(sink):
+    sink.begin(attempt=500).abort()
+    sink.begin(attempt=2).abort()
+    assert sink.ask("select slot, attempt from indoubt_writers where prefix = %s", (sink.prefix,)) == [(0, 2)]
+
+
+def test_another_database_of_the_server_has_writers_of_its_own(sink):
+    ask(sink.server.administrator, "create database other")
+    ask(sink.server.administrator, f"create table other.{sink.table} like indoubt.{sink.table}")
+    elsewhere = MySqlResourceManager(dataclasses.replace(sink.server.administrator, database="other"), table=sink.table)
+    elsewhere.verify(COLUMNS)
+    first = sink.begin(attempt=1)
+    elsewhere.begin(slot_attempt(sink.prefix, attempt=2, life=sink.life)).abort()
+    first.write(counts(a=1))
+    assert isinstance(sink.commit(first.prepare(FINGERPRINT)), Committed)
+    ask(sink.server.administrator, "drop database other")
