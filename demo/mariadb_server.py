@@ -22,16 +22,17 @@ class MariaDbServer(DatabaseServer):
     administrator_database = "mysql"
 
     @property
-    def _data(self) -> Path:
+    def data(self) -> Path:
+        """Return the server's data directory."""
         return self.directory / "data"
 
     def _make_data(self) -> None:
-        if (self._data / "mysql").exists():
+        if (self.data / "mysql").exists():
             return
         tool = shutil.which("mariadb-install-db")
         if tool is None:
             raise DatabaseFailed(_not_installed())
-        command = [tool, "--no-defaults", f"--datadir={self._data}", f"--user={getpass.getuser()}", "--skip-test-db"]
+        command = [tool, "--no-defaults", f"--datadir={self.data}", f"--user={getpass.getuser()}", "--skip-test-db"]
         done = subprocess.run(
             [*command, "--auth-root-authentication-method=normal"],
             capture_output=True,
@@ -46,7 +47,7 @@ class MariaDbServer(DatabaseServer):
         if server is None:
             raise DatabaseFailed(_not_installed())
         options = {
-            "datadir": str(self._data),
+            "datadir": str(self.data),
             "user": getpass.getuser(),
             "bind-address": "127.0.0.1",
             "port": str(self.port),

@@ -42,23 +42,24 @@ class PostgresServer(DatabaseServer):
         self._elsewhere: Path | None = None
 
     @property
-    def _data(self) -> Path:
+    def data(self) -> Path:
+        """Return the server's data directory."""
         return (self._elsewhere or self.directory) / "data"
 
     def _make_data(self) -> None:
         if self._user is not None and self._elsewhere is None and not _reachable(self.directory, self._user):
             self._elsewhere = Path(tempfile.mkdtemp(prefix="indoubt-postgres-"))
             self._elsewhere.chmod(0o755)
-        if (self._data / "PG_VERSION").exists():
+        if (self.data / "PG_VERSION").exists():
             return
-        self._data.mkdir(mode=0o700, exist_ok=True)
-        password_file = self._data.parent / "first-password"
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        password_file = self.data.parent / "first-password"
         password_file.touch(mode=0o600)
         password_file.write_text(self._password(self.administrator_name))
         if self._user is not None:
-            os.chown(self._data, self._user.pw_uid, self._user.pw_gid)
+            os.chown(self.data, self._user.pw_uid, self._user.pw_gid)
             os.chown(password_file, self._user.pw_uid, self._user.pw_gid)
-        command = [self._program("initdb"), "--pgdata", str(self._data), "--username", self.administrator_name]
+        command = [self._program("initdb"), "--pgdata", str(self.data), "--username", self.administrator_name]
         command += ["--pwfile", str(password_file), "--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale"]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=START_LIMIT_S, cwd="/", **self._as_server_user()
@@ -78,7 +79,7 @@ class PostgresServer(DatabaseServer):
             **self._settings,
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return [self._program("postgres"), "-D", str(self._data), *options]
+        return [self._program("postgres"), "-D", str(self.data), *options]
 
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         with self.log_file.open("ab") as log:

@@ -133,6 +133,7 @@ def install_test_programs() -> None:
         "Chromium (browser tests)": (find_chromium(), ["chromium"]),
         "MariaDB": (find_mariadb(), list(MARIADB_PACKAGES)),
         "PostgreSQL": (find_postgres(), ["postgresql"]),
+        "OpenSSL (TLS tests)": (shutil.which("openssl"), ["openssl"]),
         "Spin (model test)": (shutil.which("spin"), ["spin"]),
         "a C compiler (model test)": (shutil.which("cc") or shutil.which("gcc"), ["gcc", "libc6-dev"]),
     }

@@ -231,6 +231,8 @@ def classify(code: int, text: str, where: str, user: str) -> ResourceManagerErro
         )
     if code == ER.DUP_ENTRY:
         return DuplicateKey(said)
+    if code in GONE and "certificate" in text.lower():
+        return SettingsError(f"{said}: check mysql.tls and mysql.tls_ca")
     if code in GONE or code in SHUTTING_DOWN:
         return Unreachable(f"{said}: is the server up, is the address right?")
     if code in (XA_RESOURCE_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR) and "recover" in where.lower():
@@ -276,7 +278,10 @@ def _escaped_bytes(value: Any) -> int:
 def _tls(connection: DatabaseConnection) -> ssl.SSLContext | None:
     if connection.tls == "off":
         return None
-    context = ssl.create_default_context(cafile=connection.tls_ca or None)
+    try:
+        context = ssl.create_default_context(cafile=connection.tls_ca or None)
+    except OSError as error:
+        raise SettingsError(f"mysql.tls_ca is {connection.tls_ca!r}, which cannot be read: {error.strerror}") from None
     if connection.tls == "require":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -242,6 +242,8 @@ def classify(error: psycopg.Error, where: str, user: str) -> ResourceManagerErro
     if code.startswith(NO_ACCESS_CLASS) or code in NO_ACCESS:
         return SettingsError(f"{said}: check user, password, pg_hba.conf and grants of {user!r}")
     if code in GONE or code.startswith("08") or (not code and isinstance(error, psycopg.OperationalError)):
+        if "certificate" in said:
+            return SettingsError(f"{said}: check postgres.tls and postgres.tls_ca")
         # A refused connection comes without a code, only with the server's words.
         if "FATAL:" in said and not any(words in said for words in REFUSED_FOR_NOW):
             return SettingsError(f"{said}: check database, user, password and pg_hba.conf for {user!r}")
