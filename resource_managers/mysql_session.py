@@ -39,12 +39,12 @@ ROOM_BYTES = 4096
 """What the statement around a row takes."""
 
 XA_NO_SUCH_XID = 1397
-XA_WRONG_ARGUMENTS = 1398
 XA_WRONG_STATE = 1399
 XA_RESOURCE_ERROR = 1401
 XA_ROLLED_BACK = frozenset({1402, 1613, 1614})
 XA_DUPLICATE_XID = 1440
-"""ER_XAER_NOTA, _INVAL, _RMFAIL, _RMERR, ER_XA_RBROLLBACK, _RBTIMEOUT, _RBDEADLOCK, ER_XAER_DUPID."""
+XA_RETRY = 3235
+"""ER_XAER_NOTA, _RMFAIL, _RMERR, ER_XA_RBROLLBACK, _RBTIMEOUT, _RBDEADLOCK, ER_XAER_DUPID, and MySQL's ER_XA_RETRY."""
 
 GONE = frozenset({CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_LOST_EXTENDED})
 SHUTTING_DOWN = frozenset({ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR, 1927, 4031})
@@ -223,7 +223,7 @@ def classify(code: int, text: str, where: str, user: str) -> ResourceManagerErro
     said = f"{where}: {text} ({code})"
     if code == XA_NO_SUCH_XID or code in XA_ROLLED_BACK:
         return NoSuchBranch(said)
-    if code in (XA_WRONG_STATE, XA_DUPLICATE_XID):
+    if code in (XA_WRONG_STATE, XA_DUPLICATE_XID, XA_RETRY):
         return BranchBusy(said)
     if code in (ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK):
         return LockTimeout(

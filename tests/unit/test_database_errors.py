@@ -21,6 +21,7 @@ WHERE = "mysql at db:3306, database shop: xa"
         (1614, NoSuchBranch),
         (1399, BranchBusy),
         (1440, BranchBusy),
+        (3235, BranchBusy),
         (1205, LockTimeout),
         (1213, LockTimeout),
         (1062, DuplicateKey),

@@ -1,0 +1,33 @@
+"""docs/databases.md shows the SQL that the program runs, and the limits that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lifecycle.branch_id import XA_PREFIX_BYTES
+from resource_managers import database_markers, mysql_writers
+from resource_managers.database_markers import KEPT_BATCHES
+from resource_managers.database_own_tables import create_statements
+from resource_managers.database_resource_manager import LOCK_TIMEOUT_S
+from resource_managers.database_settlement import CONNECTIONS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "databases.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [(database_markers.TABLES["mysql"], mysql_writers.TABLE), (database_markers.TABLES["postgres"],)],
+    ids=["mysql", "postgres"],
+)
+def test_the_tables_sql_is_the_programs(tables):
+    assert f"```sql\n{create_statements(tables)}\n```" in PAGE
+
+
+def test_the_figures_are_the_programs():
+    assert f"at most {XA_PREFIX_BYTES} characters" in PAGE
+    assert f"its last {KEPT_BATCHES} to {2 * KEPT_BATCHES} batches" in PAGE
+    assert f"waited for {LOCK_TIMEOUT_S:.0f} s" in PAGE
+    assert "over four connections" in PAGE
+    assert CONNECTIONS == 4
