@@ -107,12 +107,12 @@ def may_be_pruned(newest_there: Marker | None, marker: Marker) -> bool:
     return newest_there is not None and newest_there.batch - marker.batch > KEPT_BATCHES
 
 
-def prune(session: DatabaseSession, newest_there: Marker, slot: int) -> None:
-    """Delete a slot's rows of batches that nobody asks about any more, now and then: growth is bounded.
+def prune(session: DatabaseSession, newest_there: Marker, mine: Marker, slot: int) -> None:
+    """Delete a slot's rows of batches that nobody asks about any more, once in KEPT_BATCHES batches: growth is bounded.
 
     Never the newest, which is what a zombie is told by. That it fails is logged and no more: the next one does it too.
     """
-    if newest_there.batch % KEPT_BATCHES:
+    if newest_there.batch // KEPT_BATCHES == mine.batch // KEPT_BATCHES:
         return
     try:
         session.query(

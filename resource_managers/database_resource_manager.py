@@ -87,7 +87,7 @@ class DatabaseResourceManager(ABC):
             session.take_slot(branch)
             self._roll_back_orphans(session, branch)
             if found is not None:
-                database_markers.prune(session, found, slot.slot)
+                database_markers.prune(session, found, slot.marker, slot.slot)
             table = session.read_table(self._required_table())
             session.start(branch)
         except BaseException:
