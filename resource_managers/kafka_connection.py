@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ _SPARK_NAMES = {
 
 _SECRETS = frozenset({"sasl.password", "ssl.key.password"})
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
+TOPIC_LIMIT_S = 5.0
+"""How long a topic may be unknown before it counts as missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=False)
@@ -188,18 +190,29 @@ class KafkaConnection:
         entry = settings.get(name)
         return None if entry is None or entry.value is None else str(entry.value)
 
-    def require_topics(self, topics: Iterable[str], limit_s: float = 30.0) -> None:
-        """Return when every topic exists. Raises MissingTopic naming the first that does not, and Unreachable."""
-        try:
-            there = AdminClient(self.for_librdkafka()).list_topics(timeout=limit_s).topics
-        except KafkaException as error:
-            raise Unreachable(f"{self.bootstrap_servers}: topics could not be listed: {error.args[0].str()}") from None
-        for topic in topics:
-            if topic not in there:
+    def require_topics(self, topics: Collection[str], limit_s: float = 30.0) -> None:
+        """Return when every topic exists. Raises MissingTopic naming the first that does not, and Unreachable.
+
+        A missing one is asked for again for ``TOPIC_LIMIT_S``: a broker hears of a new topic a moment after it was made.
+        """
+        admin = AdminClient(self.for_librdkafka())
+        deadline = time.monotonic() + TOPIC_LIMIT_S
+        while True:
+            try:
+                there = admin.list_topics(timeout=limit_s).topics
+            except KafkaException as error:
+                raise Unreachable(
+                    f"{self.bootstrap_servers}: topics could not be listed: {error.args[0].str()}"
+                ) from None
+            missing = [topic for topic in topics if topic not in there]
+            if not missing:
+                return
+            if time.monotonic() > deadline:
                 raise MissingTopic(
-                    f"topic {topic!r} does not exist on {self.bootstrap_servers}: create it "
-                    f"(kafka-topics.sh --create --topic {topic}), or name another one"
+                    f"topic {missing[0]!r} does not exist on {self.bootstrap_servers}: create it "
+                    f"(kafka-topics.sh --create --topic {missing[0]}), or name another one"
                 )
+            time.sleep(0.05)
 
 
 def _connects(address: str) -> bool:

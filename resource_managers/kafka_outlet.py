@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_connection import TOPIC_LIMIT_S, KafkaConnection
 from resource_managers.librdkafka_batch import ERR_MSG_SIZE_TOO_LARGE, BatchPathUnavailable, BatchProducer
 
 log = logging.getLogger(__name__)
@@ -24,8 +24,6 @@ COLUMNS = frozenset({"key", "value"})
 BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 CALL_LIMIT_S = 60.0
 """How long one call to the broker (init, flush, marker) may take before the task fails."""
-TOPIC_LIMIT_S = 5.0
-"""How long a topic may be unknown: a broker hears of a new one a moment after it was made."""
 KEPT_BYTES = 16 << 20
 """Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back, still in the cache."""
 
