@@ -1,0 +1,121 @@
+"""What each delivery guarantee promises, and what it does not, on Kafka, MariaDB and PostgreSQL. Judged from outside.
+
+The tables have no primary key, so that a row that is written twice is there twice.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from demo.broker import Broker
+from demo.mariadb_server import MariaDbServer
+from lifecycle.errors import Unreachable
+from lifecycle.guarantees import DeliveryGuarantee
+from resource_managers.kafka_connection import KafkaConnection
+from tests.integration.kafka_fixtures import make_sink, rows
+from tests.integration.pipeline_process import PipelineProcess, produce, read_committed, wait_until
+from tests.integration.three_sinks import VALUES, Sinks, make_sinks
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+LIMIT_S = 180.0
+"""Generous: the machine may be busy with other tests."""
+ALL = ("kafka", "mysql", "postgres")
+
+
+@pytest.fixture
+def sinks(connection, mariadb, postgres, tmp_path) -> Sinks:
+    return make_sinks(connection, tmp_path, [mariadb, postgres], VALUES)
+
+
+def values(start: int, count: int) -> list[bytes]:
+    return [b"row %06d" % n for n in range(start, start + count)]
+
+
+def wait_for(sinks: Sinks, expected: list[bytes]) -> None:
+    """Wait until every row is seen everywhere, however often."""
+
+    def nothing_missing() -> bool:
+        return all(not Counter(expected) - seen for seen in sinks.everywhere().values())
+
+    wait_until(f"{len(expected)} rows everywhere", nothing_missing, LIMIT_S)
+
+
+def run_and_kill(connection, sinks: Sinks, directory, guarantee: str, point: str) -> dict[str, Counter[bytes]]:
+    """Write 100 rows, then 100 more whose first task is killed with its driver at ``point``; return what is seen at last."""
+    with PipelineProcess(connection, directory, **sinks.settings(*ALL, delivery_guarantee=guarantee)) as pipeline:
+        produce(connection, sinks.source, values(0, 100))
+        wait_for(sinks, values(0, 100))
+        assert all(seen == Counter(values(0, 100)) for seen in sinks.everywhere().values()), (
+            "without a failure: once each"
+        )
+        pipeline.arm(point, "kill")
+        produce(connection, sinks.source, values(100, 100))
+        wait_until(f"the driver to be killed at {point}", lambda: pipeline.reached(point), LIMIT_S)
+        # A batch after the replayed one: when its rows are there, the replay has ended.
+        produce(connection, sinks.source, values(200, 100))
+        wait_for(sinks, values(0, 300))
+    assert pipeline.process.returncode == 0
+    return sinks.everywhere()
+
+
+def test_exactly_once_neither_loses_nor_doubles_after_kill_9_of_a_task_that_has_prepared(connection, sinks, tmp_path):
+    for name, seen in run_and_kill(connection, sinks, tmp_path, "exactly_once", "slot-prepared").items():
+        assert seen == Counter(values(0, 300)), name
+
+
+def test_at_least_once_loses_nothing_and_doubles_what_was_delivered_before_kill_9(connection, sinks, tmp_path):
+    for name, seen in run_and_kill(connection, sinks, tmp_path, "at_least_once", "after-flush").items():
+        assert set(seen) == set(values(0, 300)), name
+        doubled = {value for value, times in seen.items() if times > 1}
+        assert doubled, f"{name}: the killed task's rows were delivered, and its batch was replayed"
+        assert doubled <= set(values(100, 100)), f"{name}: only rows of the batch that was under way"
+
+
+def test_none_goes_on_without_the_rows_that_a_database_did_not_take(connection, postgres, tmp_path):
+    with MariaDbServer(tmp_path / "mariadb") as mariadb:
+        sinks = make_sinks(connection, tmp_path, [mariadb, postgres], VALUES)
+        settings = sinks.settings(*ALL, delivery_guarantee="none")
+        with PipelineProcess(connection, tmp_path, **settings) as pipeline:
+            produce(connection, sinks.source, values(0, 100))
+            wait_for(sinks, values(0, 100))
+            mariadb.kill()
+            produce(connection, sinks.source, values(100, 100))
+            wait_until("the rows in the topic", lambda: sinks.in_topic().total() == 200, LIMIT_S)
+            wait_until("the rows in PostgreSQL", lambda: sinks.in_table("postgres").total() == 200, LIMIT_S)
+            wait_until("the loss is said", lambda: "rows were not written" in pipeline.log)
+            mariadb.start()
+            produce(connection, sinks.source, values(200, 100))
+            wait_until("later rows in MariaDB", lambda: sinks.in_table("mysql").total() == 200, LIMIT_S)
+            assert pipeline.status["restarts"] == 0
+        assert sinks.in_table("mysql") == Counter([*values(0, 100), *values(200, 100)]), "lost, and nobody replays them"
+        assert sinks.in_topic() == sinks.in_table("postgres") == Counter(values(0, 300))
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.NONE, DeliveryGuarantee.AT_LEAST_ONCE])
+def test_rows_that_die_with_the_broker_are_an_error_for_at_least_once_and_not_for_none(tmp_path, guarantee):
+    with Broker(tmp_path / "broker") as broker:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        sink = make_sink(connection)
+        writer = sink.manager(**{"message.timeout.ms": "2000"}).begin_without_transaction(guarantee)
+        writer.write(rows(b"seen"))
+        writer._outlet.flush()
+        # Not the minute that a task waits.
+        writer._outlet.flush = partial(writer._outlet.flush, 6.0)
+        wait_until("the first row", lambda: read_committed(connection, sink.topic)[b"seen"] == 1)
+        # The broker stands still: its machine takes what is sent and acknowledges nothing; then it dies.
+        os.kill(broker.pid, signal.SIGSTOP)
+        writer.write(rows(b"unheard"))
+        if guarantee is DeliveryGuarantee.NONE:
+            writer.finish()
+        else:
+            with pytest.raises(Unreachable, match=r"1 records .* were not taken by the broker"):
+                writer.finish()
+        broker.kill()
+        writer.abort()
+        broker.start()
+        assert read_committed(connection, sink.topic) == Counter([b"seen"])
