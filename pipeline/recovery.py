@@ -83,6 +83,7 @@ class Recovery:
             self._connection, settings.lifecycle_topic, pipeline=settings.prefix, life=life.life, attempt=attempt
         )
         settled = self._settle(ledger.unsettled(settings.prefix), events)
+        settled |= self._settle(self._decided_and_open(ledger, settled), events)
         rolled_back = self.sweep()
         known = self._known_outcomes(ledger, life.life) | settled
         plan = plan_replay(ledger, life.life, known)
@@ -133,10 +134,21 @@ class Recovery:
         views = self._managers.recover(self._settings.prefix)
         return self._roll_back([view for view in views if _is_left_over(view, last)])
 
+    def _decided_and_open(
+        self, ledger: DecisionLedger, settled: Mapping[str, Settled]
+    ) -> list[tuple[Decision, Handle]]:
+        """Return what is open, decided, and not of a life's last decided batch, to which no run should ever come."""
+        return [
+            (decision, handle)
+            for view in self._managers.recover(self._settings.prefix)
+            if view.key not in settled and (decision := _must_commit(ledger, view.key))
+            for handle in decision.handles
+            if handle.key == view.key
+        ]
+
     def _roll_back(self, views: Sequence[OpenTransactionView]) -> int:
         ledger = self._log.read_to_end()
-        decided = {handle.key for _, handle in ledger.unsettled(self._settings.prefix)}
-        left = [view for view in views if view.key not in decided]
+        left = [view for view in views if _must_commit(ledger, view.key) is None]
         errors = [error for error in self._managers.fence(left, self._settings.commit_limit_ms / 1000) if error]
         if errors:
             raise ResourceManagerError(
@@ -256,6 +268,12 @@ def _settled(outcome: CommitOutcome) -> Settled | str:
 
 def _marker(decision: Decision) -> Marker:
     return Marker(batch=decision.about.batch, attempt=decision.about.attempt, life=decision.about.life)
+
+
+def _must_commit(ledger: DecisionLedger, key: str) -> Decision | None:
+    """Return the commit decision that counts and lists this transaction, unless it is known to be lost."""
+    listing, outcome = ledger.listing(key), ledger.outcome(key)
+    return listing[1] if listing and (outcome is None or outcome.settled is not Settled.LOST) else None
 
 
 def _is_left_over(view: OpenTransactionView, last: Decision) -> bool:

@@ -1,0 +1,204 @@
+"""A run of a pipeline without Spark: its recovery, its slots and its coordinator, called by hand and in any order.
+
+All three are the pipeline's own, on real resource managers; only Spark, which calls them, is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+
+from demo.database_server import DatabaseServer
+from lifecycle.decisions import BatchAttempt, DecisionLedger
+from lifecycle.identity import Handle, TransactionalId
+from pipeline.coordinator import Coordinator
+from pipeline.crash_points import CrashPoint, CrashPoints
+from pipeline.recovery import Recovered, Recovery
+from pipeline.settings import PipelineSettings
+from pipeline.sink_options import SinkOptions
+from pipeline.slot_writer import SlotMessage, SlotWriter
+from resource_managers.database_connection import read_database_properties
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.several import ResourceManagers
+from tests.integration.pipeline_process import wait_until
+from tests.integration.three_sinks import VALUES, Sinks, make_sinks
+
+LIMIT_S = 30.0
+COLUMNS = (("value", pa.binary()),)
+
+
+class Stopped(Exception):
+    """Raised where a test lets the driver stop for ever."""
+
+
+def rows(*values: bytes) -> pa.RecordBatch:
+    """Return rows of the job passthrough, without keys."""
+    return pa.record_batch({"value": pa.array(values, pa.binary())})
+
+
+def at(patch: pytest.MonkeyPatch, point: CrashPoint, deed: Callable[[], Any]) -> None:
+    """Do something at a named step of the protocol, wherever it is reached in this process next."""
+
+    def reach(_: CrashPoints, reached: CrashPoint) -> None:
+        if reached is point:
+            patch.undo()
+            deed()
+
+    patch.setattr(CrashPoints, "reach", reach)
+
+
+def stop_at(patch: pytest.MonkeyPatch, point: CrashPoint) -> None:
+    """Let the driver do nothing more once it gets there: ``Stopped`` is raised."""
+
+    def stop() -> None:
+        raise Stopped
+
+    at(patch, point, stop)
+
+
+@dataclass
+class ProtocolRun:
+    """One run: ``recover`` first, as a supervisor does, then slots and decisions."""
+
+    settings: PipelineSettings
+    recovery: Recovery
+    recovered: Recovered
+    options: SinkOptions
+
+    @property
+    def managers(self) -> ResourceManagers:
+        """Return the resource managers of the sink."""
+        return self.options.resource_managers()
+
+    def about(self, batch: int = 0) -> BatchAttempt:
+        """Return what a decision of this run on a batch is about."""
+        return BatchAttempt(life=self.options.life, batch=batch, attempt=self.options.attempt)
+
+    def slot(self, slot: int, *values: bytes, batch: int = 0) -> SlotMessage:
+        """Write and prepare one slot of a batch, as its task does."""
+        return SlotWriter(self.options, slot=slot, batch=batch).write(iter([rows(*values)] if values else []))
+
+    def commit(self, *messages: SlotMessage, batch: int = 0) -> None:
+        """Decide and commit, as Spark asks for when every task has answered."""
+        Coordinator(self.options).commit(messages, batch)
+
+    def abort(self, *messages: SlotMessage, batch: int = 0) -> None:
+        """Abort, as Spark asks for when a task failed, and when ``commit`` raised."""
+        Coordinator(self.options).abort(messages, batch)
+
+    def roll_back(self, *handles: Handle) -> None:
+        """Abort prepared transactions behind the protocol's back, as a timeout or a stranger does."""
+        self.managers.rollback(handles, LIMIT_S)
+
+
+@dataclass
+class ProtocolSinks:
+    """Where the runs of one test write, and what an independent reader finds there."""
+
+    sinks: Sinks
+    names: tuple[str, ...]
+    directory: Path
+
+    @property
+    def prefix(self) -> str:
+        """Return the transactional id prefix, which no other test has."""
+        return self.sinks.name
+
+    @property
+    def connection(self) -> KafkaConnection:
+        """Return how to reach the broker."""
+        return self.sinks.connection
+
+    @property
+    def checkpoint(self) -> Path:
+        """Return the checkpoint directory of a run that was told no other."""
+        return self.directory / "checkpoint"
+
+    def recovery(self, **changes: Any) -> Recovery:
+        """Return the recovery of a run with these settings changed."""
+        given = {"job": "passthrough", "bootstrap_servers": self.connection.bootstrap_servers}
+        given |= {"checkpoint": str(self.checkpoint), "lifecycle_topic": ""}
+        settings = PipelineSettings.read({**given, **self.sinks.settings(*self.names), **changes})
+        databases = read_database_properties(self.sinks.properties_file) if self.sinks.databases else {}
+        recovery = Recovery(settings, self.connection, databases)
+        recovery.verify(COLUMNS)
+        self._settings = settings
+        return recovery
+
+    def run(self, **changes: Any) -> ProtocolRun:
+        """Start a run: recover, and return it with its options."""
+        recovery = self.recovery(**changes)
+        recovered = recovery.recover()
+        return ProtocolRun(self._settings, recovery, recovered, recovery.options(recovered))
+
+    def ledger(self) -> DecisionLedger:
+        """Return the decision log as it stands now."""
+        log = DecisionLog(self.connection)
+        try:
+            return log.read_to_end()
+        finally:
+            log.close()
+
+    def seen(self) -> Counter[bytes]:
+        """Return the rows that are visible; with several sinks they must be the same in all."""
+        found = {name: self.sinks.in_topic() if name == "kafka" else self.sinks.in_table(name) for name in self.names}
+        first = found[self.names[0]]
+        assert all(seen == first for seen in found.values()), found
+        return first
+
+    def expect(self, *values: bytes, pending: int) -> None:
+        """Wait for so many pending transactions and so many visible rows, then compare each row's count."""
+        wait_until(f"{pending} pending transactions of {self.prefix}", lambda: self.pending() == pending, LIMIT_S)
+        wait_until(f"{len(values)} visible rows", lambda: self.seen().total() >= len(values), LIMIT_S)
+        assert self.seen() == Counter(values)
+
+    def pending(self) -> int:
+        """Return how many transactions of this prefix are open or prepared, asked of the servers themselves."""
+        databases = [name for name in self.names if name != "kafka"]
+        return len(self.open_ids()) + sum(self.sinks.prepared(name) for name in databases)
+
+    def open_ids(self) -> list[str]:
+        """Return the transactional ids of this prefix that are in a transaction at the broker."""
+        return [id_ for id_, state in self.ids().items() if state not in ("Empty", "CompleteCommit", "CompleteAbort")]
+
+    def ids(self) -> dict[str, str]:
+        """Return every transactional id of this prefix that the broker lists (ListTransactions), with its state."""
+        listed = [one for found in _admin(self.connection).list_transactions().values() for one in found]
+        parsed = {one.transactional_id: TransactionalId.parse(one.transactional_id) for one in listed}
+        mine = {id_ for id_, found in parsed.items() if found is not None and found.prefix == self.prefix}
+        return {one.transactional_id: one.state.value for one in listed if one.transactional_id in mine}
+
+
+def protocol_sinks(
+    connection: KafkaConnection, directory: Path, servers: Sequence[DatabaseServer], names: Iterable[str]
+) -> ProtocolSinks:
+    """Make topics and tables that no other test uses; ``names`` are the resource managers to write to."""
+    sinks = make_sinks(connection, directory, servers, VALUES)
+    admin = AdminClient(connection.for_librdkafka())
+    # A broker hears of a new topic a moment after it was made.
+    wait_until(f"topic {sinks.topic}", lambda: sinks.topic in admin.list_topics(timeout=LIMIT_S).topics, LIMIT_S)
+    return ProtocolSinks(sinks, tuple(names), directory)
+
+
+@cache
+def _admin(connection: KafkaConnection) -> KafkaAdminClient:
+    return KafkaAdminClient(**connection.for_kafka_python())
+
+
+def spark_checkpoint(directory: Path, *, planned: int, committed: int) -> None:
+    """Write the files by which Spark says how far it got: batches up to ``planned``, finished up to ``committed``."""
+    for folder, last in (("offsets", planned), ("commits", committed)):
+        (directory / folder).mkdir(parents=True, exist_ok=True)
+        for batch in range(last + 1):
+            (directory / folder / str(batch)).write_text(json.dumps({}))
