@@ -108,6 +108,11 @@ class Actions:
                     f"transaction {key} changed since it was looked at: it is {view.state.value} now, verdict "
                     f"{judged.judgement.verdict.value!r}, {decision}; look again"
                 )
+            if view.resource_manager != self._broker.name:
+                raise OrderRefused(
+                    f"transaction {key} is held by {view.resource_manager!r}, and this collector gives orders to "
+                    f"{self._broker.name!r} alone: its driver, or the recovery of the next start, settles it"
+                )
             found.append(judged)
         return found
 

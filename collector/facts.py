@@ -14,7 +14,7 @@ from collector.transaction_state_records import BrokerStatus
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
-from lifecycle.identity import Handle
+from lifecycle.identity import Handle, transaction_key
 
 _ENDS = {
     BrokerStatus.PREPARE_COMMIT: "prepare_commit_ms",
@@ -126,6 +126,7 @@ class ToldTransaction:
     """What events and decisions tell about one transaction of ours; ``told`` has the first time of each kind of event."""
 
     identity: HandleIdentity
+    resource_manager: str = "kafka"
     pipeline: str = ""
     about: BatchAttempt | None = None
     slot: int | None = None
@@ -136,9 +137,7 @@ class ToldTransaction:
     @property
     def key(self) -> str:
         """Return the handle's key, also before the handle is known."""
-        if self.handle is not None:
-            return self.handle.key
-        return f"kafka:{self.identity.transaction}:{self.identity.producer_id}:{self.identity.producer_epoch}"
+        return transaction_key(self.resource_manager, *self.identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,6 +155,9 @@ def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> No
         batch, attempt = _int(event, "batch"), _int(event, "attempt")
         about = BatchAttempt(life=event.data["life"], batch=batch or 0, attempt=attempt or 0)
     told = _told(state, identity, pipeline, about, handle)
+    if handle is None and identity.producer_id is None:
+        # Only Kafka has producers: its transactions are also known without our events.
+        told = replace(told, resource_manager=_text(event, "resource_manager"))
     slot = _int(event, "slot") if "slot" in event.data else None
     first = min(event.at_ms, told.told.get(event.type, event.at_ms))
     told = replace(told, told={**told.told, event.type: first}, slot=told.slot if told.slot is not None else slot)
@@ -169,6 +172,7 @@ def _told(
     known = state.told.get(identity) or ToldTransaction(identity=identity)
     return replace(
         known,
+        resource_manager=handle.resource_manager if handle is not None else known.resource_manager,
         pipeline=max(known.pipeline, pipeline),
         about=known.about or about,
         handle=known.handle or handle,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
 from collector.fold import State
+from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, TransactionalId
@@ -62,7 +63,7 @@ class TransactionView:
     @property
     def resource_manager(self) -> str:
         """Return the resource manager's name."""
-        return self.handle.resource_manager if self.handle is not None else "kafka"
+        return self.told.resource_manager if self.told is not None else "kafka"
 
     @property
     def opened_ms(self) -> int | None:
@@ -75,10 +76,10 @@ class TransactionView:
 
     @property
     def timeout_ms(self) -> int | None:
-        """Return the resource manager's limit, counted from its opening."""
+        """Return the resource manager's limit, counted from its opening; None where it has none (databases) or none is known."""
         if self.broker is not None and self.broker.timeout_ms is not None:
             return self.broker.timeout_ms
-        return self.handle.timeout_ms if self.handle is not None else None
+        return (self.handle.timeout_ms or None) if self.handle is not None else None
 
     @property
     def is_running(self) -> bool:
@@ -155,6 +156,11 @@ def _is_known_committed(state: State, told: ToldTransaction) -> bool:
 
 def find(state: State, key: str) -> TransactionView | None:
     """Return the transaction of that key, or None. A key without a start time finds it once the start is known too."""
+    branch = key.partition(":")[2]
+    if BranchId.parse(branch) is not None:
+        named = HandleIdentity(branch, None, None)
+        told = state.told.get(named)
+        return _view(state, named, None, told) if told is not None and told.key == key else None
     name, _, start = key.rpartition("@")
     if not start.isdigit():
         name, start = key, ""

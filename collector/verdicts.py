@@ -6,7 +6,7 @@ Pure functions of (transaction, pipeline, now): no clock, no I/O.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from collector.facts import PipelineFacts
@@ -78,17 +78,19 @@ class Case:
         return self.now_ms - ruled[1].at_ms if ruled else 0
 
 
+KAFKA = "kafka"
 Rule = Callable[[Case], Judgement | None]
 BROKER, DECISIONS, EVENTS, CHECKPOINTS = "transaction coordinator", "decision log", "lifecycle events", "checkpoints"
 
 
 def judge(case: Case) -> Judgement:
-    """Return the verdict of the first rule that answers; rule 15 always does."""
-    for rule in RULES:
-        found = rule(case)
-        if found is not None:
-            return found
-    return rule_15_in_progress(case)
+    """Return the verdict of the first rule that answers; rule 15 always does.
+
+    Orders reach Kafka alone: about a branch in a database none is offered.
+    """
+    answers = (rule(case) for rule in RULES)
+    found = next((answer for answer in answers if answer is not None), None) or rule_15_in_progress(case)
+    return found if case.transaction.resource_manager == KAFKA else replace(found, may_commit=False, may_abort=False)
 
 
 def rule_1_settled(case: Case) -> Judgement | None:
@@ -177,6 +179,11 @@ def rule_9_end_not_seen(case: Case) -> Judgement | None:
         if case.later_batch_decided:
             later = Evidence(fact="a later batch of the same life was decided: this one was finished", source=DECISIONS)
             return _judgement(Verdict.SETTLED, 9, *_decided(case), later)
+        if t.resource_manager != KAFKA:
+            fact = f"nobody here looks into {t.resource_manager}: its driver, or the recovery of the next start, commits it"
+            return _judgement(
+                Verdict.UNKNOWN, 9, *_decided(case), Evidence(fact=fact, source=DECISIONS), loses_data=True
+            )
         unseen = Evidence(
             fact="the coordinator's record of it was not seen; a commit order asks its marker", source=BROKER
         )

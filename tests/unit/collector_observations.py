@@ -60,6 +60,23 @@ def handle(transaction: str = "ip-count-0-1", epoch: int = 4, slot: int = 0, pro
     )
 
 
+def database_handle(held_by: str = "mysql", slot: int = 0, nonce: str = "0a1b2c3d") -> Handle:
+    """Return a prepared branch in a database: no producer, no timeout."""
+    return Handle(
+        resource_manager=held_by,
+        transaction=f"{PREFIX}:41:0:{slot}:{nonce}",
+        producer_id=None,
+        producer_epoch=None,
+        slot=slot,
+        rows=100,
+        bytes=1000,
+        fingerprint="100:0",
+        opened_at_ms=T0,
+        prepared_at_ms=T0 + 500,
+        timeout_ms=0,
+    )
+
+
 def about(batch: int = 41, attempt: int = 0) -> BatchAttempt:
     return BatchAttempt(life=LIFE, batch=batch, attempt=attempt)
 
@@ -104,7 +121,7 @@ def event(type_: EventType, at: int, **data: Any) -> EventSeen:
 def transaction_event(type_: EventType, at: int, of: Handle | None = None, **data: Any) -> EventSeen:
     of = of or handle()
     named = {"transaction": of.transaction, "producer_id": of.producer_id, "producer_epoch": of.producer_epoch}
-    return event(type_, at, batch=41, slot=of.slot, resource_manager="kafka", **named, **data)
+    return event(type_, at, batch=41, slot=of.slot, resource_manager=of.resource_manager, **named, **data)
 
 
 def folded(*observations: Observation) -> State:

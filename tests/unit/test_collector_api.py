@@ -30,6 +30,7 @@ from resource_managers.kafka_connection import KafkaConnection
 from tests.unit.collector_observations import (
     PREFIX,
     broker_record,
+    database_handle,
     decided,
     event,
     handle,
@@ -314,6 +315,18 @@ def test_an_order_that_is_not_safe_is_refused_with_an_audit_row(api: Api, change
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
     assert says in answer.json()["error"]["message"]
     assert api.rows("audit")[0]["detail"] == answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("action", ["commit", "abort"])
+def test_an_order_about_a_branch_in_a_database_is_refused_and_says_who_settles_it(fresh_api: Api, action: str) -> None:
+    branch = database_handle()
+    fresh_api.current.observe([decision_seen(decided(2, branch, batch=42))])
+    row = next(r for r in fresh_api.rows("transactions") if r["resource_manager"] == "mysql")
+    assert (row["key"], row["state"], row["timeout_ms"], row["producer_id"]) == (branch.key, "decided", None, None)
+    answer = fresh_api.order(action=action, keys=[row["key"]], seen={row["key"]: row["revision"]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert "is held by 'mysql'" in answer.json()["error"]["message"]
+    assert fresh_api.rows("audit")[0]["outcome"] == "refused"
 
 
 def test_an_order_on_an_old_look_is_refused_and_says_what_changed(fresh_api: Api) -> None:

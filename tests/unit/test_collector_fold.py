@@ -20,6 +20,7 @@ from tests.unit.collector_observations import (
     PREFIX,
     T0,
     broker_record,
+    database_handle,
     decided,
     event,
     folded,
@@ -212,3 +213,38 @@ def test_an_event_with_wrong_data_changes_nothing(broken: Observation) -> None:
 def test_an_expired_id_takes_its_inits_along() -> None:
     state = folded(broker_record(BrokerStatus.EMPTY, 0, start=None), IdExpired(transaction="ip-count-0-1"))
     assert state.inits == {}
+
+
+MYSQL, POSTGRES = database_handle(nonce="00000001"), database_handle("postgres", nonce="00000002")
+GLOBAL: list[Observation] = [
+    run_started(0),
+    transaction_event(EventType.TRANSACTION_OPENED, 0, MYSQL),
+    transaction_event(EventType.TRANSACTION_PREPARED, 500, MYSQL, handle=MYSQL.to_json()),
+    transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json()),
+    transaction_event(EventType.TRANSACTION_OPENED, 0, POSTGRES),
+    decided(1, handle(), MYSQL, POSTGRES),
+    outcome(2, MYSQL, Settled.COMMITTED),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_branches_in_databases_join_in_any_order_and_are_found_by_their_keys(seed: int) -> None:
+    state = folded(*interleaved(GLOBAL, seed))
+    assert state == folded(*GLOBAL)
+    found = {view.resource_manager: view for view in views(state, settled=True)}
+    assert {name: view.state for name, view in found.items()} == {
+        "kafka": TransactionState.DECIDED,
+        "mysql": TransactionState.COMMITTED,
+        "postgres": TransactionState.DECIDED,
+    }
+    for one in (handle(), MYSQL, POSTGRES):
+        view = find(state, one.key)
+        assert view is not None
+        assert (view.key, view.pipeline, view.slot, view.ours) == (one.key, PREFIX, 0, True)
+    assert find(state, MYSQL.key.replace("mysql", "postgres")) is None
+    assert found["mysql"].timeout_ms is found["postgres"].deadline_ms is None
+
+
+def test_a_branch_that_only_its_opening_tells_of_has_its_own_resource_manager() -> None:
+    view = only_view(run_started(0), transaction_event(EventType.TRANSACTION_OPENED, 0, POSTGRES))
+    assert (view.resource_manager, view.key, view.state) == ("postgres", POSTGRES.key, TransactionState.OPEN)

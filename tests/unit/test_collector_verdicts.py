@@ -19,6 +19,7 @@ from tests.unit.collector_observations import (
     T0,
     broker_record,
     case,
+    database_handle,
     decided,
     folded,
     handle,
@@ -152,3 +153,28 @@ def test_a_transaction_overtaken_by_a_later_one_of_its_id_is_settled() -> None:
     assert find(state, first.key) == first
     judgement = judge(case(first, 10_000))
     assert (judgement.verdict, judgement.rule) == (Verdict.SETTLED, 9)
+
+
+BRANCH = database_handle()
+BRANCH_PREPARED = transaction_event(EventType.TRANSACTION_PREPARED, 500, BRANCH, handle=BRANCH.to_json())
+BRANCH_CASES = [
+    ("prepared", [RUN, BRANCH_PREPARED], 45_000, ALIVE, Verdict.IN_PROGRESS, 15),
+    ("decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH)], 9_000, {}, Verdict.UNKNOWN, 9),
+    ("decided, a later batch too", [RUN, decided(1, BRANCH)], 9_000, LATER_DECIDED, Verdict.SETTLED, 9),
+    ("abort decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH, ruling=Ruling.ABORT)], 9_000, {}, Verdict.ABORT_IT, 10),
+    ("newer run", [RUN, BRANCH_PREPARED], 900, NEWER, Verdict.ABORT_IT, 11),
+    ("lost", [RUN, decided(1, BRANCH), outcome(2, BRANCH, Settled.LOST)], 9_000, {}, Verdict.LOST, 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("observed", "at", "more", "verdict", "rule"), [c[1:] for c in BRANCH_CASES], ids=[c[0] for c in BRANCH_CASES]
+)
+def test_a_branch_in_a_database_never_times_out_and_takes_no_order(
+    observed: list[Observation], at: int, more: dict[str, Any], verdict: Verdict, rule: int
+) -> None:
+    judgement = judge(case(only_view(*observed), at, **more))
+    assert (judgement.verdict, judgement.rule) == (verdict, rule)
+    assert judgement.evidence
+    assert not judgement.may_commit
+    assert not judgement.may_abort
