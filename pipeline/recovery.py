@@ -61,6 +61,7 @@ class Recovery:
         self._log = DecisionLog(connection, topic=settings.decisions_topic)
         self._crash_points = CrashPoints(directory=crash_points_directory())
         self._managers = self._make(read_sinks(settings.sink))
+        self._attempt: int | None = None
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> None:
         """Return when every sink can take these columns. Raises SettingsError naming what is wrong, Unreachable."""
@@ -77,7 +78,7 @@ class Recovery:
         life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink)
         life = self._adopt(life)
         run = RunStarted(prefix=settings.prefix, life=life.life, run=uuid4().hex, at_ms=_now_ms())
-        attempt = self._log.start_run(run)
+        attempt = self._attempt = self._log.start_run(run)
         ledger = self._log.read_to(attempt)
         events = EventSender(
             self._connection, settings.lifecycle_topic, pipeline=settings.prefix, life=life.life, attempt=attempt
@@ -115,8 +116,11 @@ class Recovery:
     def sweep(self) -> int:
         """Roll back every open transaction of this prefix that no counting decision lists; return how many.
 
-        For when no batch is under way. Raises ResourceManagerError naming the first that could not be rolled back.
+        For when no batch is under way. Nothing is rolled back once a newer run of the prefix has started: what is open is
+        its own then. Raises ResourceManagerError naming the first that could not be rolled back.
         """
+        if self._attempt is not None and self.overtaken_by(self._attempt) is not None:
+            return 0
         return self._roll_back(self._managers.recover(self._settings.prefix))
 
     def sweep_unused(self, attempt: int) -> int:

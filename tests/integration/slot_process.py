@@ -1,0 +1,31 @@
+"""One task of a batch as a process of its own, which can be frozen at a named step and woken later.
+
+Standard input: one JSON line with the sink's options, slot, batch and values. Standard output: one JSON line with the
+handles that it prepared, or with the error that stopped it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from lifecycle.errors import IndoubtError
+from pipeline.sink_options import SinkOptions
+from pipeline.slot_writer import SlotWriter
+from tests.integration.protocol_run import rows
+
+
+def main() -> None:
+    """Write the slot as a Spark task does."""
+    order = json.loads(sys.stdin.readline())
+    options = SinkOptions.read(order["options"])
+    values = [value.encode() for value in order["values"]]
+    try:
+        message = SlotWriter(options, slot=order["slot"], batch=order["batch"]).write(iter([rows(*values)]))
+        print(json.dumps({"handles": [handle.to_json() for handle in message.handles]}), flush=True)
+    except IndoubtError as error:
+        print(json.dumps({"error": type(error).__name__, "text": str(error)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

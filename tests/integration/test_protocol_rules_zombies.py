@@ -1,0 +1,148 @@
+"""Zombies: writers and runs that were given up for dead, and act again. They write nothing that anybody sees."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.children import die_with_parent
+from lifecycle.identity import Handle, Marker
+from pipeline.settings import ROOT
+from resource_managers.protocol import OpenTransaction, SlotAttempt
+from tests.integration.kafka_fixtures import fingerprint_of
+from tests.integration.pipeline_process import wait_until
+from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, protocol_sinks, rows
+
+pytestmark = pytest.mark.integration
+SERVERS = {"kafka": (), "mysql": ("mariadb",), "postgres": ("postgres",)}
+
+
+@pytest.fixture(params=SERVERS)
+def sinks(request, connection, tmp_path) -> ProtocolSinks:
+    servers = [request.getfixturevalue(name) for name in SERVERS[request.param]]
+    return protocol_sinks(connection, tmp_path, servers, [request.param])
+
+
+class FrozenSlot:
+    """A task's process that has stopped itself by SIGSTOP at a named step."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def wake(self) -> dict[str, Any]:
+        """Let it go on; return what it tells in the end: its handles, or an error."""
+        self._process.send_signal(signal.SIGCONT)
+        told, _ = self._process.communicate(timeout=90)
+        return json.loads(told)
+
+
+@contextmanager
+def frozen_slot(run: ProtocolRun, directory: Path, point: str, slot: int, *values: str) -> Iterator[FrozenSlot]:
+    """Start the task of one slot of batch 0, and wait until it stands still at ``point``."""
+    points = directory / "crash-points"
+    points.mkdir()
+    (points / point).write_text("freeze-worker")
+    options = replace(run.options, crash_points=str(points)).to_spark()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.slot_process"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=die_with_parent,
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"options": options, "slot": slot, "batch": 0, "values": values}) + "\n")
+        process.stdin.flush()
+        stat = Path(f"/proc/{process.pid}/stat")
+        wait_until(f"the writer at {point}", lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        yield FrozenSlot(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("point", ["before-begin", "while-writing", "after-flush"])
+def test_a_zombie_writer_paused_by_sigstop_and_woken_is_fenced_and_writes_nothing_visible(sinks, tmp_path, point):
+    with frozen_slot(sinks.run(), tmp_path, point, 0, "zombie") as zombie:
+        successor = sinks.run()
+        successor.commit(successor.slot(0, b"successor"))
+        sinks.expect(b"successor", pending=0)
+        told = zombie.wake()
+    assert told["error"] in ("Fenced", "ZombieWriter", "Unreachable", "ResourceManagerError"), told
+    sinks.expect(b"successor", pending=0)
+
+
+def test_a_zombie_writer_that_had_prepared_is_rolled_back_and_its_handle_is_worth_nothing(sinks, tmp_path):
+    run = sinks.run()
+    with frozen_slot(run, tmp_path, "slot-prepared", 0, "zombie") as zombie:
+        successor = sinks.run()
+        assert successor.recovered.rolled_back == 1
+        successor.commit(successor.slot(0, b"successor"))
+        (handle,) = [Handle.from_json(found) for found in zombie.wake()["handles"]]
+    (readiness,) = run.managers.check([handle])
+    assert not readiness.ready
+    sinks.expect(b"successor", pending=0)
+
+
+def open_slot(run: ProtocolRun, slot: int) -> OpenTransaction:
+    """Begin a slot of batch 0 as its task does, and write nothing yet."""
+    marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+    (manager,) = run.managers._managers.values()
+    return manager.begin(SlotAttempt(prefix=run.options.prefix, slot=slot, marker=marker))
+
+
+def test_a_zombie_executors_transaction_after_recoverys_sweep_is_swept_again(sinks):
+    zombie_run = sinks.run()
+    before = open_slot(zombie_run, 2) if sinks.names == ("kafka",) else None
+    run = sinks.run()
+    assert run.recovered.rolled_back == 0, "nothing was there to be swept yet"
+    zombie = before or open_slot(zombie_run, 2)
+    zombie.write(rows(b"zombie"))
+    zombie.prepare(fingerprint_of())
+    assert sinks.pending() == 1
+    assert run.recovery.sweep_unused(run.options.attempt) == 0, "no batch of this run tells yet which slots are its own"
+    for batch in range(2):
+        run.commit(run.slot(0, b"batch %d" % batch, batch=batch), batch=batch)
+    under_way = run.slot(0, b"batch 2", batch=2)
+    run.recovery.sweep_unused(run.options.attempt)
+    sinks.expect(b"batch 0", b"batch 1", pending=1)
+    run.commit(under_way, batch=2)
+    sinks.expect(b"batch 0", b"batch 1", b"batch 2", pending=0)
+
+
+def test_a_run_that_was_overtaken_sweeps_nothing_of_the_later_one(sinks):
+    earlier = sinks.run()
+    later = sinks.run()
+    message = later.slot(0, b"a")
+    earlier.recovery.sweep()
+    later.commit(message)
+    sinks.expect(b"a", pending=0)
+
+
+def test_a_changed_number_of_tasks_after_a_restart_leaves_no_orphan(sinks):
+    run = sinks.run()
+    run.commit(*(run.slot(slot, b"%d" % slot) for slot in range(2)))
+    for slot in range(5):
+        run.slot(slot, b"undecided", batch=1)
+    sinks.expect(b"0", b"1", pending=5)
+    fewer = sinks.run()
+    assert fewer.recovered.rolled_back == 5
+    fewer.commit(fewer.slot(0, b"2", batch=1), batch=1)
+    sinks.expect(b"0", b"1", b"2", pending=0)
+    fewer.slot(0, b"undecided", batch=2)
+    more = sinks.run()
+    assert more.recovered.rolled_back == 1
+    more.commit(*(more.slot(slot, b"3", batch=2) for slot in range(4)), batch=2)
+    sinks.expect(b"0", b"1", b"2", *[b"3"] * 4, pending=0)
+    assert more.recovery.sweep() == 0
