@@ -1,39 +1,44 @@
-"""A slot and its coordinator on a real broker, without Spark between them."""
+"""A slot, its coordinator and recovery on a real broker and a real database, without Spark between them."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from lifecycle.decisions import BatchAttempt, Decision, Ruling
+from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.events import EventType, LifecycleEvent, decode
 from pipeline.coordinator import Coordinator
 from pipeline.recovery import Recovery
 from pipeline.settings import PipelineSettings
 from pipeline.slot_writer import SlotWriter
+from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
+from tests.integration.database_fixtures import ask
 from tests.integration.kafka_fixtures import Sink, make_sink, rows
-from tests.integration.pipeline_process import make_topics, read_committed, wait_until
+from tests.integration.pipeline_process import make_topics, open_transactions, read_committed, wait_until
 
 pytestmark = pytest.mark.integration
 
 
-def settings_for(sink: Sink, directory: Path, **more: object) -> PipelineSettings:
+def settings_for(to: Sink, directory: Path, **more: object) -> PipelineSettings:
     given = {
         "job": "passthrough",
-        "bootstrap_servers": sink.connection.bootstrap_servers,
+        "bootstrap_servers": to.connection.bootstrap_servers,
         "checkpoint": str(directory / "checkpoint"),
-        "prefix": sink.prefix,
-        "source": f"in-{sink.topic}",
-        "sink": sink.topic,
-        "lifecycle_topic": f"events-{sink.topic}",
+        "prefix": to.prefix,
+        "source": f"in-{to.topic}",
+        "sink": to.topic,
+        "lifecycle_topic": f"events-{to.topic}",
         **more,
     }
-    make_topics(sink.connection, given["lifecycle_topic"], partitions=1)
+    make_topics(to.connection, given["lifecycle_topic"], partitions=1)
     return PipelineSettings.read(given)
 
 
@@ -72,3 +77,59 @@ def test_a_timeout_near_is_told_once_and_while_the_slot_still_writes(connection,
     assert event.data["age_ms"] >= 1_000
     assert [record.message for record in caplog.records if "of its timeout of 20000 ms have passed" in record.message]
     assert read_committed(connection, sink.topic) == Counter(written)
+
+
+def test_a_changed_sink_is_refused_while_a_batch_is_unfinished_and_another_order_is_no_change(connection, tmp_path):
+    sink, other = make_sink(connection), make_sink(connection)
+    settings = settings_for(sink, tmp_path)
+    first = Recovery(settings, connection).recover()
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir()
+    (offsets / "0").touch()
+    with pytest.raises(SettingsError, match=f"was used with .* sink '{sink.topic}', and its last batch is unfinished"):
+        Recovery(replace(settings, sink=other.topic), connection).recover()
+    assert Recovery(replace(settings, sink=f"kafka:{sink.topic}"), connection).recover().life.life == first.life.life
+    (tmp_path / "checkpoint" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "commits" / "0").touch()
+    moved = Recovery(replace(settings, sink=other.topic), connection).recover()
+    assert (moved.life.life, moved.life.sink) == (first.life.life, other.topic)
+
+
+def test_what_a_given_up_checkpoint_left_decided_elsewhere_is_settled_before_the_new_one_starts(
+    connection, mariadb, tmp_path
+):
+    sink = make_sink(connection)
+    table = f"left_{sink.topic.replace('-', '_')}"
+    ask(mariadb.connection, f"create table {table} (value varbinary(100) not null)")
+    old = settings_for(sink, tmp_path, sink=f"{sink.topic},mysql:{table}", database_properties="unused")
+    recovery = Recovery(old, connection, {"mysql": mariadb.connection})
+    recovery.verify([("value", pa.binary())])
+    options = recovery.options(recovery.recover())
+    message = SlotWriter(options, slot=0, batch=0).write(iter([rows(b"a")]))
+    about = BatchAttempt(life=options.life, batch=0, attempt=options.attempt)
+    DecisionLog(connection).decide(
+        Decision(prefix=old.prefix, about=about, ruling=Ruling.COMMIT, handles=message.handles, who="run", at_ms=0)
+    )
+    new = replace(old, checkpoint=str(tmp_path / "new"), sink=sink.topic)
+    with pytest.raises(SettingsError, match="nobody said how to reach 'mysql'"):
+        Recovery(new, connection).recover()
+    assert read_committed(connection, sink.topic).total() == 0
+    recovered = Recovery(new, connection, {"mysql": mariadb.connection}).recover()
+    assert (recovered.committed, recovered.lost, recovered.plan) == (2, 0, None)
+    wait_until("the row in the topic", lambda: read_committed(connection, sink.topic) == Counter([b"a"]))
+    assert ask(mariadb.connection, f"select value from {table}") == [(b"a",)]  # noqa: S608 (a name made here)
+
+
+def test_a_slot_that_cannot_prepare_everywhere_leaves_nothing_prepared_anywhere(connection, mariadb, tmp_path):
+    sink = make_sink(connection)
+    table = f"narrow_{sink.topic.replace('-', '_')}"
+    ask(mariadb.connection, f"create table {table} (value varbinary(3) not null)")
+    settings = settings_for(sink, tmp_path, sink=f"{sink.topic},mysql:{table}", database_properties="unused")
+    recovery = Recovery(settings, connection, {"mysql": mariadb.connection})
+    recovery.verify([("value", pa.binary())])
+    options = recovery.options(recovery.recover())
+    with pytest.raises(ResourceManagerError, match="value"):
+        SlotWriter(options, slot=0, batch=0).write(iter([rows(b"ok"), rows(b"too long")]))
+    assert open_transactions(connection, sink.prefix) == []
+    assert not [data for *_, data in ask(mariadb.connection, "xa recover") if data.startswith(sink.prefix.encode())]
+    assert read_committed(connection, sink.topic).total() == 0
