@@ -15,8 +15,8 @@ import traceback
 from concurrent.futures import as_completed
 from pathlib import Path
 
-from tests.crash.checker import Checker
-from tests.crash.schedule import FAULTS, schedule_of
+from tests.crash.checker import Checker, again
+from tests.crash.schedule import FAULTS, Schedule, schedule_of
 from tests.crash.servers import SharedServers
 
 _printing = threading.Lock()
@@ -37,6 +37,9 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, help="the first of them (default: drawn at random)")
     parser.add_argument("--seed", type=int, help="exactly this one")
     parser.add_argument("--faults", default="", help=f"these instead of the seed's own: {', '.join(FAULTS)}")
+    parser.add_argument(
+        "--records", type=int, help="how many are produced under each fault (default: the seed's choice)"
+    )
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
     parser.add_argument("--directory", type=Path, help="where data of failed seeds is kept (default: a temporary one)")
     arguments = parser.parse_args()
@@ -44,7 +47,7 @@ def main() -> int:
     seeds = [arguments.seed] if arguments.seed else range(first, first + arguments.seeds)
     only = [name.strip() for name in arguments.faults.split(",") if name.strip()]
     try:
-        schedules = {seed: schedule_of(seed, only) for seed in seeds}
+        schedules = {seed: schedule_of(seed, only, arguments.records) for seed in seeds}
     except ValueError as error:
         parser.error(str(error))
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="indoubt-crash-"))
@@ -53,21 +56,20 @@ def main() -> int:
     with SharedServers(directory) as shared, Checker(directory, shared, say, arguments.at_once) as checker:
         futures = {future: seed for seed, future in checker.start(schedules.values()).items()}
         for future in as_completed(futures):
-            seed = futures[future]
             error = future.exception()
             if error is None and future.result().clean:
                 continue
+            seed = futures[future]
             failed.append(seed)
-            again = f"python -m tests.crash --seed {seed}" + (f" --faults {','.join(only)}" if only else "")
-            what = "".join(traceback.format_exception(error)) if error else _found(future.result())
-            say(f"SEED {seed} FAILED\n{schedules[seed]}\n{what}\ndata: {directory}/seed-{seed}\nagain: {again}")
+            say(future.result().report() if error is None else _broken(schedules[seed], error))
+            say(f"data: {directory}/seed-{seed}")
     say(f"{len(schedules) - len(failed)} of {len(schedules)} seeds clean" + (f"; failed: {failed}" if failed else ""))
     return 1 if failed else 0
 
 
-def _found(verdict) -> str:
-    notes = "".join(f"\nnote: {note}" for note in verdict.notes)
-    return "\n".join(map(str, verdict.anomalies)) + notes + f"\nthe pipeline's log ends:\n{verdict.log_tail}"
+def _broken(schedule: Schedule, error: BaseException) -> str:
+    trace = "".join(traceback.format_exception(error))
+    return f"SEED {schedule.seed} COULD NOT BE JUDGED\n{schedule}\n{trace}again: {again(schedule)}"
 
 
 if __name__ == "__main__":

@@ -13,19 +13,24 @@ from pathlib import Path
 from tests.crash.faults import strike
 from tests.crash.judge import Anomaly, Kind
 from tests.crash.run import running
-from tests.crash.schedule import Schedule
+from tests.crash.schedule import Schedule, schedule_of
 from tests.crash.servers import SharedServers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the judge found in one run; ``notes``: what the faults saw on their way, ``log_tail``: how the pipeline's log ends."""
+    """What the judge found in one run.
+
+    ``lost_rows``: rows of decided transactions that recovery found aborted, so that they had to be replayed; ``notes``: what
+    the faults saw on their way; ``log_tail``: how the pipeline's log ends.
+    """
 
     schedule: Schedule
     anomalies: tuple[Anomaly, ...]
     records: int
     seconds: float
     restarts: int
+    lost_rows: int
     notes: tuple[str, ...]
     log_tail: str
 
@@ -38,12 +43,42 @@ class Verdict:
         result = "clean" if self.clean else "; ".join(map(str, self.anomalies))
         return f"seed {self.schedule.seed}: {self.records} records, {self.restarts} restarts, {self.seconds:.0f} s: {result}"
 
+    def report(self) -> str:
+        """Return all that is known of the run: the schedule, what is wrong, and how to run it again."""
+        return "\n".join(
+            [
+                f"SEED {self.schedule.seed} FAILED",
+                str(self.schedule),
+                *map(str, self.anomalies),
+                *(f"note: {note}" for note in self.notes),
+                f"again: {again(self.schedule)}",
+                f"the pipeline's log ends:\n{self.log_tail}",
+            ]
+        )
 
-def check(schedule: Schedule, shared: SharedServers, directory: Path, say: Callable[[str], None]) -> Verdict:
-    """Run one schedule in ``directory`` and judge it; no process of it is left then. Raises FaultMissed, NotDelivered."""
+
+def again(schedule: Schedule) -> str:
+    """Return the command that runs a schedule again."""
+    dealt = schedule_of(schedule.seed).strikes if schedule.seed > 0 else ()
+    faults = [strike.fault for strike in schedule.strikes]
+    chosen = "" if faults == [strike.fault for strike in dealt] else f" --faults {','.join(faults)}"
+    return f"python -m tests.crash --seed {schedule.seed}{chosen}"
+
+
+def check(
+    schedule: Schedule,
+    shared: SharedServers,
+    directory: Path,
+    say: Callable[[str], None],
+    given_up: threading.Event,
+) -> Verdict:
+    """Run one schedule in ``directory`` and judge it; no process of it is left then.
+
+    Raises FaultMissed, NotDelivered, and GivenUp once ``given_up`` is set.
+    """
     began = time.monotonic()
     stuck: list[Anomaly] = []
-    with shared.of(schedule, directory) as servers, running(schedule, servers, directory) as run:
+    with shared.of(schedule, directory) as servers, running(schedule, servers, directory, given_up) as run:
         try:
             run.settle("the start")
             for number, planned in enumerate(schedule.strikes, 1):
@@ -64,13 +99,15 @@ def check(schedule: Schedule, shared: SharedServers, directory: Path, say: Calla
             records=run.workload.counts.total(),
             seconds=time.monotonic() - began,
             restarts=restarts,
+            lost_rows=run.lost_rows,
             notes=tuple(run.notes),
             log_tail=run.pipeline.log[-4000:],
         )
 
 
 class Checker:
-    """Runs schedules, ``at_once`` of them at a time: most of a run is waiting. A context manager; leaving it waits for all."""
+    """Runs schedules, ``at_once`` of them at a time: most of a run is waiting. A context manager: take the
+    verdicts before it is left."""
 
     def __init__(self, directory: Path, shared: SharedServers, say: Callable[[str], None], at_once: int = 2) -> None:
         self._directory, self._shared, self._say = directory, shared, say
@@ -85,7 +122,8 @@ class Checker:
         return {schedule.seed: self._pool.submit(self._check, schedule) for schedule in planned}
 
     def close(self) -> None:
-        """Cancel what has not begun and wait for what has."""
+        """Cancel what has not begun, end what has, and wait for its end."""
+        self._given_up.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> Checker:
@@ -97,7 +135,7 @@ class Checker:
     def _check(self, schedule: Schedule) -> Verdict:
         directory = self._directory / f"seed-{schedule.seed}"
         directory.mkdir(parents=True)
-        verdict = check(schedule, self._shared, directory, self._say)
+        verdict = check(schedule, self._shared, directory, self._say, self._given_up)
         self._say(str(verdict))
         if verdict.clean:
             # Kept where something is wrong: logs and checkpoint tell why.

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from demo.offset_log import OffsetLog
 from demo.readers import end_offsets
@@ -23,9 +22,8 @@ from tests.crash.judge import Reread
 from tests.crash.processes import CrashPipeline
 from tests.crash.run import Run
 from tests.crash.schedule import FAULTS, Strike
-from tests.integration.pipeline_process import wait_until
 
-REACH_LIMIT_S = 120.0
+REACH_LIMIT_S = 240.0
 ANSWER_LIMIT_S = 30.0
 WHO = "operator checker"
 UNKNOWN = "nobody can tell whether it was committed"
@@ -50,7 +48,7 @@ def kill_driver(run: Run, planned: Strike) -> None:
     if planned.point == "mid-recovery":
         run.pipeline.arm("mid-recovery", "kill")
         _reach(run, planned, "kill", "after-decision")
-        _await_reached(run.pipeline, "mid-recovery")
+        _await_reached(run, "mid-recovery")
     else:
         _reach(run, planned, "kill", planned.point)
 
@@ -70,7 +68,9 @@ def driver_frozen(run: Run, planned: Strike) -> None:
         zombie.wake()
         # What wakes up must find out that it was overtaken as soon as there is something to decide.
         run.workload.produce(planned.records)
-        wait_until("the end of the woken driver's supervisor", lambda: zombie.process.poll() is not None, REACH_LIMIT_S)
+        run.wait_until(
+            "the end of the woken driver's supervisor", lambda: zombie.process.poll() is not None, REACH_LIMIT_S
+        )
         _require_overtaken(zombie)
     except BaseException:
         successor.stop()
@@ -89,7 +89,7 @@ def timed_out_after_decision(run: Run, planned: Strike) -> None:
     """Freeze after the decision until the broker has aborted the transactions: what was decided is lost, then replayed."""
     _reach(run, planned, "freeze", planned.point)
     handles = _decided(run)
-    wait_until("the broker's abort of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
+    run.wait_until("the broker's abort of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
     run.pipeline.kill_driver()
     _require_lost(run, handles)
 
@@ -99,7 +99,9 @@ def foreign_fence(run: Run, planned: Strike) -> None:
     _reach(run, planned, "freeze", planned.point)
     handles = _decided(run)
     for handle in handles:
-        intruder = Producer(run.servers.connection.for_librdkafka(**{"transactional.id": handle.transaction}))
+        intruder = Producer(
+            run.servers.connection.for_librdkafka(**{"transactional.id": handle.transaction, "log_level": 0})
+        )
         intruder.init_transactions(ANSWER_LIMIT_S)
     if planned.hard:
         run.pipeline.kill_driver()
@@ -124,7 +126,9 @@ def operator_abort(run: Run, planned: Strike) -> None:
         # As the collector's action does after its decision; without, the driver's own abort has to.
         KafkaResourceManager(run.servers.connection).fence(opened, ANSWER_LIMIT_S)
     run.pipeline.wake()
-    wait_until("another run after the abort", lambda: run.pipeline.status["attempt"] > status["attempt"], REACH_LIMIT_S)
+    run.wait_until(
+        "another run after the abort", lambda: run.pipeline.status["attempt"] > status["attempt"], REACH_LIMIT_S
+    )
 
 
 def broker_restart(run: Run, planned: Strike) -> None:
@@ -143,8 +147,7 @@ def _restart_broker(run: Run, planned: Strike, away_s: float = 0) -> None:
     broker = run.servers.broker
     broker.kill() if planned.hard else broker.stop()
     if away_s:
-        # The fault itself, not a wait for something.
-        time.sleep(away_s)
+        _let_pass(run, away_s)
     broker.start()
     run.servers.await_broker()
     run.pipeline.wake()
@@ -173,7 +176,7 @@ def checkpoint_copied(run: Run, planned: Strike) -> None:
             run.workload.produce(2)
             return any(rival.process.poll() is not None for rival in rivals)
 
-        wait_until("the end of one of two pipelines on copies of one checkpoint", one_is_over, REACH_LIMIT_S)
+        run.wait_until("the end of one of two pipelines on copies of one checkpoint", one_is_over, REACH_LIMIT_S)
         winner, loser = sorted(rivals, key=lambda rival: rival.process.poll() is not None)
         _require_overtaken(loser)
     except BaseException:
@@ -213,7 +216,7 @@ def empty_batch(run: Run, planned: Strike) -> None:
         batches = log.committed() if log.last_committed >= 0 else []
         return bool(batches) and all(batches[-1].end_offsets.get(n, 0) >= end - 1 for n, end in ends.items())
 
-    wait_until("a committed batch past the aborted records", went_past, REACH_LIMIT_S)
+    run.wait_until("a committed batch past the aborted records", went_past, REACH_LIMIT_S)
 
 
 def large_record(run: Run, planned: Strike) -> None:
@@ -223,6 +226,7 @@ def large_record(run: Run, planned: Strike) -> None:
 
 def disk_full(run: Run, planned: Strike) -> None:
     """Leave no room under the checkpoint directory until the pipeline has failed for it; then make room again."""
+    _await_running_query(run)
     restarts = run.pipeline.status["restarts"]
     with FullDisk(run.checkpoint.parent, run.pipeline) as disk:
         run.workload.produce(planned.records)
@@ -230,7 +234,7 @@ def disk_full(run: Run, planned: Strike) -> None:
         def failed() -> bool:
             return run.pipeline.process.poll() is not None or run.pipeline.status["restarts"] > restarts
 
-        wait_until(f"a failure for lack of room ({disk.how})", failed, REACH_LIMIT_S)
+        run.wait_until(f"a failure for lack of room ({disk.how})", failed, REACH_LIMIT_S)
     run.notes.append(f"disk full by {disk.how}")
     if run.pipeline.process.poll() is not None:
         run.notes.append(f"the supervisor had ended with code {run.pipeline.process.returncode}")
@@ -246,16 +250,16 @@ def marker_expired(run: Run, planned: Strike) -> None:
     _reach(run, planned, "freeze", planned.point)
     handles, about = _decided(run), _last_decision(run).about
     manager = KafkaResourceManager(run.servers.connection)
-    wait_until("the end of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
+    run.wait_until("the end of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
     run.pipeline.kill_all()
     ids = [handle.transaction for handle in handles]
-    wait_until("the expiry of their transactional ids", lambda: not manager.describe(ids), REACH_LIMIT_S)
-    admin = AdminClient(run.servers.connection.for_librdkafka())
+    run.wait_until("the expiry of their transactional ids", lambda: not manager.describe(ids), REACH_LIMIT_S)
     groups = sorted({marker_group(run.prefix, handle.slot) for handle in handles})
+    admin = run.servers.admin
     for deleted in admin.delete_consumer_groups(groups).values():
         deleted.result(ANSWER_LIMIT_S)
     run.take_over(run.start_another())
-    wait_until("the refusal to guess", lambda: UNKNOWN in run.pipeline.log, REACH_LIMIT_S)
+    run.wait_until("the refusal to guess", lambda: UNKNOWN in run.pipeline.log, REACH_LIMIT_S)
     run.pipeline.kill_all()
     committed = run.committed_now() != before
     if committed != (planned.point == "after-commit"):
@@ -294,21 +298,34 @@ def _reach(run: Run, planned: Strike, deed: str, point: str) -> None:
     """Arm the point, produce, and wait until the pipeline got there."""
     run.pipeline.arm(point, deed)
     run.workload.produce(planned.records)
-    _await_reached(run.pipeline, point)
+    _await_reached(run, point)
 
 
-def _await_reached(pipeline: CrashPipeline, point: str) -> None:
-    wait_until(f"the pipeline at {point}", lambda: pipeline.reached(point), REACH_LIMIT_S)
-    pipeline.forget(point)
+def _await_reached(run: Run, point: str) -> None:
+    run.wait_until(f"the pipeline at {point}", lambda: run.pipeline.reached(point), REACH_LIMIT_S)
+    run.pipeline.forget(point)
 
 
 def _await_timeout(run: Run) -> None:
     """Return when the transaction timeout has passed since now, and with it every open transaction of the prefix."""
-    time.sleep(run.schedule.timeout_ms / 1000)
-    wait_until("the broker's abort of what is open", lambda: not run.open_transactions(), REACH_LIMIT_S)
+    _let_pass(run, run.schedule.timeout_ms / 1000)
+    run.wait_until("the broker's abort of what is open", lambda: not run.open_transactions(), REACH_LIMIT_S)
+
+
+def _let_pass(run: Run, seconds: float) -> None:
+    """Let time go by: the fault itself, not a wait for something."""
+    until = time.monotonic() + seconds
+    run.wait_until("time to pass", lambda: time.monotonic() >= until, seconds + 1)
+
+
+def _await_running_query(run: Run) -> None:
+    """Return when records went all the way: what recovery alone commits is no sign that the query runs again."""
+    run.workload.produce(20)
+    run.settle("a few more")
 
 
 def _stop(run: Run) -> None:
+    _await_running_query(run)
     code = run.pipeline.stop_in_order()
     assert code == 0, f"stopped on request, the pipeline ended with code {code}"
 
@@ -350,9 +367,9 @@ def _require_lost(run: Run, handles: list[Handle]) -> None:
         outcomes = [ledger.outcome(handle.key) for handle in handles]
         return all(outcome is not None and outcome.settled is Settled.LOST for outcome in outcomes)
 
-    wait_until(f"recovery's finding that {len(handles)} decided transactions were lost", lost, REACH_LIMIT_S)
+    run.wait_until(f"recovery's finding that {len(handles)} decided transactions were lost", lost, REACH_LIMIT_S)
     log.close()
-    run.notes.append(f"{len(handles)} decided transactions with {sum(h.rows for h in handles)} rows were lost")
+    run.lost_rows += sum(handle.rows for handle in handles)
 
 
 def _planned_batch(run: Run) -> int:

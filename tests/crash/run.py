@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import NewTopic, OffsetSpec
 from kafka import KafkaAdminClient
 
 from demo.readers import LiveReader, scan
@@ -26,7 +27,7 @@ from tests.crash.tables import Table, TableWatch, branches_in_doubt, write_prope
 from tests.crash.workload import LARGEST_MESSAGE_BYTES, Workload
 from tests.integration.pipeline_process import wait_until
 
-SETTLE_LIMIT_S = 150.0
+SETTLE_LIMIT_S = 300.0
 ADMIN_LIMIT_S = 30.0
 ALL_RESTARTS = 1000
 BUSY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -36,6 +37,10 @@ QUICK_START = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSer
 
 class FaultMissed(Exception):
     """A fault did not do what it is there for, so a clean verdict would prove nothing; the message says what failed."""
+
+
+class GivenUp(Exception):
+    """Whoever asked for the run does not wait for it any more."""
 
 
 @dataclass(slots=True)
@@ -54,9 +59,11 @@ class Run:
     dice: random.Random
     pipeline: CrashPipeline
     checkpoint: Path
+    given_up: threading.Event
     notes: list[str] = field(default_factory=list)
     rereads: list[Reread] = field(default_factory=list)
     restarts: int = 0
+    lost_rows: int = 0
     _pipelines: int = 0
 
     @property
@@ -68,6 +75,16 @@ class Run:
     def produced(self) -> Produced:
         """Return what the judge must expect now."""
         return Produced(counts=dict(self.workload.counts), rereads=tuple(self.rereads))
+
+    def wait_until(self, what: str, holds: Callable[[], Any], limit_s: float) -> Any:
+        """Return the first true answer of ``holds``. Raises AssertionError naming what was waited for, and GivenUp."""
+
+        def look() -> Any:
+            if self.given_up.is_set():
+                raise GivenUp(what)
+            return holds()
+
+        return wait_until(what, look, limit_s)
 
     def start_another(self, checkpoint: Path | None = None) -> CrashPipeline:
         """Start one more supervisor of this very pipeline, on the same checkpoint directory unless told otherwise."""
@@ -88,7 +105,7 @@ class Run:
     def settle(self, what: str) -> None:
         """Wait until the readers see every record that was produced. Raises AssertionError saying how many are missing."""
         try:
-            wait_until(f"all records in the sink after {what}", self.caught_up, SETTLE_LIMIT_S)
+            self.wait_until(f"all records in the sink after {what}", self.caught_up, SETTLE_LIMIT_S)
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.missing()} records are missing") from None
 
@@ -170,7 +187,7 @@ class Run:
 
     def _blocked(self) -> list[str]:
         """Return the sink's partitions whose last stable offset is not their end."""
-        admin = AdminClient(self.servers.connection.for_librdkafka())
+        admin = self.servers.admin
         partitions = admin.list_topics(self.sink, timeout=ADMIN_LIMIT_S).topics[self.sink].partitions
 
         def ends(isolation: IsolationLevel) -> dict[int, int]:
@@ -183,14 +200,14 @@ class Run:
 
 
 @contextlib.contextmanager
-def running(schedule: Schedule, servers: Servers, directory: Path) -> Iterator[Run]:
+def running(schedule: Schedule, servers: Servers, directory: Path, given_up: threading.Event) -> Iterator[Run]:
     """Yield a run whose pipeline has been started; on the way out everything of it ends."""
     dice = random.Random(f"run {schedule.seed}")
     prefix = f"crash-{schedule.seed}-{directory.name[-6:]}"
     source, sink, words = f"in-{prefix}", f"out-{prefix}", not schedule.sink.has_topic
-    admin = AdminClient(servers.connection.for_librdkafka())
     large = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES)}
     topics = [NewTopic(source, schedule.partitions, 1, config=large), NewTopic(sink, 2, 1, config=large)]
+    admin = servers.admin
     for made in admin.create_topics(topics).values():
         made.result(ADMIN_LIMIT_S)
     workload = Workload(
@@ -236,6 +253,7 @@ def running(schedule: Schedule, servers: Servers, directory: Path) -> Iterator[R
             dice=dice,
             pipeline=pipeline.start(),
             checkpoint=disk / "checkpoint",
+            given_up=given_up,
         )
         stack.callback(lambda: run.pipeline.stop())
         yield run

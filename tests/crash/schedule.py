@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 SEEDS_OF_A_DEAL = 10
@@ -155,17 +155,21 @@ class Schedule:
         return "\n".join([head, *(f"  {number}. {strike}" for number, strike in enumerate(self.strikes, 1))])
 
 
-SHORT_TIMEOUT_MS, LONG_TIMEOUT_MS = 10_000, 60_000
+SHORT_TIMEOUT_MS, LONG_TIMEOUT_MS = 20_000, 60_000
+"""The short one still leaves the first batch of a starting driver its time on a busy machine."""
 
 
-def schedule_of(seed: int, only: Sequence[str] = ()) -> Schedule:
-    """Return the schedule of a seed; with ``only`` these faults in this order instead of those dealt.
+def schedule_of(seed: int, only: Sequence[str] = (), records: int | None = None) -> Schedule:
+    """Return the schedule of a seed; with ``only`` these faults in this order instead of those dealt, and with ``records``
+    so many under each.
 
     Raises ValueError for an unknown fault, or for faults that no one sink allows.
     """
     dice = random.Random(f"seed {seed}")
     sink, faults = _chosen(only, dice) if only else _dealt(seed)
     strikes = tuple(_drawn(FAULTS[name], dice) for name in faults)
+    if records is not None:
+        strikes = tuple(replace(strike, records=records) for strike in strikes)
     # With one slot no commit has a middle.
     slots = 2 if any(strike.point == "mid-commit" for strike in strikes) else 1
     return Schedule(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -41,9 +42,14 @@ class Servers:
         """Return a connection to the broker."""
         return KafkaConnection(self.broker.bootstrap_servers)
 
+    @property
+    def admin(self) -> AdminClient:
+        """Return a new admin client, to be kept while it works; its reconnects while the broker is down are no news to anybody."""
+        return AdminClient(self.connection.for_librdkafka(log_level=0))
+
     def await_broker(self) -> None:
         """Return when the broker answers with its topics, after a restart."""
-        admin = AdminClient(self.connection.for_librdkafka(log_level=0))
+        admin = self.admin
         wait_until("the broker's answer after its restart", lambda: _answers(admin), ANSWER_LIMIT_S)
 
 
@@ -54,6 +60,7 @@ class SharedServers:
         """``broker`` and ``databases`` (by kind) that run already are used and not ended."""
         self._directory, self._broker, self._databases = directory, broker, dict(databases)
         self._stack = contextlib.ExitStack()
+        self._making_topics = threading.Lock()
 
     def __enter__(self) -> SharedServers:
         return self
@@ -72,7 +79,7 @@ class SharedServers:
             self._databases[kind] = self._stack.enter_context(DATABASES[kind](self._directory / kind))
 
     @contextlib.contextmanager
-    def of(self, schedule: Schedule, directory: Path):
+    def of(self, schedule: Schedule, directory: Path) -> Iterator[Servers]:
         """Yield the Servers of one seed; its own end with it, the shared ones stay."""
         with contextlib.ExitStack() as own:
             broker = self._broker
@@ -86,8 +93,9 @@ class SharedServers:
             assert broker is not None, "start_for was not called for this schedule"
             servers = Servers(broker=broker, database=database if kind else None)
             servers.await_broker()
-            DecisionLog(servers.connection).ensure_topic()
-            make_topics(servers.connection, "transaction_lifecycle")
+            with self._making_topics:
+                DecisionLog(servers.connection).ensure_topic()
+                make_topics(servers.connection, "transaction_lifecycle")
             yield servers
 
 

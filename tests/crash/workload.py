@@ -35,12 +35,7 @@ class Workload:
         self._partition_of = {f"k{number:03d}": number % partitions for number in range(keys)}
         self._large: set[Record] = set()
         self.counts: Counter[str] = Counter()
-        self._producer = Producer(
-            connection.for_librdkafka(
-                **{"acks": "all", "enable.idempotence": True, "linger.ms": 5},
-                **{"message.max.bytes": LARGEST_MESSAGE_BYTES, "log_level": 2},
-            )
-        )
+        self._producer = self._connect()
 
     def produce(self, records: int) -> None:
         """Write records of keys drawn by dice and wait until the broker has them. Raises NotDelivered."""
@@ -58,7 +53,9 @@ class Workload:
 
     def produce_aborted(self, records: int) -> None:
         """Write records in a transaction and abort it: the source goes on, and there is nothing to read in it."""
-        producer = Producer(self._connection.for_librdkafka(**{"transactional.id": f"aborted-{uuid4().hex}"}))
+        producer = Producer(
+            self._connection.for_librdkafka(**{"transactional.id": f"aborted-{uuid4().hex}", "log_level": 0})
+        )
         producer.init_transactions(DELIVERY_LIMIT_S)
         producer.begin_transaction()
         for number in range(records):
@@ -70,8 +67,10 @@ class Workload:
     def add_partitions(self, more: int) -> None:
         """Add partitions to the topic, and keys of their own."""
         total = self.partitions + more
-        admin = AdminClient(self._connection.for_librdkafka())
+        admin = AdminClient(self._connection.for_librdkafka(log_level=0))
         admin.create_partitions([NewPartitions(self._topic, total)])[self._topic].result(DELIVERY_LIMIT_S)
+        # The one before would not know the new partitions for a while.
+        self._producer = self._connect()
         known = len(self._partition_of)
         for number in range(4 * more):
             self._partition_of[f"k{known + number:03d}"] = self.partitions + number % more
@@ -85,6 +84,15 @@ class Workload:
             return None
         record = (name, serial)
         return record if name in self._partition_of and self._value(record) == value else None
+
+    def _connect(self) -> Producer:
+        # Its reconnects while the broker is down are no news to anybody: log level 0.
+        return Producer(
+            self._connection.for_librdkafka(
+                **{"acks": "all", "enable.idempotence": True, "linger.ms": 5},
+                **{"message.max.bytes": LARGEST_MESSAGE_BYTES, "log_level": 0},
+            )
+        )
 
     def _next(self, key: str) -> Record:
         serial = self.counts[key]
