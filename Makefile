@@ -1,6 +1,8 @@
 # The two commands that matter: make demo, make test. Each sets up what is missing first.
 PYTHON ?= python3
 RUN := .venv/bin/python
+# Test files run at the same time, each process with a broker of its own: most tests wait, and two cores are enough.
+WORKERS ?= 3
 
 .PHONY: demo test unit integration browser check setup setup-tests clean
 
@@ -8,7 +10,7 @@ demo: setup           ## run all of it on this machine and print the address (Ct
 	@$(RUN) -m demo
 
 test: setup-tests check   ## every check and every test, on the real broker and in a real browser
-	@$(RUN) -m pytest tests
+	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup-tests     ## the fast tests: no services
 	@$(RUN) -m pytest tests/unit
