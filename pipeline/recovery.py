@@ -62,6 +62,7 @@ class Recovery:
         self._crash_points = CrashPoints(directory=crash_points_directory())
         self._managers = self._make(read_sinks(settings.sink))
         self._attempt: int | None = None
+        self._life = ""
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> None:
         """Return when every sink can take these columns. Raises SettingsError naming what is wrong, Unreachable."""
@@ -77,6 +78,7 @@ class Recovery:
         settings = self._settings
         life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink)
         life = self._adopt(life)
+        self._life = life.life
         run = RunStarted(prefix=settings.prefix, life=life.life, run=uuid4().hex, at_ms=_now_ms())
         attempt = self._attempt = self._log.start_run(run)
         ledger = self._log.read_to(attempt)
@@ -203,7 +205,11 @@ class Recovery:
         for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
             how = _settled(outcome)
             if isinstance(how, str):
-                unclear.append(f"{handle.resource_manager} {handle.transaction} of batch {decision.about.batch}: {how}")
+                text = f"{handle.resource_manager} {handle.transaction} of batch {decision.about.batch}: {how}"
+                if isinstance(outcome, Unknown) and decision.about.life != self._life:
+                    log.error("left as it is, for it belongs to another checkpoint directory: %s", text)
+                else:
+                    unclear.append(text)
                 continue
             settled[handle.key] = how
             self._log.append(
