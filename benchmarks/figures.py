@@ -24,11 +24,11 @@ def whole_rate(started_s: float, marks: Sequence[Mark]) -> float:
     return marks[-1].records / (marks[-1].at_s - started_s)
 
 
-def steady_rate(marks: Sequence[Mark], warm: float = WARM_SHARE, end: float = END_SHARE) -> float:
-    """Return records/s between the first mark past ``warm`` and the last mark up to ``end`` of all records.
+def steady_window(marks: Sequence[Mark], warm: float = WARM_SHARE, end: float = END_SHARE) -> tuple[Mark, Mark]:
+    """Return the first mark past ``warm`` and the last mark up to ``end`` of all records.
 
-    Marks are in order of time and stand at moments when progress became visible (the end of a batch, a commit), so a
-    rate between two of them holds whole batches only. Raises ValueError when there are not two such marks.
+    Marks are in order of time and stand at moments when progress became visible (the end of a batch, a commit), so what
+    lies between two of them is whole batches. Raises ValueError when there are not two such marks.
     """
     total = marks[-1].records
     inside = [mark for mark in marks if warm * total <= mark.records <= end * total]
@@ -36,7 +36,13 @@ def steady_rate(marks: Sequence[Mark], warm: float = WARM_SHARE, end: float = EN
         raise ValueError(
             f"{len(marks)} moments of progress are too few for a steady rate of {total:,} records: take more --records"
         )
-    return (inside[-1].records - inside[0].records) / (inside[-1].at_s - inside[0].at_s)
+    return inside[0], inside[-1]
+
+
+def steady_rate(marks: Sequence[Mark]) -> float:
+    """Return records/s in the steady window. Raises ValueError when there is none."""
+    first, last = steady_window(marks)
+    return (last.records - first.records) / (last.at_s - first.at_s)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

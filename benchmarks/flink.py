@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from benchmarks.topics import Watcher
 from demo.children import die_with_parent
@@ -31,10 +32,12 @@ NOT_MEASURED = "not measured: give a directory with flink.sh by --flink DIR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """One run: records/s from the first source record to the last visible one, and when how many were visible."""
+    """One run: records/s from the first source record to the last visible one, when how many were visible, and the
+    processor time that it took."""
 
     whole: float
     marks: list[Mark]
+    cpu: list[Sample]
 
 
 class Flink:
@@ -51,10 +54,13 @@ class Flink:
         """Build it now, so that no measured run does, by having it fill ``topic`` with one record."""
         self._run([connection.bootstrap_servers, "generate", topic, "pass", "1"], BUILD_LIMIT_S)
 
-    def throughput(self, connection: KafkaConnection, guarantee: str, source: str, records: int) -> Throughput:
+    def throughput(
+        self, connection: KafkaConnection, guarantee: str, source: str, records: int, others: dict[str, int]
+    ) -> Throughput:
         """Run the job over ``records`` of ``source`` with tuned clients into a topic of its own.
 
-        Its own read_committed reader counts the result. Raises AssertionError when that is not each record once.
+        Its own reader counts the result. ``others``: processes (name: id) whose processor time is sampled with its own.
+        Raises AssertionError when the sink does not hold each record once.
         """
         arguments = [connection.bootstrap_servers, "throughput", "pass", guarantee, source, str(records), "tuned=1"]
         process = subprocess.Popen(
@@ -66,7 +72,8 @@ class Flink:
             preexec_fn=die_with_parent,
         )
         # flink.sh names its sink after its own process.
-        with process, Watcher(connection, f"flink_sink_b{process.pid}") as watcher:
+        watched = Watcher(connection, f"flink_sink_b{process.pid}")
+        with process, CpuWatcher(process.pid, others) as cpu, watched as watcher:
             try:
                 out, errors = process.communicate(timeout=RUN_LIMIT_S)
             except subprocess.TimeoutExpired:
@@ -76,7 +83,7 @@ class Flink:
             raise RuntimeError(f"flink.sh ended with code {process.returncode}:\n{errors[-3000:]}")
         answer = json.loads(out.splitlines()[-1])
         require_each_once(answer["verified"], records)
-        return Throughput(whole=float(answer["records_per_s"]), marks=up_to(watcher.marks, records))
+        return Throughput(whole=float(answer["records_per_s"]), marks=up_to(watcher.marks, records), cpu=cpu.samples)
 
     def latency(
         self, connection: KafkaConnection, guarantee: str, checkpoint_ms: int, seconds: int

@@ -115,15 +115,19 @@ def measure(connection: KafkaConnection, work: Path, tasks: int, records: int, n
     name = f"scale-{tasks}-{number}"
     sink = f"sink-{name}"
     make_topic(connection, sink)
-    batches = SparkRun(
-        side=DeliveryGuarantee.EXACTLY_ONCE.value,
-        bootstrap_servers=connection.bootstrap_servers,
-        source=f"scale_source_{tasks}",
-        sink=sink,
-        checkpoint=str(work / name),
-        batch_records=-(-records // BATCHES),
-        prefix=name,
-    ).run()
+    batches = (
+        SparkRun(
+            side=DeliveryGuarantee.EXACTLY_ONCE.value,
+            bootstrap_servers=connection.bootstrap_servers,
+            source=f"scale_source_{tasks}",
+            sink=sink,
+            checkpoint=str(work / name),
+            batch_records=-(-records // BATCHES),
+            prefix=name,
+        )
+        .run()
+        .batches
+    )
     count_committed(connection, sink, records).require(records, name)
     delete_topic(connection, sink)
     log = DecisionLog(connection)

@@ -23,12 +23,14 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import flink, machine
-from benchmarks.figures import median_ratio, row, steady_rate, whole_rate
-from benchmarks.spark_run import SPARK, Batch, SparkRun, marks
+from benchmarks.cpu import Sample, used_between
+from benchmarks.figures import Mark, median_ratio, row, steady_rate, steady_window, whole_rate
+from benchmarks.spark_run import SPARK, Batch, Ran, SparkRun, marks
 from benchmarks.topics import VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
@@ -61,17 +63,28 @@ BROKER_SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
     "log.segment.bytes": str(256 << 20),
 }
+BROKER, JAVA, PYTHON = "broker", "java", "python"
 COPIES = 3
 """The source, one sink, and one that is being deleted."""
 
 
 @dataclass(slots=True)
 class Results:
-    """All rounds of one side, in order; ``batches`` of Spark's sides."""
+    """All rounds of one side, in order; ``batches`` of Spark's sides; ``cpu_s`` per million records, by process."""
 
     steady: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
+    cpu_s: list[dict[str, float]] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+
+    def add(self, whole: float, seen: Sequence[Mark], samples: Sequence[Sample]) -> None:
+        """Keep one round."""
+        first, last = steady_window(seen)
+        self.whole.append(whole)
+        self.steady.append(steady_rate(seen))
+        millions = (last.records - first.records) / 1e6
+        used = used_between(samples, first.at_s, last.at_s)
+        self.cpu_s.append({name: used_s / millions for name, used_s in used.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +96,7 @@ class Bench:
     records: int
     batch_records: int
     flink: flink.Flink | None
+    broker_pid: int
     results: dict[str, Results] = field(default_factory=lambda: defaultdict(Results))
 
     def one(self, side: str, number: int) -> None:
@@ -91,20 +105,21 @@ class Bench:
         results = self.results[side]
         if side in FLINK_GUARANTEES:
             assert self.flink is not None
-            run = self.flink.throughput(self.connection, FLINK_GUARANTEES[side], SOURCE, self.records)
-            results.whole.append(run.whole)
-            results.steady.append(steady_rate(run.marks))
+            run = self.flink.throughput(
+                self.connection, FLINK_GUARANTEES[side], SOURCE, self.records, {BROKER: self.broker_pid}
+            )
+            results.add(run.whole, run.marks, run.cpu)
         else:
-            batches = self._spark(side, number)
-            results.batches += batches
-            results.whole.append(whole_rate(batches[0].started_s, marks(batches)))
-            results.steady.append(steady_rate(marks(batches)))
+            ran = self._spark(side, number)
+            results.batches += ran.batches
+            seen = marks(ran.batches)
+            results.add(whole_rate(ran.batches[0].started_s, seen), seen, ran.cpu)
         print(
             f"round {number}: {NAMES[side]}: {results.steady[-1]:,.0f}/s, whole run {results.whole[-1]:,.0f}/s",
             file=sys.stderr,
         )
 
-    def _spark(self, side: str, number: int) -> list[Batch]:
+    def _spark(self, side: str, number: int) -> Ran:
         name = f"{side}-{number}"
         sink = f"sink-{name}"
         make_topic(self.connection, sink)
@@ -117,10 +132,10 @@ class Bench:
             batch_records=self.batch_records,
             prefix=name,
         )
-        batches = run.run()
+        ran = run.run({BROKER: self.broker_pid})
         count_committed(self.connection, sink, self.records).require(self.records, NAMES[side])
         delete_topic(self.connection, sink)
-        return batches
+        return ran
 
 
 def report(results: dict[str, Results], records: int, rounds: int) -> None:
@@ -137,6 +152,12 @@ def report(results: dict[str, Results], records: int, rounds: int) -> None:
         spread = f"{min(some.steady) / 1e3:,.0f}k-{max(some.steady) / 1e3:,.0f}k"
         figures = (f"{statistics.median(some.steady):,.0f}", f"{statistics.median(some.whole):,.0f}")
         print(row(NAMES[side], *figures, ratio, spread))
+    print("processor seconds per million records in the steady window, median:")
+    print(row("", "broker", "Java", "Python", "all", "cores busy"))
+    for side, some in results.items():
+        used = [statistics.median(once.get(kind, 0.0) for once in some.cpu_s) for kind in (BROKER, JAVA, PYTHON)]
+        busy = sum(used) * statistics.median(some.steady) / 1e6
+        print(row(NAMES[side], *(f"{value:.2f}" for value in (*used, sum(used), busy))))
     print("a micro-batch, median in ms by Spark's own report:")
     print(row("", *STEPS.values()))
     for side in (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK):
@@ -172,6 +193,7 @@ def main() -> int:
                 records=arguments.records,
                 batch_records=arguments.batch_records or -(-arguments.records // 8),
                 flink=flink.Flink(arguments.flink) if arguments.flink else None,
+                broker_pid=broker.pid or 0,
             )
             if bench.flink is not None:
                 bench.flink.build(connection, "flink_build")

@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from demo.children import die_with_parent
 from lifecycle.guarantees import DeliveryGuarantee
@@ -56,6 +57,14 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a run did, and the processor time it took."""
+
+    batches: list[Batch]
+    cpu: list[Sample]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRun:
     """What to run: ``side`` is a delivery guarantee of our sink, or ``spark`` for Spark's own Kafka sink."""
 
@@ -68,20 +77,29 @@ class SparkRun:
     prefix: str = "bench"
     spark_properties: str = ""
 
-    def run(self) -> list[Batch]:
-        """Run it in a process of its own and return its batches. Raises RuntimeError when it failed."""
-        done = subprocess.run(
+    def run(self, others: dict[str, int] | None = None) -> Ran:
+        """Run it in a process of its own. Raises RuntimeError when it failed.
+
+        ``others``: processes (name: id) whose processor time is sampled with its own.
+        """
+        process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.spark_run", json.dumps(dataclasses.asdict(self))],
             cwd=ROOT,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=RUN_LIMIT_S,
             preexec_fn=die_with_parent,
         )
-        answers = [line.removeprefix(ANSWER) for line in done.stdout.splitlines() if line.startswith(ANSWER)]
-        if done.returncode != 0 or not answers:
-            raise RuntimeError(f"{self.side} ended with code {done.returncode}:\n{done.stderr[-4000:]}")
-        return [Batch(**fields) for fields in json.loads(answers[-1])]
+        with process, CpuWatcher(process.pid, others or {}) as cpu:
+            try:
+                out, errors = process.communicate(timeout=RUN_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        answers = [line.removeprefix(ANSWER) for line in out.splitlines() if line.startswith(ANSWER)]
+        if process.returncode != 0 or not answers:
+            raise RuntimeError(f"{self.side} ended with code {process.returncode}:\n{errors[-4000:]}")
+        return Ran(batches=[Batch(**fields) for fields in json.loads(answers[-1])], cpu=cpu.samples)
 
     def settings(self) -> PipelineSettings:
         """Return the settings of a pipeline that does this."""
