@@ -301,14 +301,14 @@ def test_a_record_that_the_client_does_not_take_is_named_with_its_size(sink):
 
 
 @pytest.mark.parametrize("batches", [1, 30], ids=["found at prepare", "found while writing"])
-def test_a_record_that_the_topic_does_not_take_is_named(connection, batches):
+def test_flush_returning_0_proves_nothing_and_a_record_that_the_topic_does_not_take_is_named(connection, batches):
     sink = make_sink(connection, **{"max.message.bytes": "2000"})
     transaction = sink.begin()
 
     def write_and_prepare() -> None:
         for _ in range(batches):
             transaction.write(rows(b"x" * 5_000))
-            transaction._outlet.producer.flush(1.0)
+            assert transaction._outlet.producer.flush(LIMIT_S) == 0, "as if all were well"
         transaction.prepare(fingerprint_of())
 
     with pytest.raises(RecordTooLarge, match=sink.topic):
