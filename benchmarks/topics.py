@@ -49,8 +49,8 @@ class Counted:
 
 
 def _admin(connection: KafkaConnection) -> AdminClient:
-    # Keep it until its answers are there: with it they end. At level 3 it does not tell of its own end.
-    return AdminClient(connection.for_librdkafka(log_level=3))
+    # Keep it until its answers are there: with it they end. What fails is raised; that the broker ended is no news.
+    return AdminClient(connection.for_librdkafka(log_level=2))
 
 
 def make_topic(connection: KafkaConnection, topic: str, partitions: int = PARTITIONS) -> None:
