@@ -3,8 +3,10 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 # Test files run at the same time, each process with a broker of its own: most tests wait, and two cores are enough.
 WORKERS ?= 3
+# How many schedules of faults 'make crash' runs.
+SEEDS ?= 10
 
-.PHONY: demo test unit integration browser check setup setup-tests clean
+.PHONY: demo test unit integration browser crash check setup setup-tests clean
 
 demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it)
 	@$(RUN) -m demo
@@ -20,6 +22,9 @@ integration: setup-tests
 
 browser: setup-tests
 	@$(RUN) -m pytest tests/browser
+
+crash: setup-tests    ## random schedules of faults: make crash SEEDS=20 (docs/faults.md)
+	@$(RUN) -m tests.crash --seeds $(SEEDS)
 
 check: setup-tests    ## style, types, directions of imports
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-cache

@@ -41,7 +41,9 @@ class Verdict:
 
     def __str__(self) -> str:
         result = "clean" if self.clean else "; ".join(map(str, self.anomalies))
-        return f"seed {self.schedule.seed}: {self.records} records, {self.restarts} restarts, {self.seconds:.0f} s: {result}"
+        lost = f", {self.lost_rows} rows lost after their decision" if self.lost_rows else ""
+        did = f"{self.records} records, {self.restarts} restarts{lost}, {self.seconds:.0f} s"
+        return f"seed {self.schedule.seed}: {did}: {result}"
 
     def report(self) -> str:
         """Return all that is known of the run: the schedule, what is wrong, and how to run it again."""

@@ -203,7 +203,7 @@ class Run:
 def running(schedule: Schedule, servers: Servers, directory: Path, given_up: threading.Event) -> Iterator[Run]:
     """Yield a run whose pipeline has been started; on the way out everything of it ends."""
     dice = random.Random(f"run {schedule.seed}")
-    prefix = f"crash-{schedule.seed}-{directory.name[-6:]}"
+    prefix = f"crash-{schedule.seed}"
     source, sink, words = f"in-{prefix}", f"out-{prefix}", not schedule.sink.has_topic
     large = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES)}
     topics = [NewTopic(source, schedule.partitions, 1, config=large), NewTopic(sink, 2, 1, config=large)]

@@ -155,8 +155,8 @@ class Schedule:
         return "\n".join([head, *(f"  {number}. {strike}" for number, strike in enumerate(self.strikes, 1))])
 
 
-SHORT_TIMEOUT_MS, LONG_TIMEOUT_MS = 20_000, 60_000
-"""The short one still leaves the first batch of a starting driver its time on a busy machine."""
+SHORT_TIMEOUT_MS, LONG_TIMEOUT_MS = 30_000, 60_000
+"""The short one still leaves the first batch of a starting driver its time where several Sparks share two cores."""
 
 
 def schedule_of(seed: int, only: Sequence[str] = (), records: int | None = None) -> Schedule:
