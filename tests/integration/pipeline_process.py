@@ -57,7 +57,9 @@ def produce(connection: KafkaConnection, topic: str, values: list[bytes]) -> Non
 def read_committed(connection: KafkaConnection, topic: str, isolation: str = "read_committed") -> Counter[bytes]:
     """Return every value that a read_committed reader sees now, with how often; stops at the last stable offset."""
     settings = {"group.id": "judge", "isolation.level": isolation, "enable.partition.eof": True}
-    consumer = Consumer(connection.for_librdkafka(**settings, **{"enable.auto.commit": False}))
+    # The fetch that finds the end waits so long before it says so.
+    settings |= {"enable.auto.commit": False, "fetch.wait.max.ms": 20}
+    consumer = Consumer(connection.for_librdkafka(**settings))
     partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     found: Counter[bytes] = Counter()

@@ -160,8 +160,12 @@ class ProtocolSinks:
     def expect(self, *values: bytes, pending: int) -> None:
         """Wait for so many pending transactions and so many visible rows, then compare each row's count."""
         wait_until(f"{pending} pending transactions of {self.prefix}", lambda: self.pending() == pending, LIMIT_S)
-        wait_until(f"{len(values)} visible rows", lambda: self.seen().total() >= len(values), LIMIT_S)
-        assert self.seen() == Counter(values)
+        found = wait_until(
+            f"{len(values)} visible rows",
+            lambda: [seen for seen in [self.seen()] if seen.total() >= len(values)],
+            LIMIT_S,
+        )
+        assert found == [Counter(values)]
 
     def pending(self) -> int:
         """Return how many transactions of this prefix are open or prepared, asked of the servers themselves."""

@@ -18,6 +18,11 @@ def sinks(request, connection, tmp_path) -> ProtocolSinks:
     return protocol_sinks(connection, tmp_path, servers, [request.param])
 
 
+@pytest.fixture
+def topic_sink(connection, tmp_path) -> ProtocolSinks:
+    return protocol_sinks(connection, tmp_path, [], ["kafka"])
+
+
 def after_a_loss(sinks: ProtocolSinks, patch: pytest.MonkeyPatch, *slots: bytes, lost: int) -> ProtocolRun:
     """Decide a batch, lose one slot of it before it is committed; return the run that must replay the batch."""
     run = sinks.run()
@@ -42,30 +47,30 @@ def test_a_missing_fingerprint_is_prepared_and_a_committed_one_aborted_and_skipp
 
 
 def test_a_missing_fingerprint_is_prepared_even_if_a_committed_slot_has_the_same_and_the_surplus_is_aborted(
-    sinks, monkeypatch
+    topic_sink, monkeypatch
 ):
-    later = after_a_loss(sinks, monkeypatch, b"same", b"same", lost=0)
+    later = after_a_loss(topic_sink, monkeypatch, b"same", b"same", lost=0)
     messages = [later.slot(number, b"same") for number in range(2)]
     assert [len(message.handles) for message in messages] == [1, 1]
     later.commit(*messages)
-    sinks.expect(b"same", b"same", pending=0)
-    (_, decision) = sinks.ledger().commit_decisions(sinks.prefix)[-1]
+    topic_sink.expect(b"same", b"same", pending=0)
+    (_, decision) = topic_sink.ledger().commit_decisions(topic_sink.prefix)[-1]
     assert len(decision.handles) == 1, "as many as are missing"
 
 
-def test_a_fingerprint_neither_missing_nor_committed_fails_and_says_so(sinks, monkeypatch):
-    later = after_a_loss(sinks, monkeypatch, b"a", b"b", lost=1)
+def test_a_fingerprint_neither_missing_nor_committed_fails_and_says_so(topic_sink, monkeypatch):
+    later = after_a_loss(topic_sink, monkeypatch, b"a", b"b", lost=1)
     with pytest.raises(NotDeterministic, match="the query is not deterministic"):
         later.slot(1, b"other rows")
-    sinks.expect(b"a", pending=0)
+    topic_sink.expect(b"a", pending=0)
 
 
-def test_too_few_missing_rows_prepared_fails_and_decides_nothing(sinks, monkeypatch):
-    later = after_a_loss(sinks, monkeypatch, b"a", b"b", lost=1)
+def test_too_few_missing_rows_prepared_fails_and_decides_nothing(topic_sink, monkeypatch):
+    later = after_a_loss(topic_sink, monkeypatch, b"a", b"b", lost=1)
     with pytest.raises(NotDeterministic):
         later.commit(later.slot(0, b"a"))
-    assert sinks.ledger().first(later.about()) is None
-    sinks.expect(b"a", pending=0)
+    assert topic_sink.ledger().first(later.about()) is None
+    topic_sink.expect(b"a", pending=0)
 
 
 def test_where_nothing_is_missing_nothing_is_written_but_fingerprints_are_compared(sinks):
