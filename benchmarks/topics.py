@@ -57,6 +57,12 @@ def make_topic(connection: KafkaConnection, topic: str, partitions: int = PARTIT
     """Create a topic with one replica. Raises KafkaException, when it is there already too."""
     admin = _admin(connection)
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(ADMIN_LIMIT_S)
+    # Made is not yet known: clients that ask a moment later may be told of no partition.
+    deadline = time.monotonic() + ADMIN_LIMIT_S
+    while not ((found := admin.list_topics(topic, timeout=ADMIN_LIMIT_S).topics.get(topic)) and found.partitions):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"topic {topic!r} was made, but is not known after {ADMIN_LIMIT_S:.0f} s")
+        time.sleep(WATCH_PAUSE_S)
 
 
 def delete_topic(connection: KafkaConnection, topic: str) -> None:
