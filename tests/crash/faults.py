@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,24 +12,34 @@ from demo.offset_log import OffsetLog
 from demo.readers import end_offsets
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.errors import DecisionVoid
-from lifecycle.identity import Handle, marker_group
-from pipeline.driver import OVERTAKEN
+from lifecycle.identity import marker_group
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka import KafkaResourceManager
 from tests.crash.full_disk import FullDisk
 from tests.crash.judge import Reread
-from tests.crash.processes import CrashPipeline
 from tests.crash.run import Run
 from tests.crash.schedule import FAULTS, Strike
+from tests.crash.steps import (
+    REACH_LIMIT_S,
+    FaultMissed,
+    await_reached,
+    await_running_query,
+    await_timeout,
+    decided,
+    end_at,
+    last_decision,
+    let_pass,
+    now_ms,
+    planned_batch,
+    reach_point,
+    require_lost,
+    require_overtaken,
+    stop,
+)
 
-REACH_LIMIT_S = 240.0
 ANSWER_LIMIT_S = 30.0
 WHO = "operator checker"
 UNKNOWN = "nobody can tell whether it was committed"
-
-
-class FaultMissed(Exception):
-    """A fault did not do what it is there for; the message says what did not happen."""
 
 
 def strike(run: Run, planned: Strike) -> None:
@@ -47,21 +56,21 @@ def kill_driver(run: Run, planned: Strike) -> None:
     """SIGKILL to driver, JVM and workers at the point; mid-recovery comes after a kill that leaves something to settle."""
     if planned.point == "mid-recovery":
         run.pipeline.arm("mid-recovery", "kill")
-        _reach(run, planned, "kill", "after-decision")
-        _await_reached(run, "mid-recovery")
+        reach_point(run, planned, "kill", "after-decision")
+        await_reached(run, "mid-recovery")
     else:
-        _reach(run, planned, "kill", planned.point)
+        reach_point(run, planned, "kill", planned.point)
 
 
 def kill_worker(run: Run, planned: Strike) -> None:
     """SIGKILL to the one Python process that gets to the point: a task is tried again, a commit worker fails the query."""
-    _reach(run, planned, "kill-worker", planned.point)
+    reach_point(run, planned, "kill-worker", planned.point)
 
 
 def driver_frozen(run: Run, planned: Strike) -> None:
     """SIGSTOP past the timeout; a successor starts on the same checkpoint; then the zombie wakes beside it and must stop."""
-    _reach(run, planned, "freeze", planned.point)
-    _await_timeout(run)
+    reach_point(run, planned, "freeze", planned.point)
+    await_timeout(run)
     zombie, successor = run.pipeline, run.start_another()
     try:
         run.settle("the successor's start")
@@ -71,7 +80,7 @@ def driver_frozen(run: Run, planned: Strike) -> None:
         run.wait_until(
             "the end of the woken driver's supervisor", lambda: zombie.process.poll() is not None, REACH_LIMIT_S
         )
-        _require_overtaken(zombie)
+        require_overtaken(zombie)
     except BaseException:
         successor.stop()
         raise
@@ -80,24 +89,24 @@ def driver_frozen(run: Run, planned: Strike) -> None:
 
 def worker_frozen(run: Run, planned: Strike) -> None:
     """SIGSTOP past the timeout to the one Python process that gets to the point; then it goes on."""
-    _reach(run, planned, "freeze-worker", planned.point)
-    _await_timeout(run)
+    reach_point(run, planned, "freeze-worker", planned.point)
+    await_timeout(run)
     run.pipeline.wake()
 
 
 def timed_out_after_decision(run: Run, planned: Strike) -> None:
     """Freeze after the decision until the broker has aborted the transactions: what was decided is lost, then replayed."""
-    _reach(run, planned, "freeze", planned.point)
-    handles = _decided(run)
+    reach_point(run, planned, "freeze", planned.point)
+    handles = decided(run)
     run.wait_until("the broker's abort of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
     run.pipeline.kill_driver()
-    _require_lost(run, handles)
+    require_lost(run, handles)
 
 
 def foreign_fence(run: Run, planned: Strike) -> None:
     """Take the ids of decided transactions by init_transactions, which aborts them; then wake or end the driver."""
-    _reach(run, planned, "freeze", planned.point)
-    handles = _decided(run)
+    reach_point(run, planned, "freeze", planned.point)
+    handles = decided(run)
     for handle in handles:
         intruder = Producer(
             run.servers.connection.for_librdkafka(**{"transactional.id": handle.transaction, "log_level": 0})
@@ -107,17 +116,17 @@ def foreign_fence(run: Run, planned: Strike) -> None:
         run.pipeline.kill_driver()
     else:
         run.pipeline.wake()
-    _require_lost(run, handles)
+    require_lost(run, handles)
 
 
 def operator_abort(run: Run, planned: Strike) -> None:
     """Append an operator's abort for the undecided batch of a live driver, then wake it: it must stop itself and replay."""
-    _reach(run, planned, "freeze", planned.point)
+    reach_point(run, planned, "freeze", planned.point)
     status, log = run.pipeline.status, DecisionLog(run.servers.connection)
-    about = BatchAttempt(life=status["life"], batch=_planned_batch(run), attempt=status["attempt"])
+    about = BatchAttempt(life=status["life"], batch=planned_batch(run), attempt=status["attempt"])
     opened = KafkaResourceManager(run.servers.connection).recover(run.prefix)
     try:
-        log.decide(Decision(prefix=run.prefix, about=about, ruling=Ruling.ABORT, handles=(), who=WHO, at_ms=_now_ms()))
+        log.decide(Decision(prefix=run.prefix, about=about, ruling=Ruling.ABORT, handles=(), who=WHO, at_ms=now_ms()))
     except DecisionVoid as error:
         raise FaultMissed(f"the driver had decided already: {error}") from error
     finally:
@@ -133,13 +142,13 @@ def operator_abort(run: Run, planned: Strike) -> None:
 
 def broker_restart(run: Run, planned: Strike) -> None:
     """Stop (hard: SIGKILL) the broker at the point and start it on the same data; then the driver goes on."""
-    _reach(run, planned, "freeze", planned.point)
+    reach_point(run, planned, "freeze", planned.point)
     _restart_broker(run, planned)
 
 
 def broker_away(run: Run, planned: Strike) -> None:
     """The same, and the broker stays away for longer than the transaction timeout."""
-    _reach(run, planned, "freeze", planned.point)
+    reach_point(run, planned, "freeze", planned.point)
     _restart_broker(run, planned, away_s=run.schedule.timeout_ms / 1000 + 1)
 
 
@@ -147,7 +156,7 @@ def _restart_broker(run: Run, planned: Strike, away_s: float = 0) -> None:
     broker = run.servers.broker
     broker.kill() if planned.hard else broker.stop()
     if away_s:
-        _let_pass(run, away_s)
+        let_pass(run, away_s)
     broker.start()
     run.servers.await_broker()
     run.pipeline.wake()
@@ -155,7 +164,7 @@ def _restart_broker(run: Run, planned: Strike, away_s: float = 0) -> None:
 
 def database_restart(run: Run, planned: Strike) -> None:
     """Stop (hard: SIGKILL) the database between prepare and commit and start it on the same data; the driver goes on."""
-    _reach(run, planned, "freeze", planned.point)
+    reach_point(run, planned, "freeze", planned.point)
     database = run.servers.database
     assert database is not None
     database.kill() if planned.hard else database.stop()
@@ -165,7 +174,7 @@ def database_restart(run: Run, planned: Strike) -> None:
 
 def checkpoint_copied(run: Run, planned: Strike) -> None:
     """Stop, copy the checkpoint directory, start both: the one whose run started first must stop, the other goes on."""
-    _stop(run)
+    stop(run)
     copy = run.checkpoint.with_name(f"{run.checkpoint.name}-copy")
     shutil.copytree(run.checkpoint, copy)
     rivals = [run.start_another(checkpoint) for checkpoint in (run.checkpoint, copy)]
@@ -178,7 +187,7 @@ def checkpoint_copied(run: Run, planned: Strike) -> None:
 
         run.wait_until("the end of one of two pipelines on copies of one checkpoint", one_is_over, REACH_LIMIT_S)
         winner, loser = sorted(rivals, key=lambda rival: rival.process.poll() is not None)
-        _require_overtaken(loser)
+        require_overtaken(loser)
     except BaseException:
         for rival in rivals:
             rival.stop()
@@ -190,7 +199,7 @@ def checkpoint_copied(run: Run, planned: Strike) -> None:
 
 def checkpoint_deleted(run: Run, planned: Strike) -> None:
     """Delete the checkpoint directory and start the same prefix afresh: a new life, which reads the source from its start."""
-    _end_at(run, planned)
+    end_at(run, planned)
     produced = dict(run.workload.counts)
     shutil.rmtree(run.checkpoint)
     run.rereads.append(Reread(committed=run.committed_now(), produced=produced))
@@ -199,7 +208,7 @@ def checkpoint_deleted(run: Run, planned: Strike) -> None:
 
 def partitions_added(run: Run, planned: Strike) -> None:
     """Add source partitions while the pipeline is down, and keys that live in them."""
-    _end_at(run, planned)
+    end_at(run, planned)
     run.workload.add_partitions(1 + planned.records % 2)
     run.take_over(run.start_another())
     run.workload.produce(planned.records)
@@ -226,7 +235,7 @@ def large_record(run: Run, planned: Strike) -> None:
 
 def disk_full(run: Run, planned: Strike) -> None:
     """Leave no room under the checkpoint directory until the pipeline has failed for it; then make room again."""
-    _await_running_query(run)
+    await_running_query(run)
     restarts = run.pipeline.status["restarts"]
     with FullDisk(run.checkpoint.parent, run.pipeline) as disk:
         run.workload.produce(planned.records)
@@ -247,8 +256,8 @@ def marker_expired(run: Run, planned: Strike) -> None:
     Then do what its text tells: look at the sink, and append the outcome to the decision log.
     """
     before = run.committed_now()
-    _reach(run, planned, "freeze", planned.point)
-    handles, about = _decided(run), _last_decision(run).about
+    reach_point(run, planned, "freeze", planned.point)
+    handles, about = decided(run), last_decision(run).about
     manager = KafkaResourceManager(run.servers.connection)
     run.wait_until("the end of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
     run.pipeline.kill_all()
@@ -268,7 +277,7 @@ def marker_expired(run: Run, planned: Strike) -> None:
     for handle in handles:
         settled = Settled.COMMITTED if committed else Settled.LOST
         log.append(
-            Outcome(prefix=run.prefix, about=about, handle_key=handle.key, settled=settled, who=WHO, at_ms=_now_ms())
+            Outcome(prefix=run.prefix, about=about, handle_key=handle.key, settled=settled, who=WHO, at_ms=now_ms())
         )
     log.close()
     run.take_over(run.start_another())
@@ -292,90 +301,3 @@ _OTHERS: dict[str, Callable[[Run, Strike], None]] = {
     "marker-expired": marker_expired,
 }
 IMPLEMENTED = frozenset(name for name in FAULTS if name.startswith("kill-")) | _OTHERS.keys()
-
-
-def _reach(run: Run, planned: Strike, deed: str, point: str) -> None:
-    """Arm the point, produce, and wait until the pipeline got there."""
-    run.pipeline.arm(point, deed)
-    run.workload.produce(planned.records)
-    _await_reached(run, point)
-
-
-def _await_reached(run: Run, point: str) -> None:
-    run.wait_until(f"the pipeline at {point}", lambda: run.pipeline.reached(point), REACH_LIMIT_S)
-    run.pipeline.forget(point)
-
-
-def _await_timeout(run: Run) -> None:
-    """Return when the transaction timeout has passed since now, and with it every open transaction of the prefix."""
-    _let_pass(run, run.schedule.timeout_ms / 1000)
-    run.wait_until("the broker's abort of what is open", lambda: not run.open_transactions(), REACH_LIMIT_S)
-
-
-def _let_pass(run: Run, seconds: float) -> None:
-    """Let time go by: the fault itself, not a wait for something."""
-    until = time.monotonic() + seconds
-    run.wait_until("time to pass", lambda: time.monotonic() >= until, seconds + 1)
-
-
-def _await_running_query(run: Run) -> None:
-    """Return when records went all the way: what recovery alone commits is no sign that the query runs again."""
-    run.workload.produce(20)
-    run.settle("a few more")
-
-
-def _stop(run: Run) -> None:
-    _await_running_query(run)
-    code = run.pipeline.stop_in_order()
-    assert code == 0, f"stopped on request, the pipeline ended with code {code}"
-
-
-def _end_at(run: Run, planned: Strike) -> None:
-    """End every process: in order when no point is given, else all at once, by SIGKILL, at the point."""
-    if not planned.point:
-        _stop(run)
-        return
-    _reach(run, planned, "freeze", planned.point)
-    run.pipeline.kill_all()
-
-
-def _require_overtaken(pipeline: CrashPipeline) -> None:
-    code = pipeline.process.returncode
-    assert code == OVERTAKEN, f"overtaken, the pipeline ended with code {code}, not {OVERTAKEN}: {pipeline.log[-600:]}"
-
-
-def _last_decision(run: Run) -> Decision:
-    log = DecisionLog(run.servers.connection)
-    decisions = log.read_to_end().commit_decisions(run.prefix)
-    log.close()
-    if not decisions:
-        raise FaultMissed("the batch was to be decided, and no commit decision counts")
-    return max(decisions, key=lambda pair: pair[0])[1]
-
-
-def _decided(run: Run) -> list[Handle]:
-    """Return the Kafka handles of the last commit decision that counts."""
-    return [handle for handle in _last_decision(run).handles if handle.resource_manager == "kafka"]
-
-
-def _require_lost(run: Run, handles: list[Handle]) -> None:
-    """Return when recovery has recorded that these handles were lost: else nothing was there to replay."""
-    log = DecisionLog(run.servers.connection)
-
-    def lost() -> bool:
-        ledger = log.read_to_end()
-        outcomes = [ledger.outcome(handle.key) for handle in handles]
-        return all(outcome is not None and outcome.settled is Settled.LOST for outcome in outcomes)
-
-    run.wait_until(f"recovery's finding that {len(handles)} decided transactions were lost", lost, REACH_LIMIT_S)
-    log.close()
-    run.lost_rows += sum(handle.rows for handle in handles)
-
-
-def _planned_batch(run: Run) -> int:
-    """Return the batch under way: the newest in Spark's offset log, which its commit log has not."""
-    return max(int(file.name) for file in (run.checkpoint / "offsets").iterdir() if file.name.isdigit())
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

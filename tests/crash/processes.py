@@ -65,11 +65,12 @@ class CrashPipeline(PipelineProcess):
         super().stop()
         self._end_rest()
 
-    def stop_in_order(self) -> int:
-        """Ask the supervisor to stop and return its exit code. Raises AssertionError when it does not."""
+    def stop_in_order(self) -> None:
+        """Ask the supervisor to stop, and wait until it did. Raises AssertionError when it does not, or with an error."""
         self.process.terminate()
         wait_until("the pipeline's end after SIGTERM", lambda: self.process.poll() is not None, STOP_LIMIT_S)
-        return int(self.process.returncode)
+        code = self.process.returncode
+        assert code == 0, f"stopped on request, the pipeline ended with code {code}"
 
     def _end_rest(self) -> None:
         def ended() -> bool:

@@ -12,23 +12,14 @@ from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
 from tests.crash.checker import Checker, Verdict
-from tests.crash.schedule import SEEDS_OF_A_DEAL, SHORT_TIMEOUT_MS, Schedule, Sink, Strike, schedule_of
+from tests.crash.schedule import SEEDS_OF_A_DEAL, Sink, schedule_of
 from tests.crash.servers import SharedServers
 
 # The first seed that is asked for waits for those before it, too.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2400)]
 LIMIT_S = 2300.0
 SEEDS = range(1, SEEDS_OF_A_DEAL + 1)
-CLAIM = Schedule(
-    seed=0,
-    sink=Sink.TOPIC,
-    partitions=3,
-    keys=30,
-    trigger_ms=500,
-    timeout_ms=SHORT_TIMEOUT_MS,
-    first_records=300,
-    strikes=(Strike(fault="timed-out-after-decision", point="after-decision", hard=False, records=2000),),
-)
+CLAIM = schedule_of(103, ["timed-out-after-decision"], records=2000)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +37,7 @@ def verdicts(
 
 def test_a_prepared_transaction_that_timed_out_after_the_decision_loses_no_row(verdicts):
     verdict = verdicts[CLAIM.seed].result(LIMIT_S)
+    assert CLAIM.sink is Sink.TOPIC
     assert verdict.clean, verdict.report()
     assert verdict.lost_rows > 0, "the broker aborted what had been decided, and recovery found it lost"
 

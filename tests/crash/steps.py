@@ -1,0 +1,113 @@
+"""The steps that faults are made of: get the pipeline to a point, let a timeout pass, look up what was decided."""
+
+from __future__ import annotations
+
+import time
+
+from lifecycle.decisions import Decision, Settled
+from lifecycle.identity import Handle
+from pipeline.driver import OVERTAKEN
+from resource_managers.decision_log import DecisionLog
+from tests.crash.processes import CrashPipeline
+from tests.crash.run import Run
+from tests.crash.schedule import Strike
+
+REACH_LIMIT_S = 240.0
+
+
+class FaultMissed(Exception):
+    """A fault did not do what it is there for; the message says what did not happen."""
+
+
+def reach_point(run: Run, planned: Strike, deed: str, point: str) -> None:
+    """Arm the point, produce, and wait until the pipeline got there."""
+    run.pipeline.arm(point, deed)
+    run.workload.produce(planned.records)
+    await_reached(run, point)
+
+
+def await_reached(run: Run, point: str) -> None:
+    """Return when an armed point was reached; it can be armed again then."""
+    run.wait_until(f"the pipeline at {point}", lambda: run.pipeline.reached(point), REACH_LIMIT_S)
+    run.pipeline.forget(point)
+
+
+def await_timeout(run: Run) -> None:
+    """Return when the transaction timeout has passed since now, and with it every open transaction of the prefix."""
+    let_pass(run, run.schedule.timeout_ms / 1000)
+    run.wait_until("the broker's abort of what is open", lambda: not run.open_transactions(), REACH_LIMIT_S)
+
+
+def let_pass(run: Run, seconds: float) -> None:
+    """Let time go by: the fault itself, not a wait for something."""
+    until = time.monotonic() + seconds
+    run.wait_until("time to pass", lambda: time.monotonic() >= until, seconds + 1)
+
+
+def await_running_query(run: Run) -> None:
+    """Return when records went all the way: what recovery alone commits is no sign that the query runs again."""
+    run.workload.produce(20)
+    run.settle("a few more")
+
+
+def stop(run: Run) -> None:
+    """Stop the pipeline in order, once its query runs."""
+    await_running_query(run)
+    run.pipeline.stop_in_order()
+
+
+def end_at(run: Run, planned: Strike) -> None:
+    """End every process: in order when no point is given, else all at once, by SIGKILL, at the point."""
+    if not planned.point:
+        stop(run)
+        return
+    reach_point(run, planned, "freeze", planned.point)
+    run.pipeline.kill_all()
+
+
+def require_overtaken(pipeline: CrashPipeline) -> None:
+    """Return when the supervisor ended because a newer run of its prefix had started. Raises AssertionError."""
+    code = pipeline.process.returncode
+    assert code == OVERTAKEN, f"overtaken, the pipeline ended with code {code}, not {OVERTAKEN}: {pipeline.log[-600:]}"
+
+
+def last_decision(run: Run) -> Decision:
+    """Return the newest commit decision of the prefix that counts. Raises FaultMissed."""
+    log = DecisionLog(run.servers.connection)
+    decisions = log.read_to_end().commit_decisions(run.prefix)
+    log.close()
+    if not decisions:
+        raise FaultMissed("the batch was to be decided, and no commit decision counts")
+    return max(decisions, key=lambda pair: pair[0])[1]
+
+
+def decided(run: Run) -> list[Handle]:
+    """Return the Kafka handles of the last commit decision that counts."""
+    return [handle for handle in last_decision(run).handles if handle.resource_manager == "kafka"]
+
+
+def require_lost(run: Run, handles: list[Handle]) -> None:
+    """Return when recovery has recorded that these handles were lost: else nothing was there to replay."""
+    log = DecisionLog(run.servers.connection)
+
+    def lost() -> bool:
+        ledger = log.read_to_end()
+        outcomes = [ledger.outcome(handle.key) for handle in handles]
+        return all(outcome is not None and outcome.settled is Settled.LOST for outcome in outcomes)
+
+    run.wait_until(f"recovery's finding that {len(handles)} decided transactions were lost", lost, REACH_LIMIT_S)
+    log.close()
+    run.lost_rows += sum(handle.rows for handle in handles)
+
+
+def planned_batch(run: Run) -> int:
+    """Return the batch under way: the newest in Spark's offset log. Raises FaultMissed when it is complete."""
+    batch = max(int(file.name) for file in (run.checkpoint / "offsets").iterdir() if file.name.isdigit())
+    if (run.checkpoint / "commits" / str(batch)).exists():
+        raise FaultMissed(f"batch {batch} is complete: none is under way")
+    return batch
+
+
+def now_ms() -> int:
+    """Return epoch milliseconds."""
+    return time.time_ns() // 1_000_000
