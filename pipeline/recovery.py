@@ -202,6 +202,7 @@ class Recovery:
         managers = self._holders(handles)
         outcomes = managers.commit(handles, markers, self._settings.commit_limit_ms / 1000)
         unclear: list[str] = []
+        records: list[Outcome] = []
         for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
             how = _settled(outcome)
             if isinstance(how, str):
@@ -212,7 +213,7 @@ class Recovery:
                     unclear.append(text)
                 continue
             settled[handle.key] = how
-            self._log.append(
+            records.append(
                 Outcome(
                     prefix=decision.prefix,
                     about=decision.about,
@@ -226,6 +227,7 @@ class Recovery:
             reason = outcome.reason if isinstance(outcome, Lost) else "settled by recovery"
             events.transaction(kind, handle, decision.about.batch, reason=reason)
             log.warning("%s of batch %d: %s", handle.transaction, decision.about.batch, how.value)
+        self._log.append_all(records)
         return unclear
 
     def _holders(self, handles: Sequence[Handle]) -> ResourceManagers:

@@ -6,6 +6,7 @@ import ctypes
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -59,31 +60,51 @@ class DecisionLog:
 
     def append(self, record: DecisionRecord) -> int:
         """Append a record with acks=all and return its offset. Raises DecisionLogUnreadable; it may then have landed."""
+        return self.append_all([record])[0]
+
+    def append_all(self, records: Sequence[DecisionRecord]) -> list[int]:
+        """Append records with acks=all, all on the way at once; return their offsets, in the order given.
+
+        Raises DecisionLogUnreadable; some of them, or all, may then have landed.
+        """
         self._after_fork()
-        if self._producer is None:
-            self._producer = Producer(
-                self._connection.for_librdkafka(
-                    **{"acks": "all", "enable.idempotence": True, "linger.ms": 0}, **{"message.timeout.ms": 20_000}
-                ),
-                logger=log,
-            )
+        producer = self._writer()
         answers: list[tuple[KafkaError | None, Message]] = []
-        self._producer.produce(
-            self.topic,
-            encode(record),
-            key=record.prefix,
-            partition=0,
-            on_delivery=lambda *answer: answers.append(answer),
-        )
+        for record in records:
+            producer.produce(
+                self.topic,
+                encode(record),
+                key=record.prefix,
+                partition=0,
+                on_delivery=lambda *answer: answers.append(answer),
+            )
         deadline = time.monotonic() + APPEND_LIMIT_S
-        while not answers and time.monotonic() < deadline:
-            self._producer.poll(0.05)
-        if not answers:
-            raise DecisionLogUnreadable(f"no answer to an append to {self.topic!r} in {APPEND_LIMIT_S:.0f} s")
-        error, message = answers[0]
-        if error is not None:
-            raise DecisionLogUnreadable(f"could not append to {self.topic!r}: {error.str()}")
-        return int(message.offset())
+        while len(answers) < len(records) and time.monotonic() < deadline:
+            producer.poll(0.05)
+        if len(answers) < len(records):
+            raise DecisionLogUnreadable(
+                f"{len(records) - len(answers)} of {len(records)} appends to {self.topic!r} had no answer in "
+                f"{APPEND_LIMIT_S:.0f} s"
+            )
+        for error, _ in answers:
+            if error is not None:
+                raise DecisionLogUnreadable(f"could not append to {self.topic!r}: {error.str()}")
+        # One partition: answers come in the order of the records.
+        return [int(message.offset()) for _, message in answers]
+
+    def _writer(self) -> Producer:
+        if self._producer is None:
+            properties = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "message.timeout.ms": 20_000}
+            properties["reconnect.backoff.ms"] = 20
+            self._producer = Producer(self._connection.for_librdkafka(**properties), logger=log)
+            # An idempotent producer that is to send before it is connected waits 500 ms for its id. The first answer
+            # comes over the bootstrap connection, the second over the broker's own.
+            try:
+                for _ in range(2):
+                    self._producer.list_topics(self.topic, timeout=APPEND_LIMIT_S)
+            except KafkaException as error:
+                raise DecisionLogUnreadable(f"{self.topic!r} cannot be reached: {error.args[0].str()}") from None
+        return self._producer
 
     def read_to(self, offset: int) -> DecisionLedger:
         """Return the ledger of the log up to and with ``offset``, not beyond. Raises DecisionLogUnreadable.

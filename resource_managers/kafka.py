@@ -122,7 +122,7 @@ class KafkaResourceManager:
         )
 
     def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
-        """Return a writer for at_least_once or none."""
+        """Return a writer for at_least_once or none. Raises MissingTopic, Unreachable."""
         return PlainWriter(self._connection, self._topic, self._properties, guarantee)
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
