@@ -59,12 +59,12 @@ def main() -> int:
     with SharedServers(directory) as shared, Checker(directory, shared, say, arguments.at_once) as checker:
         futures = {future: seed for seed, future in checker.start(schedules.values()).items()}
         for future in as_completed(futures):
-            error = future.exception()
-            if error is None and future.result().clean:
+            broken = future.exception()
+            if broken is None and future.result().clean:
                 continue
             seed = futures[future]
             failed.append(seed)
-            say(future.result().report() if error is None else _broken(schedules[seed], error))
+            say(future.result().report() if broken is None else _broken(schedules[seed], broken))
             say(f"data: {directory}/seed-{seed}")
     say(f"{len(schedules) - len(failed)} of {len(schedules)} seeds clean" + (f"; failed: {failed}" if failed else ""))
     return 1 if failed else 0

@@ -92,9 +92,9 @@ class Run:
         settings = dict(self.pipeline.settings)
         settings.pop("status_file")
         settings["checkpoint"] = str(checkpoint or self.checkpoint)
-        return CrashPipeline(
-            self.servers.connection, self.directory / f"pipeline-{self._pipelines}", **settings
-        ).start()
+        another = CrashPipeline(self.servers.connection, self.directory / f"pipeline-{self._pipelines}", **settings)
+        another.start()
+        return another
 
     def take_over(self, successor: CrashPipeline) -> None:
         """Go on with another supervisor; the one before has ended."""
@@ -251,10 +251,11 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
             live=live,
             watch=watch,
             dice=dice,
-            pipeline=pipeline.start(),
+            pipeline=pipeline,
             checkpoint=disk / "checkpoint",
             given_up=given_up,
         )
+        pipeline.start()
         stack.callback(lambda: run.pipeline.stop())
         yield run
 

@@ -114,7 +114,7 @@ class Table:
         columns = ("key", "value", "word", "count")
         if self._connection.kind == "postgres":
             names = {name: sql.Identifier(name) for name in columns}
-            return sql.SQL(text).format(sql.Identifier(self.name), **names)  # type: ignore[arg-type]
+            return sql.SQL(text).format(sql.Identifier(self.name), **names)
         return text.format(f"`{self.name}`", **{name: f"`{name}`" for name in columns})
 
 
