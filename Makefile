@@ -2,7 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 # Test files run at the same time, each process with a broker of its own: most tests wait, and two cores are enough.
-WORKERS ?= 3
+WORKERS ?= 2
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
 

@@ -20,10 +20,10 @@ from demo.trouble import TroubleDesk
 from demo.waiting import DemoFailed, wait_until
 
 COMMITTED_BEFORE_FAULT = 2
-STRIKE_LIMIT_S = 60.0
+STRIKE_LIMIT_S = 180.0
 RESTART_LIMIT_S = 120.0
 CATCH_UP_LIMIT_S = 240.0
-SETTLE_LIMIT_S = 15.0
+SETTLE_LIMIT_S = 60.0
 
 
 def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str, Any]:
