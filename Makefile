@@ -6,7 +6,7 @@ WORKERS ?= 2
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
 
-.PHONY: demo test unit integration browser crash check setup setup-tests clean
+.PHONY: demo test unit integration browser crash model check setup setup-tests clean
 
 demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it)
 	@$(RUN) -m demo
@@ -25,6 +25,9 @@ browser: setup-tests
 
 crash: setup-tests    ## random schedules of faults: make crash SEEDS=20 (docs/faults.md)
 	@$(RUN) -m tests.crash --seeds $(SEEDS)
+
+model: setup-tests    ## the protocol's model in its large sizes: hours (docs/model/README.md)
+	@$(RUN) docs/model/verify.py --large
 
 check: setup-tests    ## style, types, directions of imports
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-cache
