@@ -11,11 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka import errors as kafka_errors
 
 from lifecycle.errors import Fenced, MissingTopic, RecordTooLarge, ResourceManagerError
 from lifecycle.identity import Fingerprint, Handle, TransactionalId, marker_group
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.kafka_outlet import CALL_LIMIT_S, Outlet, TransactionFailed
+from resource_managers.kafka_wire import wire
 from resource_managers.protocol import SlotAttempt, nothing
 
 log = logging.getLogger(__name__)
@@ -113,12 +115,19 @@ class KafkaOpenTransaction:
         if self._ended:
             return
         self._ended = True
+        reason = ""
         try:
             self._outlet.producer.purge()
             self._outlet.producer.abort_transaction(10.0)
         except KafkaException as error:
-            log.warning("%s was not aborted by its task: %s", self._id, error.args[0].str())
+            reason = error.args[0].str()
         self._outlet.close()
+        # librdkafka sends no EndTxn while the broker's answer to the first AddPartitionsToTxn is on its way: that
+        # transaction would stay open until its timeout.
+        item = (str(self._id), self._identity.producer_id, self._identity.producer_epoch)
+        (answer,) = wire(self._connection).end_transactions([item], commit=False)
+        if reason and answer is not kafka_errors.NoError:
+            log.warning("%s was not aborted by its task: %s; %s", self._id, reason, answer.__name__)
 
     def _cause(self) -> KafkaException:
         """Return why librdkafka gave the transaction up: only a call about the whole transaction tells it."""

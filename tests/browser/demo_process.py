@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -69,6 +70,14 @@ class DemoProcess:
         """Return every process below the demo, children of children included."""
         assert self._process is not None
         return psutil.Process(self._process.pid).children(recursive=True)
+
+    def runs(self, word: str) -> bool:
+        """Say whether one of them has this word in its command line; one that just ended has none."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if any(word in part for part in process.cmdline()):
+                    return True
+        return False
 
     def end(self, how: signal.Signals) -> tuple[int, list[str]]:
         """Send the signal and return (exit code, what is left of its processes ten seconds after it ended)."""

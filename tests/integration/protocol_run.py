@@ -159,7 +159,10 @@ class ProtocolSinks:
 
     def expect(self, *values: bytes, pending: int) -> None:
         """Wait for so many pending transactions and so many visible rows, then compare each row's count."""
-        wait_until(f"{pending} pending transactions of {self.prefix}", lambda: self.pending() == pending, LIMIT_S)
+        try:
+            wait_until(f"{pending} pending transactions of {self.prefix}", lambda: self.pending() == pending, LIMIT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; at the broker: {self.ids()}") from error
         found = wait_until(
             f"{len(values)} visible rows",
             lambda: [seen for seen in [self.seen()] if seen.total() >= len(values)],

@@ -41,7 +41,7 @@ def test_kill_9_of_the_demo_leaves_no_process_not_even_a_frozen_driver(tmp_path:
 def test_sigterm_while_it_starts_leaves_no_process(tmp_path: Path) -> None:
     demo = DemoProcess(tmp_path)
     demo.start()
-    wait_for("the broker", lambda: [one for one in demo.processes() if "kafka.Kafka" in one.cmdline()], 60.0)
+    wait_for("the broker", lambda: demo.runs("kafka.Kafka"), 60.0)
     code, left = demo.end(signal.SIGTERM)
     assert (code, left) == (130, [])
 
