@@ -1,7 +1,5 @@
 """The store's queries, each named for what it answers. Values are always bound."""
 
-SCHEMA_VERSION = "select max(version) from schema_versions"
-RECORD_VERSION = "insert into schema_versions values (?, ?)"
 RECORD_OPENING = "insert into openings values (?)"
 
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"

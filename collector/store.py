@@ -1,4 +1,4 @@
-"""History in DuckDB: append-only, with the source offsets in the same database transaction. The only importer of duckdb.
+"""History in DuckDB: append-only, with the source offsets in the same database transaction. Opened by history_file.py.
 
 One writer thread behind a bounded queue writes everything; each query has a cursor of its own.
 """
@@ -19,20 +19,16 @@ import duckdb
 import pyarrow as pa
 
 from collector import history_rows, queries
+from collector.history_file import StoreFailed, open_history
 from collector.observations import CheckpointFileKind, Observed, Position
-from lifecycle.errors import IndoubtError
 
-SCHEMA_VERSION = 1
+__all__ = ["Store", "StoreFailed"]
 QUEUE_LIMIT = 50_000
 BATCH_LIMIT = 10_000
 COMMIT_PAUSE_S = 0.02
 CLOSE_LIMIT_S = 20.0
 RETRY_S = 1.0
 log = logging.getLogger(__name__)
-
-
-class StoreFailed(IndoubtError):
-    """History cannot be opened, read or written; the message names the file and the cause."""
 
 
 class _Close:
@@ -50,7 +46,7 @@ class Store:
         self.path = path
         self.error = ""
         """Why the last write failed; empty while writes succeed. Nothing is dropped: a failed batch is tried again."""
-        self._connection = _open(path)
+        self._connection = open_history(path)
         self._queue: queue.Queue[Observed | _Item] = queue.Queue(QUEUE_LIMIT)
         self._making_cursor = threading.Lock()
         self._closing = threading.Event()
@@ -210,31 +206,6 @@ def _carry_out(cursor: duckdb.DuckDBPyConnection, order: Order, answer: Future[A
         answer.set_result(order(cursor))
     except Exception as error:
         answer.set_exception(error)
-
-
-def _open(path: Path) -> duckdb.DuckDBPyConnection:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A kill in the middle of a commit leaves a torn write-ahead log that stays until the next write to it, and a commit
-        # that skips the log makes it stale, so that the file no longer opens. So: never skip it, write one row, checkpoint.
-        connection = duckdb.connect(str(path), config={"auto_checkpoint_skip_wal_threshold": 2**60})
-        for statement in Path(__file__).with_name("schema.sql").read_text().split(";\n"):
-            connection.execute(statement)
-        (version,) = _one(connection, queries.SCHEMA_VERSION)
-        if version is None:
-            connection.execute(queries.RECORD_VERSION, [SCHEMA_VERSION, _now_ms()])
-        connection.execute(queries.RECORD_OPENING, [_now_ms()])
-        connection.execute("checkpoint")
-    except (duckdb.Error, OSError) as error:
-        raise StoreFailed(
-            f"history {path} cannot be opened: {error}. One collector owns the file; end the other one, or give another --directory"
-        ) from error
-    if version is not None and version > SCHEMA_VERSION:
-        connection.close()
-        raise StoreFailed(
-            f"history {path} has schema version {version}; this program knows {SCHEMA_VERSION}: use a newer one"
-        )
-    return connection
 
 
 def _warm_up(cursor: duckdb.DuckDBPyConnection) -> None:

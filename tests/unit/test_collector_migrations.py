@@ -1,0 +1,87 @@
+"""Schema migrations on real files: whatever version a file has, it ends with the schema of a fresh one, and keeps its rows."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from collector.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
+from collector.store import Store, StoreFailed
+
+LANDED = {"0001_history.sql": "175a5f05b3d63772"}
+"""What has landed is never changed: files that were made with it are out there."""
+STEPS = migrations()
+Schema = tuple[list[tuple[object, ...]], ...]
+
+
+def make_file(path: Path, version: int) -> None:
+    """Write a file as the program of that version left it, with a row in two of its first tables."""
+    with duckdb.connect(str(path)) as file:
+        migrate(file, 1, STEPS[:version])
+        file.execute("insert into audit values (7, 1, 'anna', 'abort', '[]', 'why', 'accepted', '', '[]')")
+        file.execute("insert into source_offsets values ('topic', 0, 41)")
+
+
+def schema_of(path: Path) -> Schema:
+    """Return columns, constraints, indexes and views of a file."""
+    with duckdb.connect(str(path), read_only=True) as file:
+        return tuple(
+            file.execute(query).fetchall()
+            for query in (
+                "select table_name, column_name, data_type, is_nullable, column_default from duckdb_columns() order by all",
+                "select table_name, constraint_text from duckdb_constraints() order by all",
+                "select table_name, index_name, sql from duckdb_indexes() order by all",
+                "select view_name, sql from duckdb_views() where not internal order by all",
+            )
+        )
+
+
+@pytest.mark.parametrize("version", range(1, len(STEPS) + 1))
+def test_a_file_of_any_version_ends_like_a_fresh_one_and_keeps_its_rows(version: int, tmp_path: Path) -> None:
+    fresh, old = tmp_path / "fresh.duckdb", tmp_path / "old.duckdb"
+    Store(fresh).close()
+    make_file(old, version)
+    store = Store(old)
+    assert store.next_offsets("topic") == {0: 41}
+    assert store.append_audit((2, "ben", "commit", "[]", "why", "refused", "", "[]")) == 8
+    store.close()
+    assert schema_of(old) == schema_of(fresh)
+    with duckdb.connect(str(old), read_only=True) as file:
+        assert version_of(file) == len(STEPS)
+
+
+def test_what_has_landed_is_not_changed() -> None:
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in DIRECTORY.glob("*.sql")}
+    assert found == LANDED, "a migration that landed may not be changed: add the next number, and its digest here"
+
+
+def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "newer.duckdb"
+    Store(path).close()
+    with duckdb.connect(str(path)) as file:
+        file.execute("insert into schema_versions values (999, 1)")
+        openings = file.execute("select * from openings").fetchall()
+    with pytest.raises(StoreFailed, match=rf"schema version 999 and this program knows {len(STEPS)}"):
+        Store(path)
+    with duckdb.connect(str(path)) as file:
+        assert file.execute("select * from openings").fetchall() == openings
+
+
+def test_a_step_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
+    broken = tmp_path / "0002_broken.sql"
+    broken.write_text("create table half (n integer); insert into nowhere values (1);")
+    with duckdb.connect(str(tmp_path / "file.duckdb")) as file:
+        with pytest.raises(duckdb.Error):
+            migrate(file, 1, [STEPS[0], Migration(version=2, path=broken)])
+        assert version_of(file) == 1
+        assert file.execute("select * from duckdb_tables() where table_name = 'half'").fetchall() == []
+
+
+def test_numbers_have_no_gap(tmp_path: Path) -> None:
+    for name in ("0001_a.sql", "0003_b.sql"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"\[1, 3\]"):
+        migrations(tmp_path)
