@@ -15,6 +15,7 @@ from types import FrameType
 import uvicorn
 
 from collector import settings as collector_settings
+from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
 from collector.api import Served, application
 from collector.authentication import tokens_of
@@ -78,8 +79,9 @@ def _serve(
     changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
+    actors = Actors({broker.name: KafkaActor(broker)})
     actions = Actions(
-        current, store, broker, decision_log, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
+        current, store, actors, decision_log, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
     )
     ready = threading.Event()
     served = Served(

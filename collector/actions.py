@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import assert_never
 
+from collector.acting import Actors
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.fold import OPERATOR
 from collector.observations import OperatorOrder
@@ -31,25 +32,25 @@ from lifecycle.outcomes import (
 )
 from lifecycle.states import TransactionState
 from resource_managers.decision_log import DecisionLog
-from resource_managers.protocol import OpenTransactionView, ResourceManager
+from resource_managers.protocol import OpenTransactionView, Readiness
 
 log = logging.getLogger(__name__)
 
 
 class Actions:
-    """One order at a time, in the thread of its caller. The only code of the collector that changes anything on a broker."""
+    """One order at a time, in the thread of its caller. The only code of the collector that changes anything outside it."""
 
     def __init__(
         self,
         current: CurrentState,
         store: Store,
-        broker: ResourceManager,
+        actors: Actors,
         decision_log: DecisionLog,
         *,
         read_only: bool,
         limit_ms: int,
     ) -> None:
-        self._current, self._store, self._broker, self._log = current, store, broker, decision_log
+        self._current, self._store, self._actors, self._log = current, store, actors, decision_log
         self._read_only, self._limit_s = read_only, limit_ms / 1000
         self._lock = threading.Lock()
 
@@ -108,10 +109,10 @@ class Actions:
                     f"transaction {key} changed since it was looked at: it is {view.state.value} now, verdict "
                     f"{judged.judgement.verdict.value!r}, {decision}; look again"
                 )
-            if view.resource_manager != self._broker.name:
+            if view.resource_manager not in self._actors.names:
                 raise OrderRefused(
                     f"transaction {key} is held by {view.resource_manager!r}, and this collector gives orders to "
-                    f"{self._broker.name!r} alone: its driver, or the recovery of the next start, settles it"
+                    f"{', '.join(self._actors.names)} alone: its driver, or the recovery of the next start, settles it"
                 )
             found.append(judged)
         return found
@@ -136,15 +137,11 @@ class Actions:
             listed = next(h for h in listing[1].handles if h.key == handle.key)
             handles.append(listed)
             abouts.append((listing[1].prefix, listing[1].about))
-        ready = self._broker.check(handles)
-        will = [f"EndTxn(commit) for producer {h.producer_id}, epoch {h.producer_epoch}" for h in handles]
+        will = [self._actors.will(Action.COMMIT, handle) for handle in handles]
         if order.dry_run:
-            details = [
-                f"ongoing, {r.time_left_ms / 1000:.1f} s left" if r.ready else f"not ready: {r.reason}" for r in ready
-            ]
-            return _dry(found, will, details)
+            return _dry(found, will, [_ready(readiness) for readiness in self._actors.check(handles)])
         markers = [Marker(batch=about.batch, attempt=about.attempt, life=about.life) for _, about in abouts]
-        outcomes = self._broker.commit(handles, markers, self._limit_s)
+        outcomes = self._actors.commit(handles, markers, self._limit_s)
         for (prefix, about), outcome in zip(abouts, outcomes, strict=True):
             self._record(prefix, about, outcome, who)
         return [
@@ -192,7 +189,7 @@ class Actions:
         for judged in found:
             self._require_undecided(judged, ledger)
         handles = [_handle(one) for one in found]
-        will = [f"EndTxn(abort) for producer {h.producer_id}, epoch {h.producer_epoch}" for h in handles]
+        will = [self._actors.will(Action.ABORT, handle) for handle in handles]
         if order.dry_run:
             return _dry(found, [f"abort decision for its batch, then {words}" for words in will], [""] * len(found))
         decided: set[BatchAttempt] = set()
@@ -203,7 +200,7 @@ class Actions:
                     judged, about, [h for h, one in zip(handles, found, strict=True) if one.view.about == about], who
                 )
                 decided.add(about)
-        outcomes = self._broker.rollback(handles, self._limit_s)
+        outcomes = self._actors.rollback(handles, self._limit_s)
         return [
             Step(key=one.view.key, will=words, outcome=kind, detail=detail)
             for one, words, (kind, detail) in zip(found, will, map(_step, outcomes), strict=True)
@@ -255,22 +252,16 @@ class Actions:
                 parsed = TransactionalId.parse(one.view.transaction)
                 if parsed is not None and parsed.prefix in prefixes:
                     raise OrderRefused(f"{one.view.transaction} belongs to the pipeline {parsed.prefix}: look again")
-        now_open = {
-            (t.transaction, t.producer_id, t.started_at_ms): t
-            for t in self._broker.list_transactions()
-            if t.state == "Ongoing"
-        }
         targets: list[OpenTransactionView] = []
-        for one in found:
-            broker = one.view.broker
-            target = now_open.get(broker.identity) if broker is not None else None
+        views = [one.view for one in found]
+        for view, target in zip(views, self._actors.find_open(views), strict=True):
             if target is None:
-                raise OrderRefused(f"transaction {one.view.key} is not ongoing at its coordinator any more: look again")
+                raise OrderRefused(f"transaction {view.key} is not open any more as it was seen: look again")
             targets.append(target)
-        will = [f"EndTxn(abort) for producer {t.producer_id}, epoch {t.producer_epoch}" for t in targets]
+        will = [self._actors.will(Action.ABORT, target) for target in targets]
         if order.dry_run:
-            return _dry(found, will, ["ongoing at its coordinator"] * len(found))
-        errors = self._broker.fence(targets, self._limit_s)
+            return _dry(found, will, ["open now"] * len(found))
+        errors = self._actors.fence(targets, self._limit_s)
         return [
             Step(
                 key=one.view.key,
@@ -333,6 +324,14 @@ def _handle(judged: Judged) -> Handle:
         prepared_at_ms=opened_ms,
         timeout_ms=view.timeout_ms or 0,
     )
+
+
+def _ready(readiness: Readiness) -> str:
+    if not readiness.ready:
+        return f"not ready: {readiness.reason}"
+    # Only Kafka counts the time.
+    left = f", {readiness.time_left_ms / 1000:.1f} s left" if readiness.handle.timeout_ms else ""
+    return f"prepared{left}"
 
 
 def _dry(found: Sequence[Judged], will: Sequence[str], details: Sequence[str]) -> list[Step]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
+from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
 from collector.api import ARROW, Served, application
 from collector.changes import Changes
@@ -87,7 +88,7 @@ class Api:
         actions = Actions(
             self.current,
             self.store,
-            KafkaResourceManager(NOBODY),
+            Actors({"kafka": KafkaActor(KafkaResourceManager(NOBODY))}),
             DecisionLog(NOBODY),
             read_only=read_only,
             limit_ms=1000,
