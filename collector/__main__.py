@@ -15,12 +15,14 @@ from types import FrameType
 import uvicorn
 
 from collector import settings as collector_settings
+from collector import token_file
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
 from collector.api import Served, application
-from collector.authentication import tokens_of
+from collector.authentication import KnownTokens
 from collector.changes import Changes
 from collector.cluster import ClusterName
+from collector.command_line import token
 from collector.current_state import CurrentState
 from collector.observers.decision_topic import DecisionTopic
 from collector.observers.lifecycle_topic import LifecycleTopic
@@ -29,7 +31,7 @@ from collector.observers.spark_checkpoint import SparkCheckpoint
 from collector.observers.transaction_log import TransactionLog
 from collector.observers.transaction_polling import TransactionPolling
 from collector.overview import Watch
-from collector.settings import Settings, Tokens, TransactionSource
+from collector.settings import Settings, TransactionSource
 from collector.store import Store, StoreFailed
 from collector.verdicts import Limits
 from lifecycle.errors import SettingsError
@@ -45,13 +47,15 @@ log = logging.getLogger("collector")
 
 def main() -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
+    if sys.argv[1:2] == ["token"]:
+        return token.main(sys.argv[2:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kafka").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         settings = collector_settings.read(sys.argv[1:], os.environ)
         connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
-        tokens = settings.tokens or _kept_tokens(settings)
+        tokens = KnownTokens.given(settings.tokens) if settings.tokens else _kept_tokens(settings)
         listening = _listen(settings.host, settings.port)
     except SettingsError as error:
         print(f"collector: {error}", file=sys.stderr)
@@ -67,7 +71,7 @@ def main() -> int:
 
 
 def _serve(
-    settings: Settings, connection: KafkaConnection, tokens: Tokens, store: Store, listening: socket.socket
+    settings: Settings, connection: KafkaConnection, tokens: KnownTokens, store: Store, listening: socket.socket
 ) -> None:
     tunable = settings.tunable
     limits = Limits(commit_overdue_ms=tunable.commit_overdue_ms, driver_silent_ms=tunable.driver_silent_ms)
@@ -165,10 +169,11 @@ def _observers(
     return found
 
 
-def _kept_tokens(settings: Settings) -> Tokens:
-    tokens, path = tokens_of(settings.directory)
-    print(f"tokens: {path}", flush=True)
-    return tokens
+def _kept_tokens(settings: Settings) -> KnownTokens:
+    _, clear_files = token_file.read_or_make(settings.directory)
+    for path in clear_files:
+        print(f"token: {path} (keep it elsewhere and delete the file: the collector needs its hash alone)", flush=True)
+    return KnownTokens.of_file(settings.directory / token_file.FILE_NAME)
 
 
 def _listen(host: str, port: int) -> socket.socket:

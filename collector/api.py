@@ -17,14 +17,14 @@ from starlette.exceptions import HTTPException
 
 from collector import orders, queries, table_schemas
 from collector.actions import Actions
-from collector.authentication import Caller, Role, caller_of
+from collector.authentication import Caller, KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.observers.observer import ObserverStatus
 from collector.orders import InvalidOrder
 from collector.overview import EndsPerMinute, Watch, overview
-from collector.settings import Tokens
 from collector.store import Store, StoreFailed
+from collector.token_file import Role
 from collector.transaction_rows import abort_row, checkpoint_row, detail_row, transaction_row, urgency
 from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
 from lifecycle.verdicts import Verdict
@@ -52,7 +52,7 @@ class Served:
     actions: Actions
     watch: Watch
     changes: Changes
-    tokens: Tokens
+    tokens: KnownTokens
     read_only: bool
     bootstrap_servers: str
     foreign_old_ms: int
@@ -63,10 +63,11 @@ class Served:
 
 def caller_of_request(request: Request) -> Caller:
     """Return who calls. Raises HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it."""
-    known = caller_of(request.headers.get("authorization", ""), request.app.state.tokens)
+    tokens: KnownTokens = request.app.state.tokens
+    known = tokens.caller_of(request.headers.get("authorization", ""), now_ms())
     if known is None:
         raise HTTPException(
-            401, "no known token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
+            401, "no valid token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
         )
     if not request.app.state.is_ready():
         raise HTTPException(503, "history is being loaded: ask again in a moment")

@@ -1,66 +1,85 @@
-"""Who calls: bearer tokens, compared in constant time; a viewer reads, an operator also orders."""
+"""Who calls: bearer tokens, known by their hashes and compared in constant time; a viewer reads, an operator also orders."""
 
 from __future__ import annotations
 
-import hmac
-import json
-import os
-import secrets
+import logging
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
+from collector import token_file
 from collector.settings import Tokens
+from collector.token_file import KnownToken, Role
 from lifecycle.errors import SettingsError
 
-TOKEN_BYTES = 24
-FILE_NAME = "tokens.json"
-
-
-class Role(Enum):
-    """What a caller may do; the value is what the API says."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who a token belongs to."""
+    """Who a token belongs to. ``is_guessable``: the token is so short that guesses at it must be slowed down."""
 
     name: str
     role: Role
+    is_guessable: bool = False
 
 
-def caller_of(authorization: str, tokens: Tokens) -> Caller | None:
-    """Return who sent the Authorization header, or None when no known token is in it. Time does not tell which one is near."""
-    scheme, _, given = authorization.partition(" ")
-    if scheme.lower() != "bearer":
-        return None
-    found: Caller | None = None
-    for role, holders in ((Role.VIEWER, tokens.viewers), (Role.OPERATOR, tokens.operators)):
-        for name, token in holders.items():
-            if hmac.compare_digest(token.encode(), given.strip().encode()):
-                found = Caller(name=name, role=role)
-    return found
+class KnownTokens:
+    """The tokens that are valid now. Thread-safe."""
+
+    def __init__(self, known: Callable[[], Sequence[KnownToken]]) -> None:
+        self._known = known
+
+    @classmethod
+    def given(cls, tokens: Tokens) -> KnownTokens:
+        """Return the tokens of the environment; they are not kept in clear."""
+        roles = ((Role.VIEWER, tokens.viewers), (Role.OPERATOR, tokens.operators))
+        known = [KnownToken.of(name, role, token) for role, holders in roles for name, token in holders.items()]
+        return cls(lambda: known)
+
+    @classmethod
+    def of_file(cls, path: Path) -> KnownTokens:
+        """Return the tokens of a file, read again when it changes, so that a token is made or revoked without a restart."""
+        return cls(_TokenFile(path).known)
+
+    def caller_of(self, authorization: str, at_ms: int) -> Caller | None:
+        """Return who sent the Authorization header at that time (epoch ms), or None when no valid token is in it.
+
+        Every token is compared, so that time does not tell which one is near.
+        """
+        scheme, _, given = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        found: Caller | None = None
+        for one in self._known():
+            if one.matches(given.strip()) and not one.is_expired(at_ms):
+                found = Caller(name=one.name, role=one.role, is_guessable=one.is_guessable)
+        return found
 
 
-def tokens_of(directory: Path) -> tuple[Tokens, Path]:
-    """Return the tokens that are kept in ``directory``, made now if there are none, and their file (mode 0600).
+class _TokenFile:
+    """The file as it was read last, and when it was written then."""
 
-    Raises SettingsError when the file cannot be read or written.
-    """
-    path = directory / FILE_NAME
-    try:
-        if not path.exists():
-            directory.mkdir(parents=True, exist_ok=True)
-            made = {role.value: {role.value: secrets.token_urlsafe(TOKEN_BYTES)} for role in Role}
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(made, file)
-        kept = json.loads(path.read_text())
-        return Tokens(operators=dict(kept[Role.OPERATOR.value]), viewers=dict(kept[Role.VIEWER.value])), path
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SettingsError(
-            f"tokens in {path} cannot be read or made ({type(error).__name__}): mend or delete the file"
-        ) from None
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self._known: Sequence[KnownToken] = ()
+
+    def known(self) -> Sequence[KnownToken]:
+        """Return its tokens; none while it is missing or broken: whoever removes it means to shut everybody out."""
+        with self._lock:
+            try:
+                status = self._path.stat()
+                seen = (status.st_mtime_ns, status.st_ino, status.st_size)
+            except OSError:
+                seen = (0, 0, 0)
+            if seen != self._seen:
+                self._seen = seen
+                try:
+                    self._known = token_file.read(self._path)
+                except SettingsError as error:
+                    self._known = ()
+                    log.error("%s; nobody is let in until then", error)
+            return self._known

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
 from collector.api import ARROW, Served, application
+from collector.authentication import KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState
 from collector.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
@@ -99,7 +100,7 @@ class Api:
             actions=actions,
             watch=Watch(self.current, 30_000),
             changes=Changes(),
-            tokens=Tokens(operators={"anna": "operator-token"}, viewers={"ben": "viewer-token"}),
+            tokens=KnownTokens.given(Tokens(operators={"anna": "operator-token"}, viewers={"ben": "viewer-token"})),
             read_only=read_only,
             bootstrap_servers="127.0.0.1:1",
             foreign_old_ms=30_000,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import stat
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from collector import settings
-from collector.authentication import Role, caller_of, tokens_of
-from collector.settings import Tokens, TransactionSource, TunableSettings
+from collector.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
@@ -88,38 +85,3 @@ def test_nothing_is_documented_that_does_not_exist() -> None:
     known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
     known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_"}
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
-
-
-def test_tokens_are_made_once_and_only_their_owner_reads_them(tmp_path: Path) -> None:
-    tokens, path = tokens_of(tmp_path / "new")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert tokens_of(tmp_path / "new") == (tokens, path)
-    assert len(tokens.operators["operator"]) >= 32
-    assert tokens.operators["operator"] != tokens.viewers["viewer"]
-
-
-@pytest.mark.parametrize("content", ["", "[]", json.dumps({"operator": {}})])
-def test_a_broken_token_file_is_named(tmp_path: Path, content: str) -> None:
-    (tmp_path / "tokens.json").write_text(content)
-    with pytest.raises(SettingsError, match=r"tokens\.json"):
-        tokens_of(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("header", "role"),
-    [
-        ("Bearer operator-1", Role.OPERATOR),
-        ("bearer viewer-11", Role.VIEWER),
-        ("Bearer ", None),
-        ("Bearer operator", None),
-        ("Bearer operator-11", None),
-        ("Basic operator-1", None),
-        ("operator-1", None),
-        ("Bearer opératör", None),
-        ("", None),
-    ],
-)
-def test_who_calls(header: str, role: Role | None) -> None:
-    tokens = Tokens(operators={"anna": "operator-1"}, viewers={"ben": "viewer-11"})
-    caller = caller_of(header, tokens)
-    assert (caller.role if caller else None) is role

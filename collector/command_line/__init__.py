@@ -1,0 +1,1 @@
+"""Commands besides the collector itself: ``python -m collector <command>``."""
