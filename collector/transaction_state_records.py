@@ -1,7 +1,8 @@
 """Decoder of ``__transaction_state``, the transaction coordinator's own log.
 
 Source: TransactionLogKey.json and TransactionLogValue.json of Apache Kafka. Key: version int16, transactional id. Value version 0
-is plain; version 1 is flexible: compact arrays and strings, tagged fields at the end of every structure.
+is plain: brokers before 4.0, and later ones while their transaction.version is 0. Version 1 is flexible: compact arrays and
+strings, tagged fields at the end of every structure, of which unknown ones are passed over (KIP-482, KIP-915).
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY_VERSION = 0
 VALUE_VERSIONS = (0, 1)
-_PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION, _NEXT_PRODUCER_EPOCH = range(4)
+_PREVIOUS_PRODUCER_ID, _CLIENT_VERSION = 0, 2
+"""Tags of the fields that are used. Passed over: 1 (next producer id), 3 (next producer epoch), others to come."""
+_NO_PRODUCER_ID = -1
 _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
+_INT16, _INT64 = struct.Struct(">h"), struct.Struct(">q")
 _PARTITION_LIMIT = 1_000_000
 
 
@@ -46,6 +50,14 @@ class TransactionStateValue:
     start_ms: int
     client_version: int
     """0 or 1: the epoch stays when a transaction ends; 2: it moves up by one at Prepare*."""
+    previous_producer_id: int = -1
+    """Producer id of the state before this one; -1 where it is not told (version 0, and brokers before 4.0)."""
+
+    @property
+    def rotated(self) -> bool:
+        """True at the end of a transaction that used up the epochs of its producer id: the id here is already the next one's."""
+        ends = self.status in (BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT)
+        return ends and self.previous_producer_id not in (_NO_PRODUCER_ID, self.producer_id)
 
 
 def decode_key(key: bytes | None) -> str:
@@ -94,18 +106,26 @@ def _decode_value(value: bytes) -> TransactionStateValue:
         partitions=tuple(partitions),
         update_ms=update_ms,
         start_ms=start_ms,
-        client_version=struct.unpack(">h", tags[_CLIENT_VERSION])[0] if _CLIENT_VERSION in tags else 0,
+        client_version=_number(tags, _CLIENT_VERSION, _INT16, 0),
+        previous_producer_id=_number(tags, _PREVIOUS_PRODUCER_ID, _INT64, _NO_PRODUCER_ID),
     )
+
+
+def _number(tags: dict[int, bytes], tag: int, kind: struct.Struct, default: int) -> int:
+    raw = tags.get(tag)
+    if raw is None:
+        return default
+    if len(raw) != kind.size:
+        raise MalformedRecord(f"transaction log value has {len(raw)} bytes in tagged field {tag}, not {kind.size}")
+    (number,) = kind.unpack(raw)
+    return int(number)
 
 
 def _partitions(value: bytes, at: int, flexible: bool) -> tuple[list[str], int]:
     found: list[str] = []
     topics, at = _count(value, at, flexible)
     for _ in range(topics):
-        if flexible:
-            length, at = _count(value, at, flexible)
-        else:
-            (length,), at = struct.unpack_from(">h", value, at), at + 2
+        length, at = _length(value, at, flexible)
         if length < 0 or at + length > len(value):
             raise MalformedRecord(f"transaction log value names a topic of {length} bytes beyond its end")
         topic, at = _text(value[at : at + length]), at + length
@@ -115,6 +135,15 @@ def _partitions(value: bytes, at: int, flexible: bool) -> tuple[list[str], int]:
         if flexible:
             _, at = _tags(value, at)
     return found, at
+
+
+def _length(value: bytes, at: int, flexible: bool) -> tuple[int, int]:
+    """Return the length of a string; -1 for null."""
+    if flexible:
+        stored, at = _varint(value, at)
+        return stored - 1, at
+    (length,) = _INT16.unpack_from(value, at)
+    return int(length), at + _INT16.size
 
 
 def _count(value: bytes, at: int, flexible: bool) -> tuple[int, int]:

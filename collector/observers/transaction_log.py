@@ -11,10 +11,12 @@ from collector.observations import BrokerRecord, IdExpired, Observation
 from collector.observers.topic_observer import TopicObserver
 from collector.observers.topic_reader import ReadDenied
 from collector.store import Store
-from collector.transaction_state_records import decode_key, decode_value
+from collector.transaction_state_records import TransactionStateValue, decode_key, decode_value
 from resource_managers.kafka_connection import KafkaConnection
 
 TOPIC = "__transaction_state"
+LAST_EPOCH = 2**15 - 1
+"""The epoch at which the coordinator ends a producer id's last transaction (Short.MAX_VALUE)."""
 
 
 class TransactionLog(TopicObserver):
@@ -31,19 +33,7 @@ class TransactionLog(TopicObserver):
         transaction, value = decode_key(message.key()), message.value()
         if value is None:
             return IdExpired(transaction=transaction)
-        state = decode_value(value)
-        return BrokerRecord(
-            transaction=transaction,
-            producer_id=state.producer_id,
-            producer_epoch=state.producer_epoch,
-            status=state.status,
-            start_ms=state.start_ms if state.start_ms >= 0 else None,
-            update_ms=state.update_ms,
-            timeout_ms=state.timeout_ms,
-            partitions=state.partitions,
-            client_version=state.client_version,
-            source=self.topic,
-        )
+        return record_of(transaction, decode_value(value), self.topic)
 
     def failed(self, error: Exception) -> None:
         """Tell that polling must stand in where the log may not be read."""
@@ -54,3 +44,20 @@ class TransactionLog(TopicObserver):
         """Note a good look: polling need not stand in (any more)."""
         self.denied.clear()
         super().looked()
+
+
+def record_of(transaction: str, state: TransactionStateValue, source: str) -> BrokerRecord:
+    """Return one state of the log as the record of the transaction that it belongs to."""
+    # Once its epochs are used up a producer id is changed with the very record that ends the transaction.
+    return BrokerRecord(
+        transaction=transaction,
+        producer_id=state.previous_producer_id if state.rotated else state.producer_id,
+        producer_epoch=LAST_EPOCH if state.rotated else state.producer_epoch,
+        status=state.status,
+        start_ms=state.start_ms if state.start_ms >= 0 else None,
+        update_ms=state.update_ms,
+        timeout_ms=state.timeout_ms,
+        partitions=state.partitions,
+        client_version=state.client_version,
+        source=source,
+    )

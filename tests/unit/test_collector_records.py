@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from collector.fold import State, apply
+from collector.observers.transaction_log import record_of
 from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
@@ -26,14 +28,52 @@ TIMEOUT_COMPLETE_ABORT = (
 )
 
 
-def version_0(topics: list[tuple[bytes, list[int]]] | None) -> bytes:
+def version_0(topics: list[tuple[bytes, list[int]]] | None, status: int = 1) -> bytes:
     """Return a value as brokers before 4.0 write it: plain arrays and strings, no tagged fields."""
-    raw = struct.pack(">hqhib", 0, 7, 3, 60_000, 1) + struct.pack(">i", -1 if topics is None else len(topics))
+    raw = struct.pack(">hqhib", 0, 7, 3, 60_000, status) + struct.pack(">i", -1 if topics is None else len(topics))
     for topic, partitions in topics or []:
         raw += (
             struct.pack(">h", len(topic)) + topic + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
         )
     return raw + struct.pack(">qq", 1_700_000_000_500, 1_700_000_000_000)
+
+
+def varint(number: int) -> bytes:
+    """Return an unsigned varint."""
+    found = b""
+    while number > 0x7F:
+        found, number = found + bytes([number & 0x7F | 0x80]), number >> 7
+    return found + bytes([number])
+
+
+def tagged(fields: dict[int, bytes]) -> bytes:
+    """Return the tagged fields at the end of a flexible structure."""
+    return varint(len(fields)) + b"".join(varint(tag) + varint(len(raw)) + raw for tag, raw in sorted(fields.items()))
+
+
+def version_1(
+    status: int, *, topics: list[tuple[bytes, list[int]]] | None = None, producer_id: int = 7, epoch: int = 3,
+    tags: dict[int, bytes] | None = None, topic_tags: dict[int, bytes] | None = None,
+) -> bytes:  # fmt: skip
+    """Return a value as brokers from 4.0 on write it, as TransactionLogValue.json says."""
+    raw = struct.pack(">hqhib", 1, producer_id, epoch, 60_000, status)
+    raw += varint(0 if topics is None else len(topics) + 1)
+    for topic, partitions in topics or []:
+        raw += varint(len(topic) + 1) + topic + varint(len(partitions) + 1)
+        raw += struct.pack(f">{len(partitions)}i", *partitions) + tagged(topic_tags or {})
+    return raw + struct.pack(">qq", 1_700_000_000_500, 1_700_000_000_000) + tagged(tags or {})
+
+
+def int64(number: int) -> bytes:
+    return struct.pack(">q", number)
+
+
+def int16(number: int) -> bytes:
+    return struct.pack(">h", number)
+
+
+UNKNOWN = {9: b"", 10: b"\xff" * 300, 2**20: b"later"}
+"""Tagged fields that no version of Kafka has yet."""
 
 
 def test_key_is_the_transactional_id() -> None:
@@ -74,6 +114,72 @@ def test_version_0_with_null_partitions_has_none() -> None:
     assert decode_value(version_0(None)).partitions == ()
 
 
+@pytest.mark.parametrize("status", list(BrokerStatus))
+@pytest.mark.parametrize("version", [0, 1])
+def test_every_status_is_understood_in_both_versions(version: int, status: BrokerStatus) -> None:
+    value = version_1(status.value) if version else version_0(None, status=status.value)
+    assert decode_value(value).status is status
+
+
+@pytest.mark.parametrize(
+    ("tags", "client_version", "previous_producer_id"),
+    [
+        ({}, 0, -1),
+        ({0: int64(7)}, 0, 7),
+        ({0: int64(7), 2: int16(1)}, 1, 7),
+        ({0: int64(7), 1: int64(8), 2: int16(2)}, 2, 7),
+        ({0: int64(7), 1: int64(8), 2: int16(2), 3: int16(0)}, 2, 7),
+        ({0: int64(7), 2: int16(2), **UNKNOWN}, 2, 7),
+        (UNKNOWN, 0, -1),
+    ],
+    ids=[
+        "4.0 without tags",
+        "4.0 TV1",
+        "4.x client TV1",
+        "4.x at its last epoch",
+        "KIP-939",
+        "unknown tags too",
+        "unknown only",
+    ],
+)
+def test_tagged_fields(tags: dict[int, bytes], client_version: int, previous_producer_id: int) -> None:
+    value = decode_value(version_1(1, topics=[(b"orders", [0, 5]), (b"bills", [2])], tags=tags, topic_tags=UNKNOWN))
+    assert (value.client_version, value.previous_producer_id) == (client_version, previous_producer_id)
+    assert value.partitions == ("orders-0", "orders-5", "bills-2")
+    assert (value.update_ms, value.start_ms) == (1_700_000_000_500, 1_700_000_000_000)
+
+
+def test_many_partitions_and_long_names_need_longer_lengths() -> None:
+    topic, numbers = b"t" * 249, list(range(300))
+    for value in (version_0([(topic, numbers)]), version_1(1, topics=[(topic, numbers)])):
+        partitions = decode_value(value).partitions
+        assert (len(partitions), partitions[-1]) == (300, f"{topic.decode()}-299")
+
+
+@pytest.mark.parametrize(
+    ("status", "previous", "rotated"),
+    [(4, 7, True), (5, 7, True), (4, 8, False), (4, -1, False), (0, 7, False), (1, 7, False)],
+)
+def test_only_an_end_under_another_producer_id_is_a_rotation(status: int, previous: int, rotated: bool) -> None:
+    tags = {0: int64(previous), 2: int16(2)} if previous >= 0 else {2: int16(2)}
+    assert decode_value(version_1(status, producer_id=8, epoch=0, tags=tags)).rotated is rotated
+
+
+def test_a_transaction_at_whose_end_the_producer_id_is_changed_is_one_transaction() -> None:
+    states = [
+        version_1(1, epoch=32766, topics=[(b"orders", [0])], tags={0: int64(7), 2: int16(2)}),
+        version_1(2, epoch=32767, topics=[(b"orders", [0])], tags={0: int64(7), 1: int64(8), 2: int16(2)}),
+        version_1(4, producer_id=8, epoch=0, topics=[], tags={0: int64(7), 2: int16(2)}),
+    ]
+    state = State()
+    for value in states:
+        apply(state, record_of("orders-0-41", decode_value(value), "log"))
+    (transaction,) = state.broker.values()
+    assert (transaction.identity.producer_id, transaction.ongoing_epoch, transaction.end_epoch) == (7, 32766, 32767)
+    assert transaction.is_final
+    assert not state.open
+
+
 @pytest.mark.parametrize("cut", range(len(bytes.fromhex(FENCED_PREPARE_ABORT))))
 def test_a_value_cut_short_anywhere_is_malformed(cut: int) -> None:
     with pytest.raises(MalformedRecord):
@@ -89,6 +195,11 @@ def test_a_value_cut_short_anywhere_is_malformed(cut: int) -> None:
         (bytes.fromhex(EMPTY)[:17] + b"\xff\xff\xff\xff\x7f", MalformedRecord, "claims"),
         (bytes.fromhex(EMPTY)[:17] + b"\xff" * 8, MalformedRecord, "more than 5 bytes"),
         (version_0([(b"\xff\xfe", [0])]), MalformedRecord, "not UTF-8"),
+        (version_0([(b"t", [0])])[:21] + b"\xff\xff" + b"\x00" * 40, MalformedRecord, "names a topic of -1 bytes"),
+        (version_1(1, tags={2: b"\x02"}), MalformedRecord, "1 bytes in tagged field 2, not 2"),
+        (version_1(1, tags={0: b"\x00" * 9}), MalformedRecord, "9 bytes in tagged field 0, not 8"),
+        (version_1(1)[:-1] + b"\x01\x09\x7f", MalformedRecord, "tagged field 9 beyond its end"),
+        (version_1(1)[:17] + b"\x02\x00\x01\x00" + b"\x00" * 17, MalformedRecord, "names a topic of -1 bytes"),
     ],
 )
 def test_a_bad_value_says_what_is_wrong(value: bytes, error: type[MalformedRecord], says: str) -> None:
