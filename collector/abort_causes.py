@@ -1,4 +1,16 @@
-"""Why a transaction was aborted. The coordinator stores no reason, so it is inferred, with how sure that is."""
+"""Why a transaction was aborted. The coordinator stores no reason, so it is inferred, with how sure that is.
+
+What tells (TransactionCoordinator.endTransaction, TransactionMetadata of Kafka 3.6 to 4.x; e is the epoch at Ongoing):
+
+| who ended it | writer below transaction version 2 | writer of version 2 (KIP-890, from 4.0) |
+| --- | --- | --- |
+| its own client, by EndTxn | e stays, the record has the writer's version | e + 1 |
+| the coordinator: timeout, or an InitProducerId | e + 1, the record has the broker's version | e + 1; 4.0.0: e + 2 (KAFKA-19367) |
+
+So an epoch that stays proves the client, one that moved without version 2 proves the coordinator, and under version 2 only the
+times and who took the id afterwards tell. Polling knows no versions. A timeout is found by a timer that runs every 10 s by
+default (transaction.abort.timed.out.transaction.cleanup.interval.ms): never before the timeout, seldom later than that.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +26,11 @@ from lifecycle.events import EventType
 
 FENCE_WINDOW_MS = 2_000
 """A producer that takes an id aborts its open transaction first and gets the id at its next try (librdkafka: 500 ms later)."""
+TIMER_MS = 12_000
+"""The coordinator looks for timeouts every 10 s by default; 2 s for what it does then."""
+CLOCK_SKEW_MS = 1_000
+"""Start and end are by two brokers' clocks where the coordinator moved in between."""
+POLLING = "transaction polling"
 
 
 class Cause(Enum):
@@ -34,6 +51,17 @@ class Certainty(Enum):
     GUESS = "guess"
 
 
+class EndedBy(Enum):
+    """What epochs and versions say about who ended it."""
+
+    CLIENT = "client"
+    """Whoever held its epoch."""
+    COORDINATOR = "coordinator"
+    EITHER = "either"
+    UNSEEN = "unseen"
+    """Its beginning or its end was not seen."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortClues:
     """An aborted or lost transaction, the newest inits of its id, and an operator's order about it."""
@@ -43,42 +71,155 @@ class AbortClues:
     order: OperatorOrder | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    """A cause, how sure it is, and one sentence that says from what."""
+
+    cause: Cause
+    certainty: Certainty
+    why: str
+
+
 def infer(clues: AbortClues) -> tuple[Cause, Certainty]:
     """Return the cause of an abort and how sure it is."""
+    found = explain(clues)
+    return found.cause, found.certainty
+
+
+def explain(clues: AbortClues) -> Inference:
+    """Return the cause of an abort, how sure it is, and why."""
     view, broker = clues.view, clues.view.broker
     if clues.order is not None and clues.order.action == "abort":
-        return Cause.OPERATOR, Certainty.CERTAIN
+        return _found(Cause.OPERATOR, Certainty.CERTAIN, f"{clues.order.who} ordered it (audit {clues.order.audit})")
     first = view.first_decision
     if first is not None and first[1].ruling is Ruling.ABORT and first[1].who.startswith(OPERATOR):
-        return Cause.OPERATOR, Certainty.LIKELY
-    told_abort = view.told is not None and EventType.TRANSACTION_ABORTED in view.told.told
+        return _found(Cause.OPERATOR, Certainty.LIKELY, f"{first[1].who} decided to abort its batch")
+    told = view.told is not None and EventType.TRANSACTION_ABORTED in view.told.told
     if broker is None or broker.ended_ms is None:
-        return (Cause.CLIENT, Certainty.LIKELY) if told_abort else (Cause.UNKNOWN, Certainty.GUESS)
-    timed_out = broker.timeout_ms is not None and broker.ended_ms - broker.identity.start_ms >= broker.timeout_ms
-    taken_over = any(_took_over(init, broker) for init in clues.inits)
-    # Where only the end was seen, its own time is known but not who asked for it.
-    sure = Certainty.GUESS if broker.prepare_abort_ms is None else Certainty.LIKELY
-    if timed_out:
-        return Cause.TIMEOUT, Certainty.CERTAIN if _epoch_moved(broker) and not taken_over and not told_abort else sure
-    if told_abort:
-        return Cause.CLIENT, Certainty.CERTAIN
-    if taken_over:
-        return Cause.FENCED, Certainty.CERTAIN if _epoch_moved(broker) else sure
-    # Our own drivers roll back by EndTxn from another process, which moves the epoch too.
-    if _epoch_moved(broker) and not view.ours:
-        return Cause.FENCED, sure
-    return Cause.CLIENT, sure
+        if told:
+            return _found(
+                Cause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back; the broker's end was not seen"
+            )
+        return _found(Cause.UNKNOWN, Certainty.GUESS, "the broker's end of it was not seen")
+    match ended_by(broker):
+        case EndedBy.CLIENT:
+            return _found(Cause.CLIENT, Certainty.CERTAIN, "its epoch stayed: only who holds it can have ended it so")
+        case EndedBy.COORDINATOR:
+            return _by_coordinator(clues, broker, told)
+        case EndedBy.EITHER:
+            return _by_either(clues, broker, told)
+        case EndedBy.UNSEEN:
+            return _unseen(clues, broker, told)
 
 
-def _epoch_moved(broker: BrokerTransaction) -> bool:
-    """True when the writer's own client cannot have moved the epoch: below transaction version 2 only others do."""
-    if broker.ongoing_epoch is None or broker.end_epoch is None or broker.ongoing_version is None:
-        return False
-    return broker.ongoing_version < 2 and broker.end_epoch > broker.ongoing_epoch
+def ended_by(broker: BrokerTransaction) -> EndedBy:
+    """Say who ended it, as far as epochs and versions tell."""
+    began, ended, version = broker.ongoing_epoch, broker.end_epoch, broker.ongoing_version
+    if began is None:
+        # Version 2 lets a client abort before its first write: the transaction then opens with its end, and is empty.
+        empty = broker.ended_ms == broker.identity.start_ms and not broker.partitions and (broker.end_version or 0) >= 2
+        return EndedBy.CLIENT if empty else EndedBy.UNSEEN
+    if ended is None or version is None:
+        return EndedBy.UNSEEN
+    moved = ended - began
+    if moved <= 0:
+        return EndedBy.CLIENT
+    if broker.source == POLLING:
+        return EndedBy.EITHER
+    return EndedBy.COORDINATOR if version < 2 or moved >= 2 else EndedBy.EITHER
+
+
+def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, told: bool) -> Inference:
+    """The epoch moved although the writer's own end leaves it: a timeout, another producer, or an end sent for it with a handle."""
+    taken, over_ms = _taken_over(clues.inits, broker), _over_timeout_ms(broker)
+    if over_ms is not None and over_ms >= 0:
+        if taken:
+            return _found(
+                Cause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}, and another producer took its id just after"
+            )
+        if told:
+            return _found(Cause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}; its driver rolled back too")
+        certainty = Certainty.CERTAIN if over_ms <= TIMER_MS else Certainty.LIKELY
+        return _found(Cause.TIMEOUT, certainty, f"the coordinator ended it {_late(over_ms)}")
+    if told:
+        return _found(Cause.CLIENT, Certainty.CERTAIN, "its driver told that it rolled it back")
+    if taken:
+        return _found(Cause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
+    if clues.view.ours:
+        # Our own drivers roll back by EndTxn from another process, which moves the epoch too.
+        return _found(
+            Cause.CLIENT, Certainty.LIKELY, "before its timeout, and nobody took its id: its driver rolled it back"
+        )
+    if over_ms is not None and over_ms >= -CLOCK_SKEW_MS:
+        return _found(Cause.TIMEOUT, Certainty.GUESS, "the coordinator ended it within a second of its timeout")
+    if over_ms is None:
+        return _found(Cause.FENCED, Certainty.GUESS, "the coordinator ended it; its timeout is not known")
+    # An end sent with the handle by request version 5 looks the same where the broker has transaction version 2.
+    certainty = Certainty.CERTAIN if (broker.end_version or 0) < 2 else Certainty.LIKELY
+    return _found(
+        Cause.FENCED,
+        certainty,
+        "the coordinator ended it before its timeout, as it does for a producer that takes the id",
+    )
+
+
+def _by_either(clues: AbortClues, broker: BrokerTransaction, told: bool) -> Inference:
+    """Under version 2 (or polling) every end moves the epoch: times and the next producer tell."""
+    over_ms = _over_timeout_ms(broker)
+    if over_ms is not None and over_ms >= 0:
+        certainty = Certainty.LIKELY if over_ms <= TIMER_MS else Certainty.GUESS
+        return _found(Cause.TIMEOUT, certainty, f"it ended {_late(over_ms)}")
+    if told:
+        return _found(Cause.CLIENT, Certainty.CERTAIN, "its driver told that it rolled it back")
+    if _taken_over(clues.inits, broker):
+        return _found(
+            Cause.FENCED, Certainty.LIKELY, "a producer took its id just after; its own client may have aborted first"
+        )
+    return _found(Cause.CLIENT, Certainty.LIKELY, "before its timeout, and nobody took its id")
+
+
+def _unseen(clues: AbortClues, broker: BrokerTransaction, told: bool) -> Inference:
+    """Its times are known, but not what the epoch was before."""
+    over_ms = _over_timeout_ms(broker)
+    if over_ms is not None and over_ms >= 0:
+        certainty = Certainty.LIKELY if over_ms <= TIMER_MS and not told else Certainty.GUESS
+        return _found(Cause.TIMEOUT, certainty, f"it ended {_late(over_ms)}; its beginning was not seen")
+    if told:
+        return _found(Cause.CLIENT, Certainty.CERTAIN, "its driver told that it rolled it back")
+    if _taken_over(clues.inits, broker):
+        return _found(Cause.FENCED, Certainty.LIKELY, "a producer took its id just after; its beginning was not seen")
+    return _found(
+        Cause.CLIENT, Certainty.GUESS, "before its timeout, and nobody took its id; its beginning was not seen"
+    )
+
+
+def _over_timeout_ms(broker: BrokerTransaction) -> int | None:
+    """Return how long after its timeout it ended (negative: before), or None where that is not known."""
+    if broker.timeout_ms is None or broker.ended_ms is None:
+        return None
+    return broker.ended_ms - broker.identity.start_ms - broker.timeout_ms
+
+
+def _taken_over(inits: tuple[Init, ...], broker: BrokerTransaction) -> bool:
+    return any(_took_over(init, broker) for init in inits)
 
 
 def _took_over(init: Init, broker: BrokerTransaction) -> bool:
     ended, epoch = broker.ended_ms, broker.end_epoch
-    if ended is None or epoch is None or init.producer_id != broker.identity.producer_id:
+    if ended is None or epoch is None or not 0 <= init.at_ms - ended <= FENCE_WINDOW_MS:
         return False
-    return init.producer_epoch > epoch and 0 <= init.at_ms - ended <= FENCE_WINDOW_MS
+    same = init.producer_id == broker.identity.producer_id
+    # A producer id without epochs left is changed by the take-over.
+    return (
+        init.producer_epoch > epoch
+        if same
+        else init.producer_id > broker.identity.producer_id and init.producer_epoch == 0
+    )
+
+
+def _late(over_ms: int) -> str:
+    return f"{over_ms / 1000:.1f} s after its timeout"
+
+
+def _found(cause: Cause, certainty: Certainty, why: str) -> Inference:
+    return Inference(cause=cause, certainty=certainty, why=why)

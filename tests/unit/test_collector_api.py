@@ -70,8 +70,8 @@ def story() -> list[Observed]:
         decision_seen(decided(1, handle())),
         observed(4, broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-3", producer_id=7)),
         observed(5, broker_record(BrokerStatus.ONGOING, 0, transaction="gone", producer_id=8)),
-        observed(6, broker_record(BrokerStatus.PREPARE_ABORT, 61_000, transaction="gone", producer_id=8)),
-        observed(7, broker_record(BrokerStatus.COMPLETE_ABORT, 61_001, transaction="gone", producer_id=8)),
+        observed(6, broker_record(BrokerStatus.PREPARE_ABORT, 61_000, transaction="gone", producer_id=8, epoch=5)),
+        observed(7, broker_record(BrokerStatus.COMPLETE_ABORT, 61_001, transaction="gone", producer_id=8, epoch=5)),
         event_seen(8, event(EventType.CHECKPOINT_COMPLETED, 900, batch=41, rows=100, duration_ms=900)),
         observed(9, Malformed(error="event is not JSON", value="{", at_ms=1)),
     ]
