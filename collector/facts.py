@@ -147,6 +147,7 @@ class PipelineFacts:
     pipeline: str
     started_ms: int | None = None
     stopped_ms: int | None = None
+    stopped_on_request_ms: int | None = None
     restarting_ms: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     sign_ms: int | None = None
@@ -168,6 +169,7 @@ class CheckpointFacts:
     started_ms: int | None = None
     completed_ms: int | None = None
     failed_ms: int | None = None
+    failures: int = 0
     told_duration_ms: int | None = None
     rows: int | None = None
     reason: str = ""

@@ -33,7 +33,7 @@ from collector.observations import (
 from collector.transaction_state_records import BrokerStatus
 from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
-from lifecycle.events import EventType, LifecycleEvent
+from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
 from lifecycle.identity import Handle
 
 OPERATOR = "operator:"
@@ -140,6 +140,9 @@ def _event(state: State, event: LifecycleEvent) -> None:
         facts = replace(facts, restarting_ms=max(event.at_ms, facts.restarting_ms or event.at_ms))
     elif event.type is EventType.PIPELINE_STOPPED:
         facts = replace(facts, stopped_ms=max(event.at_ms, facts.stopped_ms or event.at_ms))
+        if data.get("reason") == STOPPED_ON_REQUEST:
+            on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
+            facts = replace(facts, stopped_on_request_ms=on_request_ms)
     state.pipelines[pipeline] = _with_sign(facts, event.at_ms, f"event {event.type.value}")
 
 
@@ -192,8 +195,10 @@ def _checkpoint_event(state: State, event: LifecycleEvent, pipeline: str) -> Non
         case EventType.CHECKPOINT_COMPLETED if event.at_ms >= (known.completed_ms or -1):
             rows, duration_ms = _int(event, "rows"), _int(event, "duration_ms")
             known = replace(known, completed_ms=event.at_ms, rows=rows, told_duration_ms=duration_ms)
-        case EventType.CHECKPOINT_FAILED if event.at_ms >= (known.failed_ms or -1):
-            known = replace(known, failed_ms=event.at_ms, reason=str(event.data.get("reason", "")))
+        case EventType.CHECKPOINT_FAILED:
+            known = replace(known, failures=known.failures + 1)
+            if event.at_ms >= (known.failed_ms or -1):
+                known = replace(known, failed_ms=event.at_ms, reason=str(event.data.get("reason", "")))
         case _:
             pass
     state.checkpoints[pipeline, number] = known

@@ -17,6 +17,8 @@ from lifecycle.errors import MalformedRecord, UnknownVersion
 SPEC_VERSION = "1.0"
 CONTENT_TYPE = "application/cloudevents+json"
 _TYPE_PREFIX = "io.indoubt."
+STOPPED_ON_REQUEST = "stopped on request"
+"""The reason in pipeline.stopped when somebody asked for the stop: nothing is wrong then."""
 
 
 class EventType(Enum):

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
-from lifecycle.events import EventType
+from lifecycle.events import STOPPED_ON_REQUEST, EventType
 from pipeline.event_sender import EventSender
 from pipeline.group_offsets import GroupOffsets
 from pipeline.jobs import Job, find_job, read_source
@@ -202,7 +202,7 @@ class Driver:
             return FAILED, _first_line(str(error))
         query.stop()
         self._sweep(recovery.sweep)
-        return STOPPED, "stopped on request"
+        return STOPPED, STOPPED_ON_REQUEST
 
     def _sweep(self, roll_back: Callable[[], int]) -> None:
         """Roll back what nobody will decide; readers would wait for its timeout. What fails now, the next start does."""

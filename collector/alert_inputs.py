@@ -1,0 +1,116 @@
+"""What alert rules look at: one frozen picture of everything at a moment. All times epoch ms, durations ms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from collector.abort_causes import Cause
+from collector.current_state import Judged
+from collector.facts import CheckpointFacts
+from collector.observers.observer import ObserverStatus
+from collector.verdicts import PipelineHistory
+
+
+class Source(Enum):
+    """Where evidence comes from; while one cannot be seen, what rests on it is not taken for gone."""
+
+    TRANSACTIONS = "transactions"
+    DECISIONS = "decisions"
+    CHECKPOINTS = "checkpoints"
+    PARTITIONS = "partitions"
+    DATABASES = "databases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertLimits:
+    """The limits that rules use (settings of the same names behind ``alert_``)."""
+
+    commit_overdue_ms: int = 10_000
+    foreign_recovery_ms: int = 20_000
+    blocked_ms: int = 30_000
+    aborts: int = 5
+    aborts_window_ms: int = 600_000
+    checkpoint_failures: int = 3
+    checkpoint_stalled_ms: int = 60_000
+    observer_down_ms: int = 15_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortSeen:
+    """A transaction of one application (a pipeline's prefix, or a foreign transactional id) was aborted."""
+
+    application: str
+    transaction: str
+    at_ms: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointHistory:
+    """How one pipeline's checkpoints stand: the newest, the last completion, and how many attempts failed since."""
+
+    pipeline: str
+    newest: CheckpointFacts
+    completed_ms: int | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedPartition:
+    """Read_committed consumer ``groups`` wait on ``partition`` behind an open transaction; ``hidden`` records they may not see."""
+
+    partition: str
+    since_ms: int
+    groups: tuple[str, ...]
+    hidden: int | None = None
+    transaction: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangingTransaction:
+    """A producer holds ``partition`` open and its coordinator knows of no such transaction (KIP-664)."""
+
+    partition: str
+    producer_id: int
+    producer_epoch: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdLeak:
+    """An application takes ever new transactional ids; ``ids`` of them are known to the broker."""
+
+    application: str
+    ids: int
+    fact: str
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneSidedBatch:
+    """A batch that is finished in some of its resource managers and not in others."""
+
+    pipeline: str
+    batch: int
+    done_in: tuple[str, ...]
+    missing_in: tuple[str, ...]
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Everything that rules may look at. ``blind`` holds the sources that cannot be seen at this moment."""
+
+    now_ms: int
+    transactions: tuple[Judged, ...] = ()
+    pipelines: Mapping[str, PipelineHistory] = field(default_factory=dict)
+    aborts: tuple[AbortSeen, ...] = ()
+    checkpoints: tuple[CheckpointHistory, ...] = ()
+    observers: tuple[ObserverStatus, ...] = ()
+    blocked: tuple[BlockedPartition, ...] = ()
+    hanging: tuple[HangingTransaction, ...] = ()
+    id_leaks: tuple[IdLeak, ...] = ()
+    one_sided: tuple[OneSidedBatch, ...] = ()
+    blind: frozenset[Source] = frozenset()

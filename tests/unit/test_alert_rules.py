@@ -1,0 +1,339 @@
+"""Alert rules A1 to A10, each on the cases where it must and must not find something."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector import alert_rules
+from collector.abort_causes import Cause
+from collector.alert_findings import LABELS, Finding, Severity
+from collector.alert_inputs import (
+    AbortSeen,
+    AlertLimits,
+    BlockedPartition,
+    CheckpointHistory,
+    HangingTransaction,
+    IdLeak,
+    OneSidedBatch,
+    Picture,
+    Source,
+)
+from collector.current_state import Judged
+from collector.facts import CheckpointFacts, PipelineFacts
+from collector.observations import Observation
+from collector.observers.observer import ObserverState, ObserverStatus
+from collector.transaction_state_records import BrokerStatus
+from collector.verdicts import PipelineHistory, judge
+from lifecycle.events import EventType
+from tests.unit.collector_observations import (
+    PREFIX,
+    T0,
+    broker_record,
+    case,
+    database_handle,
+    decided,
+    event,
+    folded,
+    handle,
+    only_view,
+    pipeline,
+    run_started,
+    transaction_event,
+)
+
+LIMITS = AlertLimits()
+OURS = (run_started(), broker_record(BrokerStatus.ONGOING, 0))
+PREPARED = (*OURS, transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json()))
+DECIDED = (*PREPARED, decided(1, handle()))
+COMMITTED = (*DECIDED, broker_record(BrokerStatus.COMPLETE_COMMIT, 2000))
+ABORTED = (*PREPARED, broker_record(BrokerStatus.COMPLETE_ABORT, 60_000))
+LOST = (*DECIDED, broker_record(BrokerStatus.COMPLETE_ABORT, 60_000))
+FOREIGN = (broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-3"),)
+
+
+def found(number: str, picture: Picture, limits: AlertLimits = LIMITS) -> list[Finding]:
+    """Return what one rule finds; every finding of it must be whole."""
+    findings = [finding for finding in alert_rules.findings(picture, limits) if finding.rule == number]
+    for finding in findings:
+        assert finding.evidence
+        assert finding.summary
+        assert finding.group.startswith(number)
+        assert list(finding.labels) == [name for name in LABELS if name in finding.labels]
+    return findings
+
+
+def of_transaction(at: int, *observations: Observation, replayed: int | None = None, **history: Any) -> Picture:
+    """Return a picture with one transaction, ``at`` ms after T0; its pipeline needs 16 s unless changed."""
+    view = only_view(*observations)
+    known = pipeline(**history) if view.ours else None
+    of_view = case(view, at, pipeline=known, replayed_ms=None if replayed is None else T0 + replayed)
+    return Picture(now_ms=T0 + at, transactions=(Judged(view=view, judgement=judge(of_view), pipeline=known),))
+
+
+@pytest.mark.parametrize(
+    ("at", "observations", "history", "severity"),
+    [
+        # Timeout 60 s; recovery needs 5 s interval + 1 s checkpoint + 10 s restart delay.
+        (43_000, PREPARED, {}, None),
+        (44_000, PREPARED, {}, None),
+        (44_001, PREPARED, {}, Severity.WARNING),
+        (44_001, OURS, {}, Severity.WARNING),
+        (44_001, DECIDED, {}, Severity.CRITICAL),
+        # The broker looks every 10 s only, so a transaction outlives its timeout.
+        (65_000, PREPARED, {}, Severity.WARNING),
+        # The need is this pipeline's own.
+        (30_001, PREPARED, {"checkpoint_p99_ms": 15_000}, Severity.WARNING),
+        (50_000, PREPARED, {"restart_delay_ms": 1_000}, None),
+        # A pipeline whose recovery never fits into its timeout is quiet while its transactions are no older than usual.
+        (5_000, PREPARED, {"restart_delay_ms": 90_000}, None),
+        (6_000, PREPARED, {"restart_delay_ms": 90_000}, Severity.WARNING),
+        (29_000, PREPARED, {"restart_delay_ms": 90_000, "checkpoint_p99_ms": 50_000}, None),
+        (30_000, PREPARED, {"restart_delay_ms": 90_000, "checkpoint_p99_ms": 50_000}, Severity.WARNING),
+        # Of a foreign one no history is known: 20 s are assumed.
+        (40_000, FOREIGN, {}, None),
+        (40_001, FOREIGN, {}, Severity.WARNING),
+        # What has ended, or is ending, does not time out.
+        (59_000, COMMITTED, {}, None),
+        (61_000, ABORTED, {}, None),
+        (59_000, (*DECIDED, broker_record(BrokerStatus.PREPARE_COMMIT, 1500)), {}, None),
+    ],
+)
+def test_a1_timeout_near(
+    at: int, observations: tuple[Observation, ...], history: dict[str, Any], severity: Severity | None
+) -> None:
+    findings = found("A1", of_transaction(at, *observations, **history))
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+
+
+def test_a1_is_quiet_about_databases_which_have_no_timeout() -> None:
+    prepared = transaction_event(
+        EventType.TRANSACTION_PREPARED, 500, database_handle(), handle=database_handle().to_json()
+    )
+    assert not found("A1", of_transaction(3_600_000, run_started(), prepared))
+
+
+def test_a1_is_quiet_about_short_transactions_with_a_short_timeout() -> None:
+    short = replace(broker_record(BrokerStatus.ONGOING, 0, transaction="streams-1"), timeout_ms=10_000)
+    assert not found("A1", of_transaction(4_999, short)), "all of its life has less than 20 s left"
+    assert found("A1", of_transaction(5_000, short))
+
+
+def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
+    (finding,) = found("A1", of_transaction(48_000, *DECIDED))
+    assert "has 12 s left and recovery needs 16 s: it is decided" in finding.summary
+    assert (finding.group, finding.labels["transaction"], finding.labels["batch"]) == (
+        f"A1|{PREFIX}",
+        "ip-count-0-1",
+        "41",
+    )
+    (foreign,) = found("A1", of_transaction(48_000, *FOREIGN))
+    assert "only its owner knows" in foreign.summary
+
+
+@pytest.mark.parametrize(
+    ("at", "observations", "is_found"),
+    [
+        (10_999, DECIDED, False),
+        (11_000, DECIDED, True),
+        (11_000, (*DECIDED, broker_record(BrokerStatus.PREPARE_COMMIT, 1500)), True),
+        (60_000, PREPARED, False),
+        (60_000, COMMITTED, False),
+        (90_000, LOST, False),
+        (60_000, FOREIGN, False),
+        # A branch in a database that nobody here looks into.
+        (11_000, (run_started(), decided(1, database_handle())), True),
+    ],
+)
+def test_a2_commit_overdue(at: int, observations: tuple[Observation, ...], is_found: bool) -> None:
+    findings = found("A2", of_transaction(at, *observations))
+    assert [finding.severity for finding in findings] == ([Severity.CRITICAL] if is_found else [])
+
+
+def test_a2_is_quiet_once_a_later_batch_was_decided() -> None:
+    view = only_view(run_started(), decided(1, database_handle()))
+    judgement = judge(case(view, 60_000, later_batch_decided=True))
+    one = Judged(view=view, judgement=judgement, pipeline=pipeline())
+    assert not found("A2", Picture(now_ms=T0 + 60_000, transactions=(one,)))
+
+
+def test_a3_hanging() -> None:
+    held = HangingTransaction(partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0)
+    (finding,) = found("A3", Picture(now_ms=T0 + 1, hanging=(held,)))
+    assert (finding.severity, finding.group) == (Severity.CRITICAL, "A3|sink")
+    assert finding.for_ms == 10_000, "the coordinator may know of it a moment later"
+    assert not found("A3", of_transaction(44_001, *FOREIGN)), "its coordinator knows it"
+
+
+@pytest.mark.parametrize(
+    ("waited", "groups", "is_found"),
+    [(29_999, ("orders",), False), (30_000, ("orders",), True), (3_600_000, (), False)],
+)
+def test_a4_blocked_consumers(waited: int, groups: tuple[str, ...], is_found: bool) -> None:
+    blocked = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=groups, hidden=1200, transaction="t-1")
+    findings = found("A4", Picture(now_ms=T0 + waited, blocked=(blocked,)))
+    assert [f.group for f in findings] == (["A4|my-topic"] if is_found else [])
+    assert all("1,200 records are hidden" in f.evidence[1].fact and "t-1" in f.summary for f in findings)
+
+
+def aborts(*times: int, cause: Cause = Cause.TIMEOUT, application: str = PREFIX) -> tuple[AbortSeen, ...]:
+    return tuple(
+        AbortSeen(application=application, transaction=f"{application}-{n}-0", at_ms=T0 + at, cause=cause)
+        for n, at in enumerate(times)
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_found"),
+    [
+        (aborts(1, 2, 3, 4, 5), True),
+        (aborts(1, 2, 3, 4), False),
+        # One of them is older than the window.
+        (aborts(-1, 2, 3, 4, 5), False),
+        # Orders of an operator are no fault, and two applications are not one.
+        (aborts(1, 2, 3, 4) + aborts(5, cause=Cause.OPERATOR), False),
+        (aborts(1, 2, 3, 4) + aborts(5, application="other"), False),
+    ],
+)
+def test_a5_repeated_aborts(seen: tuple[AbortSeen, ...], is_found: bool) -> None:
+    findings = found("A5", Picture(now_ms=T0 + 600_000, aborts=seen))
+    assert [f.subject for f in findings] == ([PREFIX] if is_found else [])
+    assert all("5 by timeout" in f.evidence[0].fact for f in findings)
+
+
+def checkpoint(number: int = 7, **times: int) -> CheckpointFacts:
+    counts = {"failures": times.pop("failures")} if "failures" in times else {}
+    at = {f"{name}_ms": T0 + value for name, value in times.items()}
+    return CheckpointFacts(pipeline=PREFIX, number=number, **at, **counts)
+
+
+def of_checkpoints(
+    at: int, newest: CheckpointFacts, failures: int = 0, stopped: int | None = None, **history: Any
+) -> Picture:
+    facts = PipelineFacts(pipeline=PREFIX, stopped_on_request_ms=None if stopped is None else T0 + stopped)
+    history_of: dict[str, PipelineHistory] = {PREFIX: pipeline(facts=facts, **history)}
+    one = CheckpointHistory(pipeline=PREFIX, newest=newest, completed_ms=T0 - 5_000, failures=failures)
+    return Picture(now_ms=T0 + at, checkpoints=(one,), pipelines=history_of)
+
+
+@pytest.mark.parametrize(
+    ("picture", "is_found"),
+    [
+        # Stalled: running for longer than 60 s, 3 intervals and 3 of its longest checkpoints.
+        (of_checkpoints(59_999, checkpoint(started=0)), False),
+        (of_checkpoints(60_000, checkpoint(started=0)), True),
+        (of_checkpoints(60_000, checkpoint(planned=0)), True),
+        (of_checkpoints(60_000, checkpoint(started=0), interval_ms=60_000), False),
+        (of_checkpoints(60_000, checkpoint(started=0), checkpoint_p99_ms=30_000), False),
+        (of_checkpoints(90_000, checkpoint(started=0), checkpoint_p99_ms=30_000), True),
+        # An idle query plans no batch: its last checkpoint is completed, however long ago.
+        (of_checkpoints(3_600_000, checkpoint(started=0, completed=500)), False),
+        # Failed and not tried again within what recovery needs, 16 s.
+        (of_checkpoints(15_900, checkpoint(started=0, failed=0)), False),
+        (of_checkpoints(16_000, checkpoint(started=-100, failed=0)), True),
+        # Tried again, and completed.
+        (of_checkpoints(16_000, checkpoint(started=12_000, failed=0), failures=1), False),
+        (of_checkpoints(16_000, checkpoint(started=12_000, failed=0, completed=13_000), failures=3), False),
+        # Fails again and again.
+        (of_checkpoints(16_000, checkpoint(started=15_000, failed=14_000), failures=2), False),
+        (of_checkpoints(16_000, checkpoint(started=15_000, failed=14_000), failures=3), True),
+        # Stopped on purpose: its last batch waits for the next start.
+        (of_checkpoints(3_600_000, checkpoint(started=0, failed=100), stopped=200), False),
+        (of_checkpoints(3_600_000, checkpoint(started=300, failed=400), stopped=200), True),
+    ],
+)
+def test_a6_failing_or_stalled_checkpoints(picture: Picture, is_found: bool) -> None:
+    findings = found("A6", picture)
+    assert [f.severity for f in findings] == ([Severity.CRITICAL] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("at", "observations", "replayed", "is_found"),
+    [
+        # The replay gets the 16 s that recovery needs.
+        (75_999, LOST, None, False),
+        (76_000, LOST, None, True),
+        (3_600_000, LOST, 70_000, False),
+        (3_600_000, ABORTED, None, False),
+        (3_600_000, COMMITTED, None, False),
+    ],
+)
+def test_a7_lost(at: int, observations: tuple[Observation, ...], replayed: int | None, is_found: bool) -> None:
+    findings = found("A7", of_transaction(at, *observations, replayed=replayed))
+    assert [f.severity for f in findings] == ([Severity.CRITICAL] if is_found else [])
+    assert all("with 100 rows" in f.summary for f in findings)
+
+
+def test_a8_id_leak() -> None:
+    leak = IdLeak(application="orders", ids=120_000, fact="40 new ids a minute, each used once")
+    (finding,) = found("A8", Picture(now_ms=T0, id_leaks=(leak,)))
+    assert (finding.severity, finding.group) == (Severity.WARNING, "A8|orders")
+    assert "120,000" in finding.summary
+    assert not found("A8", Picture(now_ms=T0))
+
+
+def observer(
+    state: ObserverState, *, name: str = "lifecycle events", since: int = 0, delay: int | None = 0
+) -> ObserverStatus:
+    return ObserverStatus(name=name, state=state, delay_ms=delay, since_ms=T0 + since, error="", records=0)
+
+
+@pytest.mark.parametrize(
+    ("status", "severity"),
+    [
+        (observer(ObserverState.UP, since=-3_600_000), None),
+        (observer(ObserverState.DOWN, since=1), None),
+        (observer(ObserverState.DOWN), Severity.WARNING),
+        (observer(ObserverState.STARTING), Severity.WARNING),
+        (observer(ObserverState.UP, delay=15_000), Severity.WARNING),
+        (observer(ObserverState.UP, delay=None), None),
+        (observer(ObserverState.DOWN, name="decision log"), Severity.CRITICAL),
+        (observer(ObserverState.DOWN, name="transaction log"), Severity.CRITICAL),
+    ],
+)
+def test_a9_observer_down(status: ObserverStatus, severity: Severity | None) -> None:
+    findings = found("A9", Picture(now_ms=T0 + 15_000, observers=(status,)))
+    assert [(f.severity, f.group) for f in findings] == ([(severity, "A9")] if severity else [])
+
+
+def test_a10_one_side_only() -> None:
+    one = OneSidedBatch(pipeline=PREFIX, batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=T0)
+    (finding,) = found("A10", Picture(now_ms=T0, one_sided=(one,)))
+    assert finding.severity is Severity.CRITICAL
+    assert "in kafka and not in mysql" in finding.summary
+    assert not found("A10", Picture(now_ms=T0))
+
+
+def test_one_rule_finds_a_thousand_at_most() -> None:
+    held = tuple(
+        HangingTransaction(partition=f"t-{n}", producer_id=n, producer_epoch=0, since_ms=T0) for n in range(1_200)
+    )
+    assert len(found("A3", Picture(now_ms=T0, hanging=held))) == alert_rules.FINDINGS_MOST
+
+
+@pytest.mark.parametrize(
+    ("blind", "rules"),
+    [
+        ({Source.TRANSACTIONS}, {"A1", "A2", "A8"}),
+        ({Source.DECISIONS}, {"A2", "A7"}),
+        ({Source.PARTITIONS, Source.DATABASES}, {"A3", "A4", "A10"}),
+        (set(), set()),
+    ],
+)
+def test_rules_whose_evidence_cannot_be_seen_are_held(blind: set[Source], rules: set[str]) -> None:
+    assert alert_rules.held(Picture(now_ms=T0, blind=frozenset(blind))) == rules
+
+
+def test_rules_are_numbered_without_a_gap() -> None:
+    assert [rule.number for rule in alert_rules.RULES] == [f"A{n}" for n in range(1, 11)]
+
+
+def test_failures_are_counted_and_a_stop_on_request_is_known() -> None:
+    failed = [event(EventType.CHECKPOINT_FAILED, at, batch=7, reason="r") for at in (100, 200)]
+    stopped = event(EventType.PIPELINE_STOPPED, 300, reason="stopped on request")
+    gave_up = event(EventType.PIPELINE_STOPPED, 400, reason="the query failed")
+    state = folded(*failed, stopped, gave_up)
+    assert state.checkpoints[PREFIX, 7].failures == 2
+    assert (state.pipelines[PREFIX].stopped_ms, state.pipelines[PREFIX].stopped_on_request_ms) == (T0 + 400, T0 + 300)

@@ -1,0 +1,89 @@
+"""Silences: what they match, and which ones are refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from collector import silences
+from collector.silences import InvalidSilence, Silence
+
+NOW = 1_795_000_000_000
+LABELS = {"rule": "A1", "severity": "warning", "pipeline": "ip-count", "transaction": "ip-count-0-1"}
+BODY: dict[str, Any] = {"matchers": {"pipeline": "ip-count"}, "reason": "maintenance", "duration_ms": 60_000}
+
+
+def of(number: int = 1, ends: int = 60_000, **matchers: str) -> Silence:
+    return Silence(number=number, matchers=matchers, reason="r", author="a", starts_ms=NOW, ends_ms=NOW + ends)
+
+
+@pytest.mark.parametrize(
+    ("matchers", "covers"),
+    [
+        ({"pipeline": "ip-count"}, True),
+        ({"pipeline": "ip-count", "rule": "A1"}, True),
+        ({"pipeline": "ip-count", "rule": "A2"}, False),
+        ({"pipeline": "ip"}, False),
+        ({"pipeline": "ip*"}, True),
+        ({"transaction": "*-0-*"}, True),
+        ({"pipeline": "IP-COUNT"}, False),
+        # Only the star is special.
+        ({"pipeline": "ip?count"}, False),
+        ({"pipeline": "[i]p-count"}, False),
+        # A label that the alert does not carry is empty.
+        ({"observer": "decision log"}, False),
+        ({"observer": "*"}, True),
+    ],
+)
+def test_every_matcher_must_match(matchers: dict[str, str], covers: bool) -> None:
+    assert of(**matchers).covers(LABELS, NOW) is covers
+
+
+@pytest.mark.parametrize(("at", "covers"), [(-1, False), (0, True), (59_999, True), (60_000, False)])
+def test_it_holds_from_its_start_to_its_end(at: int, covers: bool) -> None:
+    assert of(rule="A1").covers(LABELS, NOW + at) is covers
+
+
+def test_the_one_that_ends_last_is_named() -> None:
+    found = silences.covering([of(1, 10), of(2, 30, rule="A1"), of(3, 20), of(4, 99, rule="A2")], LABELS, NOW)
+    assert found is not None
+    assert found.number == 2
+    assert silences.covering([], LABELS, NOW) is None
+
+
+def test_a_body_is_read() -> None:
+    silence = silences.read(BODY, "anna", NOW)
+    assert (silence.author, silence.starts_ms, silence.ends_ms) == ("anna", NOW, NOW + 60_000)
+    body = {**BODY, "ends_at_ms": NOW + 5}
+    del body["duration_ms"]
+    assert silences.read(body, "anna", NOW).ends_ms == NOW + 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"matchers": {}}, "'matchers'"),
+        ({"matchers": ["pipeline"]}, "'matchers'"),
+        ({"matchers": {"pipelin": "x"}}, "'pipelin'"),
+        ({"matchers": {"pipeline": ""}}, "'pipeline'"),
+        ({"matchers": {"pipeline": 1}}, "'pipeline'"),
+        ({"reason": " a "}, "'reason'"),
+        ({"reason": None}, "'reason'"),
+        ({"duration_ms": 0}, "'duration_ms'"),
+        ({"duration_ms": True}, "'duration_ms'"),
+        ({"duration_ms": "60"}, "'duration_ms'"),
+        ({"duration_ms": silences.LONGEST_MS + 1}, "30 days"),
+        ({"ends_at_ms": NOW + 5}, "in one of"),
+        ({"author": "somebody else"}, "'author'"),
+    ],
+)
+def test_a_wrong_body_is_refused_and_the_field_named(changes: dict[str, Any], names: str) -> None:
+    with pytest.raises(InvalidSilence, match=re.escape(names)):
+        silences.read({**BODY, **changes}, "anna", NOW)
+
+
+def test_a_body_that_is_no_object_is_refused() -> None:
+    with pytest.raises(InvalidSilence):
+        silences.read([BODY], "anna", NOW)
