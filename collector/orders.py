@@ -45,6 +45,8 @@ class StepOutcome(Enum):
     LOST = "lost"
     RETRY_LATER = "retry later"
     UNKNOWN = "unknown"
+    REFUSED = "refused"
+    """Somebody else decided about its batch first: nothing was done to it."""
     DRY_RUN = "dry run"
 
     def fulfils(self, action: Action) -> bool:

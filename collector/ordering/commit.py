@@ -1,0 +1,74 @@
+"""Commit: only what a commit decision that counts lists, by exactly its handle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from collector.current_state import Judged, now_ms
+from collector.fold import OPERATOR
+from collector.ordering.plan import Act, End, Plan, Reach, end_of, ready_text
+from collector.orders import Action
+from lifecycle.decisions import BatchAttempt, Outcome, Settled
+from lifecycle.errors import DecisionLogUnreadable, OrderRefused
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed
+from lifecycle.states import TransactionState
+from resource_managers.decision_log import DecisionLog
+
+log = logging.getLogger(__name__)
+
+
+def plan_commit(reach: Reach, found: Sequence[Judged], who: str) -> Plan:
+    """Return the plan that commits these transactions.
+
+    Raises OrderRefused when one of them is in no commit decision that counts or has ended, DecisionLogUnreadable,
+    ResourceManagerError.
+    """
+    ledger = reach.log.read_to_end()
+    handles: list[Handle] = []
+    abouts: list[tuple[str, BatchAttempt]] = []
+    for judged in found:
+        view, handle = judged.view, judged.view.handle
+        listing = ledger.listing(handle.key) if handle is not None else None
+        if handle is None or listing is None:
+            raise OrderRefused(f"transaction {view.key} is in no commit decision that counts: it may not be committed")
+        if view.state in (TransactionState.LOST, TransactionState.ABORTING):
+            raise OrderRefused(f"transaction {view.key} was aborted after it was decided: its batch must be replayed")
+        if view.state is TransactionState.COMMITTED:
+            raise OrderRefused(f"transaction {view.key} is committed already: there is nothing to do")
+        handles.append(next(h for h in listing[1].handles if h.key == handle.key))
+        abouts.append((listing[1].prefix, listing[1].about))
+    acts = tuple(
+        Act(key=one.view.key, will=reach.actors.will(Action.COMMIT, handle), checked=ready_text(readiness))
+        for one, handle, readiness in zip(found, handles, reach.actors.check(handles), strict=True)
+    )
+
+    def carry_out() -> list[End]:
+        markers = [Marker(batch=about.batch, attempt=about.attempt, life=about.life) for _, about in abouts]
+        outcomes = reach.actors.commit(handles, markers, reach.limit_s)
+        for (prefix, about), outcome in zip(abouts, outcomes, strict=True):
+            record_committed(reach.log, prefix, about, outcome, who)
+        return [end_of(outcome) for outcome in outcomes]
+
+    return Plan(acts=acts, carry_out=carry_out)
+
+
+def record_committed(
+    decision_log: DecisionLog, prefix: str, about: BatchAttempt, outcome: CommitOutcome, who: str
+) -> None:
+    """Write a proven commit to the decision log; a failure there changes nothing: the marker proves it to recovery."""
+    if not isinstance(outcome, Committed | AlreadyCommitted):
+        return
+    record = Outcome(
+        prefix=prefix,
+        about=about,
+        handle_key=outcome.handle.key,
+        settled=Settled.COMMITTED,
+        who=OPERATOR + who,
+        at_ms=now_ms(),
+    )
+    try:
+        decision_log.append(record)
+    except DecisionLogUnreadable as error:
+        log.warning("outcome of %s was not written: %s", outcome.handle.key, error)

@@ -1,0 +1,45 @@
+"""The second confirmation of an order that may lose data: what must be typed, checked here whatever a page has checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.current_state import Judged
+from lifecycle.errors import OrderRefused
+
+PREFIX_LEAST = 3
+
+
+def text_to_type(found: Sequence[Judged]) -> str:
+    """Return what an abort of these takes as ``confirm``, empty where it loses nothing.
+
+    It is the transactional id of the one that may lose data, or what the ids of several begin with.
+    Raises OrderRefused when they have no beginning in common: nobody could mean all of them by one word.
+    """
+    ids = [one.view.transaction for one in found if one.judgement.loses_data]
+    common = _common_beginning(ids)
+    if ids and len(common) < min(PREFIX_LEAST, min(map(len, ids))):
+        raise OrderRefused(
+            f"{len(ids)} of these transactions may lose data and their ids have no beginning of {PREFIX_LEAST} or more "
+            "characters in common: abort them in several orders"
+        )
+    return common
+
+
+def require_confirmation(confirm: str, found: Sequence[Judged]) -> None:
+    """Raise OrderRefused unless ``confirm`` is what these transactions take."""
+    wanted = text_to_type(found)
+    if wanted and confirm != wanted:
+        several = sum(one.judgement.loses_data for one in found)
+        which = wanted if several == 1 else f"{several} transactions"
+        what = "its transactional id" if several == 1 else f"what their transactional ids begin with, {wanted!r},"
+        raise OrderRefused(f"aborting {which} may lose data: repeat {what} in 'confirm'")
+
+
+def _common_beginning(texts: Sequence[str]) -> str:
+    if not texts:
+        return ""
+    # What the first and the last in order have in common, all between them have.
+    first, last = min(texts), max(texts)
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:same]

@@ -1,0 +1,139 @@
+"""A plan: everything an order will do, checked and not yet done; and the words for how each part of it ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from collector.acting import Actors
+from collector.current_state import CurrentState, Judged
+from collector.orders import Step, StepOutcome
+from lifecycle.errors import OrderRefused
+from lifecycle.identity import Handle
+from lifecycle.outcomes import (
+    AlreadyCommitted,
+    CommitOutcome,
+    Committed,
+    Lost,
+    RetryLater,
+    RollbackOutcome,
+    RolledBack,
+    Unknown,
+)
+from resource_managers.decision_log import DecisionLog
+from resource_managers.protocol import Readiness
+
+log = logging.getLogger(__name__)
+
+End = tuple[StepOutcome, str]
+"""How one act ended, and what there is to say about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What orders see and reach. ``limit_s``: how long transient answers are retried."""
+
+    current: CurrentState
+    actors: Actors
+    log: DecisionLog
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One thing to do: about which key, what is sent, in words, and what a dry run says of it."""
+
+    key: str
+    will: str
+    checked: str = ""
+
+    def step(self, end: End) -> Step:
+        """Return it with its end, as the answer has it."""
+        return Step(key=self.key, will=self.will, outcome=end[0], detail=end[1])
+
+    def dry(self) -> Step:
+        """Return it as a dry run's answer has it."""
+        return self.step((StepOutcome.DRY_RUN, self.checked))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The acts of an order. ``carry_out`` does them and returns one end each, in order; OrderRefused: nothing was done."""
+
+    acts: tuple[Act, ...]
+    carry_out: Callable[[], Sequence[End]]
+
+
+def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
+    """Return several plans as one, its acts in the order of ``keys``."""
+    if len(plans) == 1:
+        return plans[0]
+    acts = {act.key: act for plan in plans for act in plan.acts}
+
+    def carry_all_out() -> list[End]:
+        ends = {act.key: end for plan in plans for act, end in zip(plan.acts, carry_out(plan), strict=True)}
+        return [ends[key] for key in keys]
+
+    return Plan(acts=tuple(acts[key] for key in keys), carry_out=carry_all_out)
+
+
+def carry_out(plan: Plan) -> list[End]:
+    """Carry a plan out; what fails in the middle has unknown ends. Raises OrderRefused when nothing was done."""
+    try:
+        return list(plan.carry_out())
+    except OrderRefused:
+        raise
+    except Exception as error:  # part of it may have been done, whatever the reason
+        log.exception("an order failed in the middle")
+        return [(StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}")] * len(plan.acts)
+
+
+def handle_of(judged: Judged) -> Handle:
+    """Return the whole handle, or what the coordinator tells of one that was never prepared."""
+    view = judged.view
+    if view.handle is not None:
+        return view.handle
+    opened_ms = view.opened_ms or 0
+    return Handle(
+        resource_manager=view.resource_manager,
+        transaction=view.transaction,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        slot=view.slot or 0,
+        rows=0,
+        bytes=0,
+        fingerprint="",
+        opened_at_ms=opened_ms,
+        prepared_at_ms=opened_ms,
+        timeout_ms=view.timeout_ms or 0,
+    )
+
+
+def ready_text(readiness: Readiness) -> str:
+    """Return what a dry run says of a transaction that is to be committed."""
+    if not readiness.ready:
+        return f"not ready: {readiness.reason}"
+    # Only Kafka counts the time.
+    left = f", {readiness.time_left_ms / 1000:.1f} s left" if readiness.handle.timeout_ms else ""
+    return f"prepared{left}"
+
+
+def end_of(outcome: CommitOutcome | RollbackOutcome) -> End:
+    """Return a resource manager's answer as the end of an act."""
+    match outcome:
+        case Committed():
+            return StepOutcome.COMMITTED, ""
+        case AlreadyCommitted():
+            return StepOutcome.ALREADY_COMMITTED, "its marker proves it"
+        case Lost():
+            return StepOutcome.LOST, outcome.reason
+        case RetryLater():
+            return StepOutcome.RETRY_LATER, outcome.reason
+        case Unknown():
+            return StepOutcome.UNKNOWN, outcome.reason
+        case RolledBack():
+            return StepOutcome.ABORTED, ""
+        case _:
+            assert_never(outcome)
