@@ -161,10 +161,11 @@ def _observers(
                 current, store, broker, interval_ms=interval_ms, retry_most_ms=retry_most_ms, needed=needed
             )
         )
-    for name, directory in settings.checkpoints.items():
-        interval_ms = tunable.checkpoint_polling_ms
+    for name, location in settings.checkpoints.items():
+        is_local = location.startswith("file://") or "://" not in location
+        interval_ms = tunable.checkpoint_polling_ms if is_local else tunable.remote_checkpoint_polling_ms
         found.append(
-            SparkCheckpoint(current, store, name, directory, interval_ms=interval_ms, retry_most_ms=retry_most_ms)
+            SparkCheckpoint(current, store, name, location, interval_ms=interval_ms, retry_most_ms=retry_most_ms)
         )
     return found
 

@@ -35,7 +35,10 @@ select partition, "offset", record from (
     (select * from decision_records where type <> 'run_started' order by "offset" desc limit ?))
 order by "offset" """
 CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
-FILES_OF_SOURCE = "select distinct kind, number, modified_ns from checkpoint_files where source = ?"
+# The newest: a directory that is followed again is listed once, and only its newest files are read.
+FILES_OF_SOURCE = """
+select distinct kind, number, modified_ns from (
+    select kind, number, modified_ns from checkpoint_files where source = ? order by rowid desc limit ?)"""
 MALFORMED_OF_SOURCE = 'select distinct partition, "offset" from malformed where source = ?'
 ORDERS_CARRIED_OUT = """
 select audit, at_ms, who, action, keys from audit where outcome in ('accepted', 'failed') order by audit desc limit ?"""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
 
@@ -24,6 +25,8 @@ THEIRS = frozenset(
 )
 """Variables that the Kafka connection, the app, the pipeline or the demo may have in the same environment: theirs to judge."""
 KAFKA_PREFIX = "INDOUBT_KAFKA_"
+CHECKPOINT_SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+"""Filesystems that pyarrow opens by URI."""
 
 
 class TransactionSource(Enum):
@@ -58,6 +61,7 @@ class TunableSettings:
     order_limit_ms: int = 10_000
     transaction_polling_ms: int = 1_000
     checkpoint_polling_ms: int = 500
+    remote_checkpoint_polling_ms: int = 5_000
     retry_most_ms: int = 2_000
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
@@ -72,7 +76,8 @@ class Settings:
     directory: Path
     host: str
     port: int
-    checkpoints: Mapping[str, Path]
+    checkpoints: Mapping[str, str]
+    """Path or URI of each, by the pipeline's name."""
     read_only: bool
     tunable: TunableSettings
     tokens: Tokens | None
@@ -112,21 +117,28 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address of the API (default: loopback)")
     parser.add_argument("--port", type=int, default=8650, help="port of the API; 0 takes a free one")
     parser.add_argument(
-        "--checkpoint", action="append", default=[], metavar="NAME=DIR", help="a Spark query's directory"
+        "--checkpoint", action="append", default=[], metavar="NAME=URI", help="a Spark query's directory, path or URI"
     )
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     return parser
 
 
-def _checkpoints(given: Sequence[str]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+def _checkpoints(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
     for text in given:
-        name, _, directory = text.partition("=")
-        if not name or not directory:
-            raise SettingsError(f"--checkpoint is {text!r}; it takes NAME=DIR")
+        name, _, location = text.partition("=")
+        if not name or not location:
+            raise SettingsError(f"--checkpoint is {text!r}; it takes NAME=DIR or NAME=URI")
         if name in found:
             raise SettingsError(f"--checkpoint {name} is given twice")
-        found[name] = Path(directory)
+        scheme = location.partition("://")[0] if "://" in location else "file"
+        if scheme not in CHECKPOINT_SCHEMES:
+            raise SettingsError(f"--checkpoint {name} has scheme {scheme!r}; it takes {', '.join(CHECKPOINT_SCHEMES)}")
+        if urlsplit(location).password:
+            raise SettingsError(
+                f"--checkpoint {name} holds a password; the storage's own environment variables take it"
+            )
+        found[name] = location
     return found
 
 

@@ -61,11 +61,10 @@ class Store:
         """Return the first offset per partition of ``source`` that is not in history."""
         return dict(self.rows(queries.NEXT_OFFSETS, source))
 
-    def checkpoint_files_of(self, source: str) -> set[tuple[CheckpointFileKind, int, int]]:
-        """Return (kind, number, modification time in ns) of every checkpoint file of ``source`` that is in history."""
-        return {
-            (CheckpointFileKind(kind), number, at) for kind, number, at in self.rows(queries.FILES_OF_SOURCE, source)
-        }
+    def checkpoint_files_of(self, source: str, most: int = 8_000) -> set[tuple[CheckpointFileKind, int, int]]:
+        """Return (kind, number, modification time in ns) of the newest checkpoint files of ``source`` that are in history."""
+        rows = self.rows(queries.FILES_OF_SOURCE, source, most)
+        return {(CheckpointFileKind(kind), number, at) for kind, number, at in rows}
 
     def malformed_of(self, source: str) -> set[tuple[int, int]]:
         """Return (partition, offset) of every record of ``source`` that was kept aside."""

@@ -1,4 +1,4 @@
-"""Observes the checkpoint directory of a Spark query, any query's: the files of offsets/ and commits/.
+"""Observes the checkpoint directory of a Spark query, any query's, on any filesystem: the files of offsets/ and commits/.
 
 ``offsets/N`` is there from when batch N is planned, ``commits/N`` from when it is completed. Source: Spark's OffsetSeqLog and
 CommitLog: a line ``v1``, a line of JSON metadata, then a line per source.
@@ -8,91 +8,179 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import fs
+
 from collector.current_state import CurrentState, now_ms
-from collector.observations import CheckpointFile, CheckpointFileKind, Malformed, Observation, Observed, Position
+from collector.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
+from collector.observers.checkpoint_folder import CheckpointFolder, NumberedFile
 from collector.observers.observer import Observer
 from collector.store import Store
 from lifecycle.errors import MalformedRecord, ResourceManagerError, UnknownVersion
 
 VERSIONS = ("v1", "v2")
 SHOWN_CHARACTERS = 200
+READ_MOST = 100
+"""Files of a folder that are read in one look."""
+READ_AGAIN_MOST = 20
+"""Files kept aside that are looked at again in one look."""
+BYTES_READ = 1 << 20
+"""The version and the metadata stand first; what follows, a line per source, is not used."""
 _KINDS = tuple(CheckpointFileKind)
 
 
+@dataclass(slots=True)
+class _Aside:
+    """A file that could not be understood: half-written perhaps, so it is told only when it is the same at the next look."""
+
+    file: NumberedFile
+    observed: Observed
+    told: bool = False
+    refused: int = 0
+    """How often in a row the filesystem refused to read it: such a file is read again whatever it looks like."""
+
+
+class CheckpointLog:
+    """One of a checkpoint directory's two logs. ``told_aside`` are the numbers that an earlier run of the collector kept aside."""
+
+    def __init__(
+        self, pipeline: str, source: str, kind: CheckpointFileKind, folder: CheckpointFolder, told_aside: set[int]
+    ) -> None:
+        self._pipeline, self._source, self._kind, self._folder = pipeline, source, kind, folder
+        self._told_aside = told_aside
+        self._aside: dict[int, _Aside] = {}
+
+    @property
+    def has_files(self) -> bool:
+        """Say whether there was a file at the last look."""
+        return self._folder.has_files
+
+    def look(self) -> list[Observed]:
+        """Return what is new: checkpoint files, and files that still cannot be understood. Raises ResourceManagerError."""
+        changed = self._changed()
+        files = changed | {file.number: file for file in self._folder.new_files(READ_MOST)}
+        found = [self._observed(file) for file in files.values()]
+        return [one for one in found if one is not None] + self._untold(set(files))
+
+    def _changed(self) -> dict[int, NumberedFile]:
+        """Return the files kept aside that have changed; forget those that are gone."""
+        waiting = list(self._aside)[:READ_AGAIN_MOST]
+        now = self._folder.again(waiting)
+        changed = {}
+        for number in waiting:
+            aside = self._aside.pop(number)
+            if number not in now:
+                continue
+            self._aside[number] = aside  # behind the others: all of them have their turn
+            if aside.refused or now[number] != aside.file:
+                changed[number] = now[number]
+        return changed
+
+    def _observed(self, file: NumberedFile) -> Observed | None:
+        """Return the checkpoint file, or None for one that was put aside or is gone."""
+        position = Position(source=self._source, partition=_KINDS.index(self._kind), offset=file.number)
+        text, unread = "", True
+        try:
+            text = self._folder.read(file.number, BYTES_READ).decode(errors="replace")
+            unread = False
+            observation = parse(self._pipeline, self._kind, file.number, file.modified_ns, text)
+        except FileNotFoundError:
+            self._aside.pop(file.number, None)
+            return None
+        except (OSError, MalformedRecord) as error:
+            what = f"{self._folder.path}/{file.number} cannot be read: {error}" if unread else str(error)
+            malformed = Malformed(error=what, value=text[:SHOWN_CHARACTERS], at_ms=now_ms())
+            before = self._aside.get(file.number)
+            self._aside[file.number] = _Aside(
+                file=file,
+                observed=Observed(position=position, observation=malformed),
+                told=before is not None and before.told,
+                refused=(before.refused if before is not None else 0) + 1 if unread else 0,
+            )
+            return None
+        self._aside.pop(file.number, None)
+        return Observed(position=position, observation=observation)
+
+    def _untold(self, read_now: set[int]) -> list[Observed]:
+        found = []
+        for number, aside in self._aside.items():
+            if aside.told or (number in read_now and aside.refused < 2):
+                continue
+            aside.told = True
+            if number not in self._told_aside:
+                self._told_aside.add(number)
+                found.append(aside.observed)
+        return found
+
+
 class SparkCheckpoint(Observer):
-    """Polls one checkpoint directory; ``pipeline`` is the name it was given at start."""
+    """Polls one checkpoint directory; ``pipeline`` is the name it was given at start, ``location`` a path or a URI."""
 
     def __init__(
         self,
         current: CurrentState,
         store: Store,
         pipeline: str,
-        directory: Path,
+        location: str,
         *,
         interval_ms: int,
         retry_most_ms: int,
     ) -> None:
         self.name = f"checkpoints of {pipeline}"
         super().__init__(current, retry_most_ms)
-        self._pipeline, self._directory, self._interval_s = pipeline, directory, interval_ms / 1000
+        self._pipeline, self._location, self._interval_s = pipeline, location, interval_ms / 1000
         self._source = f"spark checkpoint {pipeline}"
-        self._seen = store.checkpoint_files_of(self._source)
-        self._aside = store.malformed_of(self._source)
+        self._store = store
+        self._logs: list[CheckpointLog] = []
+        """Kept through failures: what they were about to tell is told by the next look."""
 
     def observe(self) -> None:
         """Look at intervals until stopped. Raises ResourceManagerError while the directory cannot be read."""
+        filesystem, path = filesystem_of(self._location)
+        if not self._logs:
+            self._logs = self._followed(filesystem, path)
         while not self.stopping.is_set():
-            found = [observed for kind in _KINDS for observed in self._new_files(kind)]
-            if found:
-                self.arrived(found)
+            for log in self._logs:
+                found = log.look()
+                if found:
+                    self.arrived(found)
+            if not any(log.has_files for log in self._logs):
+                self._check_directory(filesystem, path)
             self.looked()
             self.stopping.wait(self._interval_s)
 
-    def _new_files(self, kind: CheckpointFileKind) -> list[Observed]:
-        if not self._directory.is_dir():
-            raise ResourceManagerError(f"checkpoint directory {self._directory} does not exist")
-        folder = self._directory / kind.value
+    def _followed(self, filesystem: fs.FileSystem, path: str) -> list[CheckpointLog]:
+        told, aside = self._store.checkpoint_files_of(self._source), self._store.malformed_of(self._source)
+        logs = []
+        for at, kind in enumerate(_KINDS):
+            known = [(number, modified_ns) for one, number, modified_ns in told if one is kind]
+            folder = CheckpointFolder(filesystem, f"{path}/{kind.value}", known)
+            told_aside = {number for partition, number in aside if partition == at}
+            logs.append(CheckpointLog(self._pipeline, self._source, kind, folder, told_aside))
+        return logs
+
+    def _check_directory(self, filesystem: fs.FileSystem, path: str) -> None:
+        """Tell a directory that is not there from one without news. Raises ResourceManagerError."""
         try:
-            with os.scandir(folder) as entries:
-                files = [(int(e.name), e.stat().st_mtime_ns) for e in entries if e.name.isdigit()]
-        except FileNotFoundError:
-            return []  # a query writes its first file after it has made the directory
+            there = filesystem.get_file_info(path).type
         except OSError as error:
-            raise ResourceManagerError(f"checkpoint directory {folder} cannot be read: {error.strerror}") from None
-        new = sorted(
-            (number, modified_ns) for number, modified_ns in files if (kind, number, modified_ns) not in self._seen
-        )
-        observed = [self._observed(kind, folder, number, modified_ns) for number, modified_ns in new]
-        # What Spark has deleted need not be remembered.
-        self._seen = {seen for seen in self._seen if seen[0] is not kind} | {(kind, *file) for file in files}
-        return [one for one in observed if one is not None and not self._was_aside(one)]
+            raise ResourceManagerError(f"checkpoint directory {self._location} cannot be read: {error}") from None
+        if there is not fs.FileType.Directory:
+            raise ResourceManagerError(f"checkpoint directory {self._location} does not exist")
 
-    def _was_aside(self, observed: Observed) -> bool:
-        """Say whether a malformed file was kept aside before, by an earlier run of this collector."""
-        place = (observed.position.partition, observed.position.offset)
-        if not isinstance(observed.observation, Malformed) or place in self._aside:
-            return isinstance(observed.observation, Malformed)
-        self._aside.add(place)
-        return False
 
-    def _observed(self, kind: CheckpointFileKind, folder: Path, number: int, modified_ns: int) -> Observed | None:
-        position = Position(source=self._source, partition=_KINDS.index(kind), offset=number)
-        observation: Observation
-        try:
-            text = (folder / str(number)).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            if isinstance(error, FileNotFoundError):
-                return None
-            observation = Malformed(error=f"{folder / str(number)} cannot be read: {error}", value="", at_ms=now_ms())
-            return Observed(position=position, observation=observation)
-        try:
-            observation = parse(self._pipeline, kind, number, modified_ns, text)
-        except MalformedRecord as error:
-            observation = Malformed(error=str(error), value=text[:SHOWN_CHARACTERS], at_ms=now_ms())
-        return Observed(position=position, observation=observation, raw=text)
+def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
+    """Return the filesystem of a path or URI (file, s3, gs, hdfs, abfss) and the path on it. Raises ResourceManagerError."""
+    if "://" not in location:
+        return fs.LocalFileSystem(), os.path.abspath(location)
+    try:
+        filesystem, path = fs.FileSystem.from_uri(location)
+    except (OSError, pa.ArrowException) as error:
+        raise ResourceManagerError(f"checkpoint directory {location} cannot be reached: {error}") from None
+    return filesystem, path.rstrip("/")
 
 
 def parse(pipeline: str, kind: CheckpointFileKind, number: int, modified_ns: int, text: str) -> CheckpointFile:

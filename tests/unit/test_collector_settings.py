@@ -44,12 +44,19 @@ def test_values_of_the_environment_are_typed() -> None:
         (["--port", "x"], {}, "--port"),
         (["--checkpoint", "ip-count"], {}, "NAME=DIR"),
         (["--checkpoint", "a=b", "--checkpoint", "a=c"], {}, "given twice"),
+        (["--checkpoint", "a=ftp://host/b"], {}, "scheme 'ftp'"),
+        (["--checkpoint", "a=s3://key:secret@bucket/b"], {}, "--checkpoint a holds a password"),
         (["--nonsense"], {}, "--nonsense"),
     ],
 )
 def test_a_wrong_setting_is_named(arguments: list[str], environment: dict[str, str], names: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(names)):
         settings.read([*NEEDED, *arguments], environment)
+
+
+def test_checkpoint_directories_are_paths_or_uris() -> None:
+    given = ["--checkpoint", "a=data/a", "--checkpoint", "b=s3://bucket/b?region=eu-west-1"]
+    assert settings.read([*NEEDED, *given], {}).checkpoints == {"a": "data/a", "b": "s3://bucket/b?region=eu-west-1"}
 
 
 def test_bootstrap_servers_must_be_given() -> None:

@@ -1,0 +1,129 @@
+"""A folder whose files are named 0, 1, 2, …, followed on any pyarrow filesystem with bounded work per look.
+
+Spark's offsets/ and commits/ may hold hundreds of thousands of files, and an object store pages through all of them for one
+listing. So a folder is listed once at the start; from then on only the newest known file and the next few names are asked for.
+It is listed again when the newest file has gone or changed (the directory was made anew), and now and then, for logs with gaps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from pyarrow import fs
+
+from lifecycle.errors import ResourceManagerError
+
+BACKLOG_MOST = 1_000
+"""Files of the past that are read when a folder is first seen, newest first: older checkpoints are no news."""
+NEXT_NAMES = 2
+"""Names asked for beyond the newest file; doubled while all of them are there."""
+NEXT_NAMES_MOST = 64
+LIST_AGAIN_S = 60.0
+LISTING_SHARE = 0.02
+"""Listing takes at most this part of the time, however large the folder is."""
+
+
+class NumberedFile(NamedTuple):
+    """A file as it was seen; written anew it is another one."""
+
+    number: int
+    modified_ns: int
+    size: int
+
+
+class CheckpointFolder:
+    """``known`` are the files that need not be told again: (number, modification time in ns)."""
+
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        path: str,
+        known: Collection[tuple[int, int]] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = path
+        self._filesystem, self._clock = filesystem, clock
+        self._known = dict(sorted(known))
+        self._newest: NumberedFile | None = None
+        self._backlog: dict[int, NumberedFile] = {}
+        self._list_at_s = 0.0
+
+    def new_files(self, most: int) -> list[NumberedFile]:
+        """Return at most ``most`` files that were not told yet, newest first. Raises ResourceManagerError."""
+        try:
+            self._look()
+        except OSError as error:
+            raise ResourceManagerError(f"checkpoint folder {self.path} cannot be read: {error}") from None
+        taken = sorted(self._backlog.values(), reverse=True)[:most]
+        for file in taken:
+            del self._backlog[file.number]
+            self._known[file.number] = file.modified_ns
+        return taken
+
+    @property
+    def has_files(self) -> bool:
+        """Say whether there was a file at the last look."""
+        return self._newest is not None
+
+    def again(self, numbers: Collection[int]) -> dict[int, NumberedFile]:
+        """Return how files that were told are now; those that are gone are left out. Raises ResourceManagerError."""
+        try:
+            found = self._asked(sorted(numbers))
+        except OSError as error:
+            raise ResourceManagerError(f"checkpoint folder {self.path} cannot be read: {error}") from None
+        self._known.update((file.number, file.modified_ns) for file in found)
+        return {file.number: file for file in found}
+
+    def read(self, number: int, limit: int) -> bytes:
+        """Return the first ``limit`` bytes of a file. Raises OSError."""
+        with self._filesystem.open_input_stream(f"{self.path}/{number}", compression=None) as stream:
+            return bytes(stream.read(limit))
+
+    def _look(self) -> None:
+        if self._newest is None or self._clock() >= self._list_at_s:
+            self._list()
+            return
+        names = NEXT_NAMES
+        while names <= NEXT_NAMES_MOST:
+            asked = self._asked(range(self._newest.number, self._newest.number + names + 1))
+            if self._newest not in asked:
+                self._list()
+                return
+            found = [file for file in asked if file != self._newest]
+            self._add(found)
+            if len(found) < names:
+                return
+            names *= 2
+
+    def _asked(self, numbers: Collection[int]) -> list[NumberedFile]:
+        infos = self._filesystem.get_file_info([f"{self.path}/{number}" for number in numbers]) if numbers else []
+        return [_file(info) for info in infos if info.type is fs.FileType.File]
+
+    def _list(self) -> None:
+        began_s = self._clock()
+        infos = self._filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        files = sorted(_file(info) for info in infos if info.type is fs.FileType.File and info.base_name.isdecimal())
+        ended_s = self._clock()
+        self._list_at_s = ended_s + max(LIST_AGAIN_S, (ended_s - began_s) / LISTING_SHARE)
+        # What has been deleted need not be remembered; what has the same name in a new directory is another file.
+        listed = {file.number for file in files}
+        self._known = {number: at for number, at in self._known.items() if number in listed}
+        self._backlog = {}
+        self._newest = None
+        self._add(files[-BACKLOG_MOST:])
+
+    def _add(self, files: list[NumberedFile]) -> None:
+        for file in files:
+            if self._known.get(file.number) != file.modified_ns:
+                self._backlog[file.number] = file
+        if files:
+            self._newest = files[-1]
+        if len(self._known) > 4 * BACKLOG_MOST:
+            self._known = dict(sorted(self._known.items())[-2 * BACKLOG_MOST :])
+
+
+def _file(info: fs.FileInfo) -> NumberedFile:
+    # Not every filesystem knows the time: size alone then tells a file that was written anew.
+    return NumberedFile(int(info.base_name), info.mtime_ns or 0, info.size or 0)
