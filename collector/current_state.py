@@ -5,6 +5,7 @@ An observation is in memory, and so in the API, before history has it on disk.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ DECISIONS_LOADED = 200_000
 DEFAULT_INTERVAL_MS = 10_000
 DEFAULT_RESTART_DELAY_MS = 10_000
 DURATIONS_CONSIDERED = 200
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,11 @@ class CurrentState:
         with self._lock:
             for source in sources:
                 for observation in source:
-                    apply(self._state, observation)
+                    try:
+                        apply(self._state, observation)
+                    except MalformedRecord as error:
+                        # An earlier version took it: one record of the past must not keep the collector from starting.
+                        log.warning("an observation in history is left out: %s", error)
             self._state.events, self._state.malformed = events, malformed
 
     def observe(self, arrived: Sequence[Observed]) -> None:

@@ -123,8 +123,10 @@ def _broker_record(state: State, record: BrokerRecord) -> None:
 
 
 def _event(state: State, event: LifecycleEvent) -> None:
-    data = event.data
     pipeline = _text(event, "pipeline")
+    settings = event.data.get("settings", {})
+    if not isinstance(settings, dict):
+        raise MalformedRecord(f"event field 'settings' is {settings!r}, not an object")
     kind = event.type.value.partition(".")[0]
     if kind == "transaction":
         _transaction_event(state, event, pipeline)
@@ -132,9 +134,6 @@ def _event(state: State, event: LifecycleEvent) -> None:
         _checkpoint_event(state, event, pipeline)
     facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
     if event.type is EventType.PIPELINE_STARTED and event.at_ms >= (facts.started_ms or -1):
-        settings = data.get("settings", {})
-        if not isinstance(settings, dict):
-            raise MalformedRecord(f"event field 'settings' is {settings!r}, not an object")
         facts = replace(facts, started_ms=event.at_ms, settings=settings)
     elif event.type is EventType.PIPELINE_RESTARTING:
         facts = replace(facts, restarting_ms=max(event.at_ms, facts.restarting_ms or event.at_ms))

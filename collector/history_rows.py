@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -22,8 +23,10 @@ from collector.observations import (
 from collector.transaction_state_records import BrokerStatus
 from lifecycle import decisions, events
 from lifecycle.decisions import Outcome, RunStarted
+from lifecycle.errors import MalformedRecord
 
 EXPIRED = "EXPIRED"
+log = logging.getLogger(__name__)
 _PLACE = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
 
 
@@ -134,13 +137,21 @@ def broker_records(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerRecord | IdE
 
 
 def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:
-    """Yield the observations of (partition, offset, event) rows."""
-    return (EventSeen(event=events.decode(text.encode())) for _, _, text in rows)
+    """Yield the observations of (partition, offset, event) rows, but those that this version does not understand any more."""
+    for partition, offset, text in rows:
+        try:
+            yield EventSeen(event=events.decode(text.encode()))
+        except MalformedRecord as error:
+            log.warning("lifecycle event %d of partition %d in history is left out: %s", offset, partition, error)
 
 
 def decision_records(rows: Iterable[Sequence[Any]]) -> Iterator[DecisionSeen]:
-    """Yield the observations of (partition, offset, record) rows."""
-    return (DecisionSeen(offset=offset, record=decisions.decode(text.encode())) for _, offset, text in rows)
+    """Yield the observations of (partition, offset, record) rows, but those that this version does not understand any more."""
+    for partition, offset, text in rows:
+        try:
+            yield DecisionSeen(offset=offset, record=decisions.decode(text.encode()))
+        except MalformedRecord as error:
+            log.warning("decision record %d of partition %d in history is left out: %s", offset, partition, error)
 
 
 def checkpoint_files(rows: Iterable[Sequence[Any]]) -> Iterator[CheckpointFile]:

@@ -22,6 +22,8 @@ _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
 _INT16, _INT64 = struct.Struct(">h"), struct.Struct(">q")
 _PARTITION_LIMIT = 1_000_000
+_TIME_MOST_MS = 2**53
+"""Far beyond any date: a time above it is none, and a deadline reckoned from it would overflow its column."""
 
 
 class BrokerStatus(Enum):
@@ -93,6 +95,8 @@ def _decode_value(value: bytes) -> TransactionStateValue:
     partitions, at = _partitions(value, _HEAD.size, flexible)
     update_ms, start_ms = _TIMES.unpack_from(value, at)
     at += _TIMES.size
+    if max(update_ms, start_ms) > _TIME_MOST_MS or min(update_ms, start_ms) < -1:
+        raise MalformedRecord(f"transaction log value has the times {update_ms} and {start_ms}, which are no epoch ms")
     tags: dict[int, bytes] = {}
     if flexible:
         tags, at = _tags(value, at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from lifecycle.events import EventType
 from lifecycle.identity import Handle, TransactionalId
 from lifecycle.states import TransactionState
 
+_KEY_PATTERN = re.compile(
+    r"[^:]*:(?P<id>.*):(?P<producer_id>[0-9]{1,19}):(?P<epoch>-?[0-9]{1,19})(?:@(?P<start>[0-9]{1,19}))?", re.DOTALL
+)
 _TOLD_STATES = (
     (EventType.TRANSACTION_LOST, TransactionState.LOST),
     (EventType.TRANSACTION_ABORTED, TransactionState.ABORTED),
@@ -161,16 +165,14 @@ def find(state: State, key: str) -> TransactionView | None:
         named = HandleIdentity(branch, None, None)
         told = state.told.get(named)
         return _view(state, named, None, told) if told is not None and told.key == key else None
-    name, _, start = key.rpartition("@")
-    if not start.isdigit():
-        name, start = key, ""
-    parts = name.split(":", 1)[-1].rsplit(":", 2)
-    if len(parts) != 3 or not parts[1].isdigit() or not parts[2].lstrip("-").isdigit():
+    parts = _KEY_PATTERN.fullmatch(key)
+    if parts is None:
         return None
-    identity = HandleIdentity(parts[0], int(parts[1]), int(parts[2]))
+    id_, producer_id, start = parts["id"], int(parts["producer_id"]), parts["start"]
+    identity = HandleIdentity(id_, producer_id, int(parts["epoch"]))
     found = state.by_handle.get(identity)
     if start and (found is None or found.start_ms != int(start)):
-        older = state.broker.get(BrokerIdentity(parts[0], int(parts[1]), int(start)))
+        older = state.broker.get(BrokerIdentity(id_, producer_id, int(start)))
         same = older is not None and older.handle_identity == identity
         return _view(state, identity, older, None) if same else None
     if found is None and identity not in state.told:

@@ -15,7 +15,7 @@ NUMBER_DIGITS = 12
 """Room that is kept for the digits of a batch, and as many for an attempt."""
 XA_PREFIX_BYTES = XA_PART_BYTES - 2 * (NUMBER_DIGITS + 1)
 
-_NUMBER = r"(?:0|[1-9]\d*)"
+_NUMBER = rf"(?:0|[1-9]\d{{0,{NUMBER_DIGITS - 1}}})"
 _PATTERN = re.compile(
     rf"(?P<prefix>[A-Za-z0-9._-]{{1,80}}):(?P<batch>{_NUMBER}):(?P<attempt>{_NUMBER})"
     rf":(?P<slot>{_NUMBER}):(?P<nonce>[0-9a-f]{{8}})",

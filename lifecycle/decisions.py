@@ -16,6 +16,7 @@ from typing import Any
 
 from lifecycle.errors import MalformedRecord, UnknownVersion
 from lifecycle.identity import Handle
+from lifecycle.json_record import read_object
 
 RECORD_VERSION = 1
 
@@ -100,12 +101,7 @@ def encode(record: DecisionRecord) -> bytes:
 
 def decode(value: bytes | None) -> DecisionRecord:
     """Return the record. Raises UnknownVersion for a newer format and MalformedRecord that says which field is wrong."""
-    try:
-        fields = json.loads(value or b"")
-    except ValueError as error:
-        raise MalformedRecord(f"decision record is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise MalformedRecord("decision record is not a JSON object")
+    fields = read_object(value, "decision record")
     if fields.get("version") != RECORD_VERSION:
         raise UnknownVersion(
             f"decision record has version {fields.get('version')!r}; this program knows {RECORD_VERSION}"

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 from uuid import uuid4
 
 from lifecycle.errors import MalformedRecord, UnknownVersion
+from lifecycle.json_record import read_object
 
 SPEC_VERSION = "1.0"
 CONTENT_TYPE = "application/cloudevents+json"
 _TYPE_PREFIX = "io.indoubt."
 STOPPED_ON_REQUEST = "stopped on request"
 """The reason in pipeline.stopped when somebody asked for the stop: nothing is wrong then."""
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class EventType(Enum):
@@ -70,7 +73,7 @@ def encode(event: LifecycleEvent) -> bytes:
             "source": event.source,
             "type": _TYPE_PREFIX + event.type.value,
             "subject": event.subject,
-            "time": datetime.fromtimestamp(event.at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "time": (_EPOCH + event.at_ms * _MS).isoformat(timespec="milliseconds"),
             "datacontenttype": "application/json",
             "data": event.data,
         },
@@ -80,12 +83,7 @@ def encode(event: LifecycleEvent) -> bytes:
 
 def decode(value: bytes | None) -> LifecycleEvent:
     """Return the event. Raises UnknownVersion for another specversion, MalformedRecord that names what is wrong."""
-    try:
-        fields = json.loads(value or b"")
-    except ValueError as error:
-        raise MalformedRecord(f"event is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise MalformedRecord("event is not a JSON object")
+    fields = read_object(value, "event")
     if fields.get("specversion") != SPEC_VERSION:
         raise UnknownVersion(f"event has specversion {fields.get('specversion')!r}; this program knows {SPEC_VERSION}")
     for name in ("id", "source", "type", "time"):
@@ -118,4 +116,7 @@ def _epoch_ms(text: str) -> int:
         raise MalformedRecord(f"event time {text!r} is not RFC 3339") from None
     if moment.tzinfo is None:
         raise MalformedRecord(f"event time {text!r} has no time zone")
-    return round(moment.timestamp() * 1000)
+    at_ms = round((moment - _EPOCH) / _MS)
+    if not 0 <= at_ms < _YEAR_10000_MS:
+        raise MalformedRecord(f"event time {text!r} is not in the years 1970 to 9999")
+    return at_ms

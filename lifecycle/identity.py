@@ -9,7 +9,9 @@ from typing import Any
 from lifecycle.errors import MalformedRecord, SettingsError
 
 PREFIX_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,80}")
-_ID_PATTERN = re.compile(r"(?P<prefix>[A-Za-z0-9._-]{1,80})-(?P<slot>0|[1-9]\d*)-(?P<parity>[01])")
+_ID_PATTERN = re.compile(r"(?P<prefix>[A-Za-z0-9._-]{1,80})-(?P<slot>0|[1-9][0-9]{0,8})-(?P<parity>[01])")
+
+_OFFSET_PATTERN = re.compile(r"[0-9]{1,19}")
 
 
 def check_prefix(prefix: str) -> str:
@@ -68,7 +70,9 @@ class Marker:
         """Return the marker, or None when the metadata was not written by this protocol."""
         # librdkafka sends the metadata with C's closing NUL.
         life, _, attempt = metadata.rstrip("\0").rpartition(":")
-        return cls(batch=batch, attempt=int(attempt), life=life) if life and attempt.isdigit() else None
+        return (
+            cls(batch=batch, attempt=int(attempt), life=life) if life and _OFFSET_PATTERN.fullmatch(attempt) else None
+        )
 
     def covers(self, other: Marker) -> bool:
         """True when this marker proves that ``other`` was committed too: same life, (batch, attempt) not lower."""

@@ -6,7 +6,6 @@ CommitLog: a line ``v1``, a line of JSON metadata, then a line per source.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from collector.observers.checkpoint_folder import CheckpointFolder, NumberedFile
 from collector.observers.observer import Observer
 from collector.store import Store
 from lifecycle.errors import MalformedRecord, ResourceManagerError, UnknownVersion
+from lifecycle.json_record import read_object
 
 VERSIONS = ("v1", "v2")
 SHOWN_CHARACTERS = 200
@@ -191,14 +191,9 @@ def parse(pipeline: str, kind: CheckpointFileKind, number: int, modified_ns: int
         raise UnknownVersion(
             f"{kind.value}/{number} has version {found!r}; this program knows {' and '.join(VERSIONS)}"
         )
-    metadata: Any = {}
+    metadata: dict[str, Any] = {}
     if len(lines) > 1 and lines[1].strip():
-        try:
-            metadata = json.loads(lines[1])
-        except ValueError as error:
-            raise MalformedRecord(f"{kind.value}/{number}, line 2 is not JSON: {error}") from None
-    if not isinstance(metadata, dict):
-        raise MalformedRecord(f"{kind.value}/{number}, line 2 is not a JSON object")
+        metadata = read_object(lines[1].encode(), f"{kind.value}/{number}, line 2")
     planned = kind is CheckpointFileKind.OFFSETS
     at_ms = _number(metadata, "batchTimestampMs", f"{kind.value}/{number}") if planned else None
     watermark = "batchWatermarkMs" if planned else "nextBatchWatermarkMs"

@@ -1,0 +1,57 @@
+"""JSON objects that others wrote: read whole, or refused before anything is made of them.
+
+What passes can be kept, shown and sent on: UTF-8 text, whole numbers that every JSON reader takes the same way (RFC 7493), finite
+numbers, and no deeper nesting than any record of ours has.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from lifecycle.errors import MalformedRecord
+
+DEPTH_MOST = 32
+WHOLE_NUMBER_MOST = 2**53
+
+
+def read_object(value: bytes | None, what: str) -> dict[str, Any]:
+    """Return the object of a record; ``what`` names its kind in errors. Raises MalformedRecord."""
+    try:
+        # Bytes as they are would also pass as UTF-16 or UTF-32, and history keeps UTF-8.
+        fields = json.loads((value or b"").decode())
+    except (ValueError, RecursionError) as error:
+        raise MalformedRecord(f"{what} is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise MalformedRecord(f"{what} is not a JSON object")
+    _check(fields, what, DEPTH_MOST)
+    return fields
+
+
+def _check(value: Any, what: str, depth: int) -> None:
+    match value:
+        case str():
+            if not value.isascii():
+                _check_text(value, what)
+        case bool() | None:
+            pass
+        case int():
+            if abs(value) > WHOLE_NUMBER_MOST:
+                raise MalformedRecord(f"{what} holds the number {value}, which is beyond 2**53")
+        case float():
+            if not math.isfinite(value):
+                raise MalformedRecord(f"{what} holds {value}, which is not a number")
+        case _:
+            if depth == 0:
+                raise MalformedRecord(f"{what} is nested deeper than {DEPTH_MOST}")
+            inner = [*value, *value.values()] if isinstance(value, dict) else value
+            for one in inner:
+                _check(one, what, depth - 1)
+
+
+def _check_text(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MalformedRecord(f"{what} holds half of a surrogate pair, which is no text") from None

@@ -1,0 +1,138 @@
+"""What is fuzzed: each decoder, and what becomes of a record that it lets pass. A target raises only when it found something.
+
+A record that is let pass is folded, judged, shown and kept: one that could not would stop the observer, every page, or history,
+each time it is read again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from collector import history_rows, table_schemas
+from collector.current_state import Judged
+from collector.fold import State, apply
+from collector.observations import BrokerRecord, DecisionSeen, EventSeen, Observation, Observed, Position
+from collector.transaction_rows import checkpoint_row, detail_row, transaction_row
+from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
+from collector.transaction_view import find, views
+from collector.verdicts import Case, Limits, LogSight, judge
+from lifecycle import decisions, events
+from lifecycle.decisions import RunStarted
+from lifecycle.errors import MalformedRecord
+
+NOW_MS = 1_795_000_100_000
+RUN = RunStarted(prefix="ip-count", life="life-1", run="r", at_ms=NOW_MS - 50_000)
+"""The run that the corpus' decisions are of, so that they count."""
+
+
+def transaction_state_key(data: bytes) -> None:
+    """Decode a key of ``__transaction_state``."""
+    try:
+        transaction = decode_key(data)
+    except MalformedRecord:
+        return
+    record = BrokerRecord(transaction=transaction, **_ONGOING)
+    _is_taken(record, "")
+
+
+def transaction_state_value(data: bytes) -> None:
+    """Decode a value of ``__transaction_state``."""
+    try:
+        value = decode_value(data)
+    except MalformedRecord:
+        return
+    _is_taken(
+        BrokerRecord(
+            transaction="ip-count-0-1",
+            producer_id=value.producer_id,
+            producer_epoch=value.producer_epoch,
+            status=value.status,
+            start_ms=value.start_ms if value.start_ms >= 0 else None,
+            update_ms=value.update_ms,
+            timeout_ms=value.timeout_ms,
+            partitions=value.partitions,
+            client_version=value.client_version,
+            source="__transaction_state",
+        ),
+        "",
+    )
+
+
+def lifecycle_event(data: bytes) -> None:
+    """Decode a lifecycle event; what history keeps of it must decode to the same when the collector starts again."""
+    try:
+        event = events.decode(data)
+    except MalformedRecord:
+        return
+    raw = data.decode(errors="replace")
+    assert events.decode(raw.encode()) == event
+    assert events.decode(events.encode(event)) == event
+    _is_taken(EventSeen(event=event), raw)
+
+
+def decision_record(data: bytes) -> None:
+    """Decode a record of the decision log; what history keeps of it must decode to the same when the collector starts again."""
+    try:
+        record = decisions.decode(data)
+    except MalformedRecord:
+        return
+    raw = data.decode(errors="replace")
+    assert decisions.decode(raw.encode()) == record
+    assert decisions.decode(decisions.encode(record)) == record
+    _is_taken(DecisionSeen(offset=1, record=record), raw)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    target.__name__: target
+    for target in (transaction_state_key, transaction_state_value, lifecycle_event, decision_record)
+}
+JSON_TARGETS = {lifecycle_event.__name__, decision_record.__name__}
+
+_ONGOING = {
+    "producer_id": 7,
+    "producer_epoch": 0,
+    "status": BrokerStatus.ONGOING,
+    "start_ms": NOW_MS - 1000,
+    "update_ms": NOW_MS,
+    "timeout_ms": 60_000,
+    "partitions": (),
+    "client_version": 0,
+    "source": "__transaction_state",
+}
+
+
+def _is_taken(observation: Observation, raw: str) -> None:
+    """Fold, keep and show one observation."""
+    state = State()
+    apply(state, DecisionSeen(offset=0, record=RUN))
+    try:
+        apply(state, observation)
+    except MalformedRecord:
+        return  # the collector keeps such an event aside
+    observed = Observed(position=Position(source="s", partition=0, offset=0), observation=observation, raw=raw)
+    name, row = history_rows.row(observed)
+    history_rows.arrow_table(name, [row])
+    judged = [_judged(view) for view in views(state, settled=True)]
+    rows = [transaction_row(one) for one in judged]
+    table_schemas.arrow_stream(table_schemas.TRANSACTIONS, rows)
+    checkpoints = [checkpoint_row(one, None) for one in state.checkpoints.values()]
+    table_schemas.arrow_stream(table_schemas.CHECKPOINTS, checkpoints)
+    details = [detail_row(one, [], []) for one in judged]
+    json.dumps([rows, checkpoints, details], ensure_ascii=False, allow_nan=False).encode()
+    for one in judged:
+        find(state, one.view.key)
+
+
+def _judged(view: object) -> Judged:
+    case = Case(
+        transaction=view,  # type: ignore[arg-type]
+        pipeline=None,
+        log_sight=LogSight.READABLE,
+        log_error="",
+        replayed_ms=None,
+        later_batch_decided=False,
+        limits=Limits(),
+        now_ms=NOW_MS,
+    )
+    return Judged(view=case.transaction, judgement=judge(case), pipeline=None)
