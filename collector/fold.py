@@ -139,7 +139,7 @@ def _event(state: State, event: LifecycleEvent) -> None:
         facts = replace(facts, restarting_ms=max(event.at_ms, facts.restarting_ms or event.at_ms))
     elif event.type is EventType.PIPELINE_STOPPED:
         facts = replace(facts, stopped_ms=max(event.at_ms, facts.stopped_ms or event.at_ms))
-        if data.get("reason") == STOPPED_ON_REQUEST:
+        if event.data.get("reason") == STOPPED_ON_REQUEST:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)
     state.pipelines[pipeline] = _with_sign(facts, event.at_ms, f"event {event.type.value}")

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from collector import history_rows, table_schemas
 from collector.current_state import Judged
 from collector.fold import State, apply
-from collector.observations import BrokerRecord, DecisionSeen, EventSeen, Observation, Observed, Position
+from collector.observations import DecisionSeen, EventSeen, Observation, Observed, Position
+from collector.observers.transaction_log import TOPIC, record_of
 from collector.transaction_rows import checkpoint_row, detail_row, transaction_row
-from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
+from collector.transaction_state_records import BrokerStatus, TransactionStateValue, decode_key, decode_value
 from collector.transaction_view import find, views
 from collector.verdicts import Case, Limits, LogSight, judge
 from lifecycle import decisions, events
@@ -22,6 +23,16 @@ from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord
 
 NOW_MS = 1_795_000_100_000
+ONGOING = TransactionStateValue(
+    producer_id=7,
+    producer_epoch=0,
+    timeout_ms=60_000,
+    status=BrokerStatus.ONGOING,
+    partitions=(),
+    update_ms=NOW_MS,
+    start_ms=NOW_MS - 1000,
+    client_version=2,
+)
 RUN = RunStarted(prefix="ip-count", life="life-1", run="r", at_ms=NOW_MS - 50_000)
 """The run that the corpus' decisions are of, so that they count."""
 
@@ -32,8 +43,7 @@ def transaction_state_key(data: bytes) -> None:
         transaction = decode_key(data)
     except MalformedRecord:
         return
-    record = BrokerRecord(transaction=transaction, **_ONGOING)
-    _is_taken(record, "")
+    _is_taken(record_of(transaction, ONGOING, TOPIC), "")
 
 
 def transaction_state_value(data: bytes) -> None:
@@ -42,21 +52,7 @@ def transaction_state_value(data: bytes) -> None:
         value = decode_value(data)
     except MalformedRecord:
         return
-    _is_taken(
-        BrokerRecord(
-            transaction="ip-count-0-1",
-            producer_id=value.producer_id,
-            producer_epoch=value.producer_epoch,
-            status=value.status,
-            start_ms=value.start_ms if value.start_ms >= 0 else None,
-            update_ms=value.update_ms,
-            timeout_ms=value.timeout_ms,
-            partitions=value.partitions,
-            client_version=value.client_version,
-            source="__transaction_state",
-        ),
-        "",
-    )
+    _is_taken(record_of("ip-count-0-1", value, TOPIC), "")
 
 
 def lifecycle_event(data: bytes) -> None:
@@ -88,18 +84,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (transaction_state_key, transaction_state_value, lifecycle_event, decision_record)
 }
 JSON_TARGETS = {lifecycle_event.__name__, decision_record.__name__}
-
-_ONGOING = {
-    "producer_id": 7,
-    "producer_epoch": 0,
-    "status": BrokerStatus.ONGOING,
-    "start_ms": NOW_MS - 1000,
-    "update_ms": NOW_MS,
-    "timeout_ms": 60_000,
-    "partitions": (),
-    "client_version": 0,
-    "source": "__transaction_state",
-}
 
 
 def _is_taken(observation: Observation, raw: str) -> None:

@@ -24,8 +24,8 @@ from tests.fuzz.targets import JSON_TARGETS, TARGETS
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).with_name("corpus")
 KEPT = sorted(path for path in CORPUS.rglob("*") if path.is_file())
-RUNS = 20_000
-SECONDS = 10
+RUNS = 10_000
+SECONDS = 6
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
