@@ -55,7 +55,7 @@ class Took:
 
 def leave_behind(connection: KafkaConnection, settings: PipelineSettings, count: int, kind: str) -> None:
     """Leave ``count`` prepared transactions of a run that is gone, listed in a commit decision or not."""
-    life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink)
+    life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink, settings.decisions_topic)
     log = DecisionLog(connection)
     run = RunStarted(prefix=settings.prefix, life=life.life, run="left", at_ms=time.time_ns() // 1_000_000)
     attempt = log.start_run(run)

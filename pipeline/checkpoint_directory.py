@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,9 +20,11 @@ class Life:
     life: str
     prefix: str
     sink: str
+    decisions: str = ""
+    """Topic of the decision log; empty in a directory that was made before this was kept."""
 
 
-def open_checkpoint(directory: str, prefix: str, sink: str) -> tuple[Life, bool]:
+def open_checkpoint(directory: str, prefix: str, sink: str, decisions: str) -> tuple[Life, bool]:
     """Return (the directory's life, whether it is new), made on the first start.
 
     Raises CheckpointUnwritable, and SettingsError when the file is not ours.
@@ -35,7 +37,7 @@ def open_checkpoint(directory: str, prefix: str, sink: str) -> tuple[Life, bool]
         probe.unlink()
         if file.exists():
             return _read(file), False
-        life = Life(life=uuid4().hex, prefix=prefix, sink=sink)
+        life = Life(life=uuid4().hex, prefix=prefix, sink=sink, decisions=decisions)
         write(directory, life)
     except OSError as error:
         raise CheckpointUnwritable(
@@ -50,7 +52,7 @@ def write(directory: str, life: Life) -> None:
     file = Path(directory) / FILE
     draft = file.with_name(f".{FILE}.{os.getpid()}")
     with draft.open("w") as out:
-        json.dump({"life": life.life, "prefix": life.prefix, "sink": life.sink}, out)
+        json.dump(asdict(life), out)
         out.flush()
         os.fsync(out.fileno())
     draft.rename(file)
@@ -59,7 +61,12 @@ def write(directory: str, life: Life) -> None:
 def _read(file: Path) -> Life:
     try:
         fields = json.loads(file.read_text())
-        return Life(life=str(fields["life"]), prefix=str(fields["prefix"]), sink=str(fields["sink"]))
+        return Life(
+            life=str(fields["life"]),
+            prefix=str(fields["prefix"]),
+            sink=str(fields["sink"]),
+            decisions=str(fields.get("decisions", "")),
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise SettingsError(
             f"{file} is not an indoubt life file ({error}): without it nobody knows which transactions belong to this "

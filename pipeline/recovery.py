@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 from uuid import uuid4
 
@@ -76,7 +76,7 @@ class Recovery:
         DecisionLogUnreadable.
         """
         settings = self._settings
-        life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink)
+        life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink, settings.decisions_topic)
         life = self._adopt(life)
         self._life = life.life
         run = RunStarted(prefix=settings.prefix, life=life.life, run=uuid4().hex, at_ms=_now_ms())
@@ -165,19 +165,25 @@ class Recovery:
         return len(left)
 
     def _adopt(self, life: Life) -> Life:
-        """Take over a checkpoint whose prefix or sink is another one now; refuse while something of it is in doubt."""
+        """Take over a checkpoint whose prefix, sink or decision log is another one now; refuse while something is in doubt."""
         settings = self._settings
-        if life.prefix == settings.prefix and same_sinks(life.sink, settings.sink):
-            return life
+        wanted = Life(life=life.life, prefix=settings.prefix, sink=settings.sink, decisions=settings.decisions_topic)
+        before = replace(life, decisions=life.decisions or wanted.decisions)
+        if (
+            before.prefix == wanted.prefix
+            and same_sinks(before.sink, wanted.sink)
+            and before.decisions == wanted.decisions
+        ):
+            if life.decisions != wanted.decisions:
+                write(settings.checkpoint, before)
+            return before
         if has_unfinished_batch(settings.checkpoint):
             raise SettingsError(
-                f"checkpoint {settings.checkpoint} was used with prefix {life.prefix!r} and sink {life.sink!r}, and its "
-                f"last batch is unfinished: start once more with these to settle it, before changing to prefix "
-                f"{settings.prefix!r} and sink {settings.sink!r}"
+                f"checkpoint {settings.checkpoint} was used with {_said(before)}, and its last batch is unfinished: start "
+                f"once more with these to settle it, before changing to {_said(wanted)}"
             )
-        changed = Life(life=life.life, prefix=settings.prefix, sink=settings.sink)
-        write(settings.checkpoint, changed)
-        return changed
+        write(settings.checkpoint, wanted)
+        return wanted
 
     def _settle(self, unsettled: Sequence[tuple[Decision, Handle]], events: EventSender) -> dict[str, Settled]:
         """Commit every decided handle, append the outcome of each; return outcomes by handle key."""
@@ -303,3 +309,7 @@ def _is_left_over(view: OpenTransactionView, last: Decision) -> bool:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _said(life: Life) -> str:
+    return f"prefix {life.prefix!r}, sink {life.sink!r} and decision log {life.decisions!r}"

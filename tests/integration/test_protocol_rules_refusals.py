@@ -32,11 +32,11 @@ def decide_and_stop(sinks: ProtocolSinks, patch: pytest.MonkeyPatch) -> None:
         run.commit(message)
 
 
-@pytest.mark.parametrize("changed", ["sink", "prefix"])
-def test_a_changed_sink_or_prefix_is_refused_while_something_is_decided(sinks, monkeypatch, changed):
+@pytest.mark.parametrize("changed", ["sink", "prefix", "decisions_topic"])
+def test_a_changed_sink_prefix_or_decision_log_is_refused_while_something_is_decided(sinks, monkeypatch, changed):
     decide_and_stop(sinks, monkeypatch)
     other = f"other-{sinks.prefix}"
-    make_topics(sinks.connection, other)
+    make_topics(sinks.connection, other, partitions=1)
     refused = sinks.recovery(**{changed: other})
     with pytest.raises(SettingsError, match=f"its last batch is unfinished: start once more with these.*{other}"):
         refused.recover()

@@ -9,24 +9,24 @@ from pipeline.checkpoint_directory import FILE, has_unfinished_batch, open_check
 
 
 def test_life_is_made_once_and_kept(tmp_path):
-    first, new = open_checkpoint(str(tmp_path / "c"), "p", "out")
-    again, new_again = open_checkpoint(str(tmp_path / "c"), "p", "out")
+    first, new = open_checkpoint(str(tmp_path / "c"), "p", "out", "decisions")
+    again, new_again = open_checkpoint(str(tmp_path / "c"), "p", "out", "decisions")
     assert (new, new_again) == (True, False)
     assert first == again
-    other, _ = open_checkpoint(str(tmp_path / "d"), "p", "out")
+    other, _ = open_checkpoint(str(tmp_path / "d"), "p", "out", "decisions")
     assert other.life != first.life
 
 
 def test_unwritable_directory_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointUnwritable, match=str(tmp_path / "file" / "c")):
-        open_checkpoint(str(tmp_path / "file" / "c"), "p", "out")
+        open_checkpoint(str(tmp_path / "file" / "c"), "p", "out", "decisions")
 
 
 def test_damaged_life_file_is_refused_not_replaced(tmp_path):
     (tmp_path / FILE).write_text("{")
     with pytest.raises(SettingsError, match="not an indoubt life file"):
-        open_checkpoint(str(tmp_path), "p", "out")
+        open_checkpoint(str(tmp_path), "p", "out", "decisions")
     assert (tmp_path / FILE).read_text() == "{"
 
 
