@@ -22,7 +22,9 @@ from resource_managers.fingerprint import binary_view
 PARTITION_UNASSIGNED = -1
 ERR_QUEUE_FULL = -184
 ERR_MSG_SIZE_TOO_LARGE = 10
-FULL_PAUSE_S = 0.002
+FULL_PAUSE_S = 0.005
+CALL_ROWS = 2_000
+"""Rows handed over in one call: so many at most are looked at again after each pause while the queue is full."""
 
 MESSAGE = np.dtype(
     {
@@ -94,21 +96,26 @@ class BatchProducer:
         """Queue every row, waiting while the queue is full; return librdkafka's error code of a refused row, or 0."""
         messages = _messages(key, value)
         self.keep += [key, value]
-        while len(messages):
+        for first in range(0, len(messages), CALL_ROWS):
+            code = self._queue(messages[first : first + CALL_ROWS])
+            if code:
+                return code
+        return 0
+
+    def _queue(self, messages: Any) -> int:
+        while True:
             address = messages.ctypes.data
             taken = self._library.rd_kafka_produce_batch(self._topic, PARTITION_UNASSIGNED, 0, address, len(messages))
-            self._producer.poll(0)
             if taken == len(messages):
                 return 0
             left = messages[messages["err"] != 0]
             refused = left[left["err"] != ERR_QUEUE_FULL]
             if len(refused):
                 return int(refused["err"][0])
-            messages = left.copy()
+            messages = left
             messages["err"] = 0
             # Nothing announces room in the queue: only errors are reported.
             self._producer.poll(FULL_PAUSE_S)
-        return 0
 
     def fatal_error(self) -> str:
         """Return why this producer can deliver nothing more, or an empty text while it can."""
