@@ -25,6 +25,7 @@ from collector.cluster import ClusterName
 from collector.command_line import token
 from collector.current_state import CurrentState
 from collector.observers.decision_topic import DecisionTopic
+from collector.observers.flink_rest import FlinkRest
 from collector.observers.lifecycle_topic import LifecycleTopic
 from collector.observers.observer import Observer
 from collector.observers.spark_checkpoint import SparkCheckpoint
@@ -167,6 +168,9 @@ def _observers(
         found.append(
             SparkCheckpoint(current, store, name, location, interval_ms=interval_ms, retry_most_ms=retry_most_ms)
         )
+    for name, url in settings.flink.items():
+        interval_ms = tunable.flink_polling_ms
+        found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
     return found
 
 

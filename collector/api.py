@@ -25,7 +25,7 @@ from collector.orders import InvalidOrder
 from collector.overview import EndsPerMinute, Watch, overview
 from collector.store import Store, StoreFailed
 from collector.token_file import Role
-from collector.transaction_rows import abort_row, checkpoint_row, detail_row, transaction_row, urgency
+from collector.transaction_rows import abort_row, checkpoint_row, detail_row, job_row, transaction_row, urgency
 from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
 from lifecycle.verdicts import Verdict
 
@@ -163,6 +163,10 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
             table_schemas.CHECKPOINTS,
             [checkpoint_row(c, of_batch.get((c.pipeline, c.number))) for c in found[:limit]],
         )
+
+    @app.get("/api/v1/jobs", dependencies=protected)
+    def jobs(request: Request, limit: Limit = 500) -> Response:
+        return _table(request, table_schemas.JOBS, [job_row(facts) for facts in served.current.jobs()[:limit]])
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500) -> Response:

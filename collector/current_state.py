@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from collector import history_rows, queries, transaction_view
 from collector.abort_causes import AbortClues
 from collector.facts import BrokerIdentity, CheckpointFacts, PipelineFacts, with_record
+from collector.flink_facts import FlinkJobFacts, newest_first
+from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.fold import State, apply
 from collector.observations import BrokerRecord, Malformed, Observation, Observed, OperatorOrder
 from collector.store import Store
@@ -46,6 +48,7 @@ class CurrentState:
     def __init__(self, store: Store, *, settled_kept: int, checkpoints_kept: int, limits: Limits) -> None:
         self._store = store
         self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept)
+        self._state.flink.checkpoints_kept = checkpoints_kept
         self._lock = threading.Lock()
         self._limits = limits
         self._sight = (LogSight.UNREADABLE, "")
@@ -63,6 +66,8 @@ class CurrentState:
             history_rows.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
             history_rows.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
             history_rows.operator_orders(rows(queries.ORDERS_CARRIED_OUT, kept)),
+            history_rows.flink_checkpoints(rows(queries.FLINK_CHECKPOINTS, checkpoints)),
+            history_rows.flink_jobs(rows(queries.FLINK_JOBS, checkpoints)),
         )
         ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
         with self._lock:
@@ -173,9 +178,19 @@ class CurrentState:
         return [found] if found else []
 
     def checkpoints(self) -> list[CheckpointFacts]:
-        """Return every checkpoint in memory, in no order."""
+        """Return every checkpoint in memory, Spark's and Flink's, in no order."""
         with self._lock:
-            return list(self._state.checkpoints.values())
+            return [*self._state.checkpoints.values(), *self._state.flink.checkpoint_facts()]
+
+    def jobs(self) -> list[FlinkJobFacts]:
+        """Return Flink's jobs, running ones first."""
+        with self._lock:
+            return newest_first(self._state.flink.jobs.values())
+
+    def knows_flink(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
+        """Say whether folding it would tell nothing new: Flink tells its last ten checkpoints at every look."""
+        with self._lock:
+            return self._state.flink.knows(seen)
 
     def transactions_of_batches(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Return (pipeline, batch) -> (transactions, rows) of what was told of each batch's newest attempt."""

@@ -174,6 +174,12 @@ class CheckpointFacts:
     rows: int | None = None
     reason: str = ""
     sources: frozenset[str] = frozenset()
+    kind: str = "checkpoint"
+    """``checkpoint``, or Flink's ``savepoint``."""
+    job: str = ""
+    """Flink's job id."""
+    state_bytes: int | None = None
+    path: str = ""
 
     @property
     def begun_ms(self) -> int | None:

@@ -19,6 +19,8 @@ from collector.facts import (
     handle_identity,
     with_record,
 )
+from collector.flink_facts import FlinkState
+from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.observations import (
     BrokerRecord,
     CheckpointFile,
@@ -55,6 +57,7 @@ class State:
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
     orders: dict[str, OperatorOrder] = field(default_factory=dict)
+    flink: FlinkState = field(default_factory=FlinkState)
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     open: set[BrokerIdentity] = field(default_factory=set)
     """Transactions whose end was not seen."""
@@ -80,6 +83,10 @@ def apply(state: State, observation: Observation) -> None:
             _decision(state, observation)
         case CheckpointFile():
             _checkpoint_file(state, observation)
+        case FlinkCheckpoint():
+            state.flink.see_checkpoint(observation)
+        case FlinkJob():
+            state.flink.see_job(observation)
         case OperatorOrder():
             state.orders[observation.key] = observation
         case Malformed():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.observations import (
     BrokerRecord,
     CheckpointFile,
@@ -60,6 +61,32 @@ TABLES: dict[str, pa.Schema] = {
         ("modified_ns", pa.int64()),
         ("watermark_ms", pa.int64()),
     ),
+    "flink_checkpoints": _schema(
+        ("cluster", pa.string()),
+        ("job", pa.string()),
+        ("job_name", pa.string()),
+        ("number", pa.int64()),
+        ("status", pa.string()),
+        ("kind", pa.string()),
+        ("triggered_ms", pa.int64()),
+        ("ended_ms", pa.int64()),
+        ("state_bytes", pa.int64()),
+        ("reason", pa.string()),
+        ("path", pa.string()),
+    ),
+    "flink_jobs": _schema(
+        ("cluster", pa.string()),
+        ("job", pa.string()),
+        ("name", pa.string()),
+        ("state", pa.string()),
+        ("started_ms", pa.int64()),
+        ("changed_ms", pa.int64()),
+        ("ended_ms", pa.int64()),
+        ("restarts", pa.int64()),
+        ("restored_number", pa.int64()),
+        ("restored_ms", pa.int64()),
+        ("restored_path", pa.string()),
+    ),
     "malformed": _schema(("at_ms", pa.int64()), ("error", pa.string()), ("value", pa.string())),
 }
 
@@ -88,6 +115,12 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
         case CheckpointFile() as f:
             values = (f.pipeline, f.kind.value, f.number, f.at_ms, f.modified_ns, f.watermark_ms)
             return "checkpoint_files", (*place, *values)
+        case FlinkCheckpoint() as c:
+            what = (c.cluster, c.job, c.job_name, c.number, c.status.value, c.kind.value)
+            return "flink_checkpoints", (*place, *what, c.triggered_ms, c.ended_ms, c.state_bytes, c.reason, c.path)
+        case FlinkJob() as j:
+            life = (j.cluster, j.job, j.name, j.state, j.started_ms, j.changed_ms, j.ended_ms, j.restarts)
+            return "flink_jobs", (*place, *life, j.restored_number, j.restored_ms, j.restored_path)
         case Malformed() as m:
             return "malformed", (*place, m.at_ms, m.error, m.value)
         case OperatorOrder():
@@ -165,6 +198,45 @@ def checkpoint_files(rows: Iterable[Sequence[Any]]) -> Iterator[CheckpointFile]:
             modified_ns=modified_ns,
             watermark_ms=watermark_ms,
         )
+
+
+def flink_checkpoints(rows: Iterable[Sequence[Any]]) -> Iterator[FlinkCheckpoint]:
+    """Yield the observations of rows of flink_checkpoints."""
+    for (
+        _,
+        _,
+        _,
+        cluster,
+        job,
+        job_name,
+        number,
+        status,
+        kind,
+        triggered_ms,
+        ended_ms,
+        state_bytes,
+        reason,
+        path,
+    ) in rows:
+        yield FlinkCheckpoint(
+            cluster=cluster,
+            job=job,
+            job_name=job_name,
+            number=number,
+            status=FlinkStatus(status),
+            kind=FlinkKind(kind),
+            triggered_ms=triggered_ms,
+            ended_ms=ended_ms,
+            state_bytes=state_bytes,
+            reason=reason,
+            path=path,
+        )
+
+
+def flink_jobs(rows: Iterable[Sequence[Any]]) -> Iterator[FlinkJob]:
+    """Yield the observations of rows of flink_jobs."""
+    names = [field.name for field in TABLES["flink_jobs"]][len(_PLACE) :]
+    return (FlinkJob(**dict(zip(names, row[len(_PLACE) :], strict=True))) for row in rows)
 
 
 def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:

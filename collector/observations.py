@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.transaction_state_records import BrokerStatus
 from lifecycle.decisions import DecisionRecord
 from lifecycle.events import LifecycleEvent
@@ -99,7 +100,17 @@ class Malformed:
     at_ms: int
 
 
-Observation = BrokerRecord | IdExpired | EventSeen | DecisionSeen | CheckpointFile | OperatorOrder | Malformed
+Observation = (
+    BrokerRecord
+    | IdExpired
+    | EventSeen
+    | DecisionSeen
+    | CheckpointFile
+    | FlinkCheckpoint
+    | FlinkJob
+    | OperatorOrder
+    | Malformed
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ MOVE_OFFSET = "insert or replace into source_offsets values (?, ?, ?)"
 
 EVENTS_FOLDED = """
 select (select count(*) from transaction_records) + (select count(*) from lifecycle_events)
-     + (select count(*) from decision_records) + (select count(*) from checkpoint_files)"""
+     + (select count(*) from decision_records) + (select count(*) from checkpoint_files)
+     + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)"""
 MALFORMED_COUNT = "select count(*) from malformed"
 
 # Every transaction whose end is not in history, and the newest ones whose end is: what current state is made of.
@@ -35,6 +36,8 @@ select partition, "offset", record from (
     (select * from decision_records where type <> 'run_started' order by "offset" desc limit ?))
 order by "offset" """
 CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
+FLINK_CHECKPOINTS = "select * from flink_checkpoints order by rowid desc limit ?"
+FLINK_JOBS = "select * from flink_jobs order by rowid desc limit ?"
 # The newest: a directory that is followed again is listed once, and only its newest files are read.
 FILES_OF_SOURCE = """
 select distinct kind, number, modified_ns from (

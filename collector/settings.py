@@ -62,6 +62,7 @@ class TunableSettings:
     transaction_polling_ms: int = 1_000
     checkpoint_polling_ms: int = 500
     remote_checkpoint_polling_ms: int = 5_000
+    flink_polling_ms: int = 2_000
     retry_most_ms: int = 2_000
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
@@ -78,6 +79,8 @@ class Settings:
     port: int
     checkpoints: Mapping[str, str]
     """Path or URI of each, by the pipeline's name."""
+    flink: Mapping[str, str]
+    """Address of each REST API, by the cluster's name."""
     read_only: bool
     tunable: TunableSettings
     tokens: Tokens | None
@@ -99,6 +102,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         host=given.host,
         port=given.port,
         checkpoints=_checkpoints(given.checkpoint),
+        flink=_flink(given.flink),
         read_only=given.read_only,
         tunable=tunable,
         tokens=tokens,
@@ -118,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=8650, help="port of the API; 0 takes a free one")
     parser.add_argument(
         "--checkpoint", action="append", default=[], metavar="NAME=URI", help="a Spark query's directory, path or URI"
+    )
+    parser.add_argument(
+        "--flink", action="append", default=[], metavar="NAME=URL", help="a Flink JobManager's REST API"
     )
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     return parser
@@ -139,6 +146,24 @@ def _checkpoints(given: Sequence[str]) -> dict[str, str]:
                 f"--checkpoint {name} holds a password; the storage's own environment variables take it"
             )
         found[name] = location
+    return found
+
+
+def _flink(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, url = text.partition("=")
+        parts = urlsplit(url)
+        if not name or parts.scheme not in ("http", "https") or not parts.hostname:
+            # The address itself stays out of the message: it may hold a password.
+            raise SettingsError(f"--flink {name} takes NAME=URL, with the URL of a REST API such as http://host:8081")
+        if name in found:
+            raise SettingsError(f"--flink {name} is given twice")
+        if parts.username or parts.password:
+            raise SettingsError(
+                f"--flink {name} holds a user: Flink's REST API knows none, and this would be seen by anybody"
+            )
+        found[name] = url
     return found
 
 

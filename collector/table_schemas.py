@@ -23,7 +23,12 @@ TRANSACTIONS = _columns(
 )
 ABORTS = _columns(text="key transaction pipeline verdict cause certainty", ints="at_ms batch slot open_ms rows")
 CHECKPOINTS = _columns(
-    text="pipeline state source", ints="number started_at_ms ended_at_ms duration_ms transactions rows"
+    text="pipeline state source kind reason job path",
+    ints="number started_at_ms ended_at_ms duration_ms transactions rows state_bytes",
+)
+JOBS = _columns(
+    text="cluster job name pipeline state restores restored_path",
+    ints="started_at_ms ended_at_ms changed_at_ms restarts restored_from restored_at_ms",
 )
 AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms")
 MALFORMED = _columns(text="source error value", ints="at_ms partition offset")

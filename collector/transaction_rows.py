@@ -8,6 +8,7 @@ from collector import abort_causes
 from collector.abort_causes import AbortClues
 from collector.current_state import Judged
 from collector.facts import CheckpointFacts
+from collector.flink_facts import FlinkJobFacts
 from collector.observations import OperatorOrder
 from collector.transaction_view import TransactionView
 from lifecycle.verdicts import URGENCY, Evidence
@@ -170,4 +171,29 @@ def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int] | 
         "transactions": count,
         "rows": checkpoint.rows if checkpoint.rows is not None else rows,
         "source": ", ".join(sorted(checkpoint.sources)),
+        "kind": checkpoint.kind,
+        "reason": checkpoint.reason,
+        "state_bytes": checkpoint.state_bytes,
+        "job": checkpoint.job,
+        "path": checkpoint.path,
+    }
+
+
+def job_row(facts: FlinkJobFacts) -> dict[str, Any]:
+    """Return a row of GET /jobs."""
+    job = facts.job
+    return {
+        "cluster": job.cluster,
+        "job": job.job,
+        "name": job.name,
+        "pipeline": facts.pipeline,
+        "state": job.state,
+        "started_at_ms": job.started_ms,
+        "ended_at_ms": job.ended_ms,
+        "changed_at_ms": job.changed_ms,
+        "restarts": job.restarts,
+        "restores": [{"checkpoint": restore.number, "at_ms": restore.at_ms} for restore in facts.restores],
+        "restored_from": job.restored_number,
+        "restored_at_ms": job.restored_ms,
+        "restored_path": job.restored_path,
     }

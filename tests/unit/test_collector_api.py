@@ -150,6 +150,7 @@ PATHS = [
     "transactions",
     "transactions/k",
     "aborts",
+    "jobs",
     "checkpoints",
     "audit",
     "malformed",

@@ -46,6 +46,10 @@ def test_values_of_the_environment_are_typed() -> None:
         (["--checkpoint", "a=b", "--checkpoint", "a=c"], {}, "given twice"),
         (["--checkpoint", "a=ftp://host/b"], {}, "scheme 'ftp'"),
         (["--checkpoint", "a=s3://key:secret@bucket/b"], {}, "--checkpoint a holds a password"),
+        (["--flink", "eu"], {}, "--flink eu takes NAME=URL"),
+        (["--flink", "eu=ftp://host"], {}, "--flink eu takes NAME=URL"),
+        (["--flink", "eu=http://anna:secret@host"], {}, "--flink eu holds a user"),
+        (["--flink", "eu=http://a", "--flink", "eu=http://b"], {}, "--flink eu is given twice"),
         (["--nonsense"], {}, "--nonsense"),
     ],
 )

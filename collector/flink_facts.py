@@ -1,0 +1,158 @@
+"""What is known of Flink's jobs and their checkpoints: kept for good, where Flink itself forgets all but the last ten.
+
+Flink triggers checkpoints under numbers that only grow within a job; a job that is restored goes on behind the number it was
+restored from. Each observation replaces what was known, so that the order in which they arrive does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from collector.facts import CheckpointFacts
+from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkStatus
+
+SOURCE = "flink REST"
+JOBS_KEPT = 200
+_PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
+"""A retained checkpoint's directory (CheckpointStorage): its job and its number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """A job started from checkpoint ``number`` at ``at_ms``; ``of_job`` is the job that took it, where the path tells."""
+
+    at_ms: int
+    number: int
+    of_job: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkJobFacts:
+    """A job with the checkpoints and restores that were seen of it, restores oldest first."""
+
+    job: FlinkJob
+    checkpoints: dict[int, FlinkCheckpoint] = field(default_factory=dict)
+    restores: tuple[Restore, ...] = ()
+
+    @property
+    def pipeline(self) -> str:
+        """Return the name that its rows go by."""
+        return f"{self.job.cluster}/{self.job.name}"
+
+
+@dataclass(slots=True)
+class FlinkState:
+    """All jobs by their id."""
+
+    checkpoints_kept: int = 2_000
+    jobs: dict[str, FlinkJobFacts] = field(default_factory=dict)
+
+    def see_job(self, seen: FlinkJob) -> None:
+        """Fold a job."""
+        known = self.jobs.get(seen.job) or FlinkJobFacts(job=seen)
+        restores = known.restores
+        if seen.restored_ms is not None and seen.restored_number is not None:
+            new = Restore(at_ms=seen.restored_ms, number=seen.restored_number, of_job=_job_of(seen.restored_path))
+            restores = tuple(sorted({*restores, new}, key=lambda r: (r.at_ms, r.number)))
+        self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
+        if len(self.jobs) > 2 * JOBS_KEPT:
+            oldest = sorted(self.jobs.values(), key=lambda facts: facts.job.changed_ms)
+            for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
+                del self.jobs[facts.job.job]
+
+    def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
+        """Fold a checkpoint: an end is never taken back by an older look."""
+        facts = self.jobs.get(seen.job)
+        if facts is None:
+            started = FlinkJob(
+                cluster=seen.cluster,
+                job=seen.job,
+                name=seen.job_name,
+                state="",
+                started_ms=seen.triggered_ms,
+                changed_ms=0,
+            )
+            facts = self.jobs[seen.job] = FlinkJobFacts(job=started)
+        known = facts.checkpoints.get(seen.number)
+        if known is None or known.status is FlinkStatus.IN_PROGRESS:
+            facts.checkpoints[seen.number] = seen
+        if len(facts.checkpoints) > 2 * self.checkpoints_kept:
+            for number in sorted(facts.checkpoints)[: len(facts.checkpoints) - self.checkpoints_kept]:
+                del facts.checkpoints[number]
+
+    def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
+        """Say whether folding it would tell nothing new."""
+        facts = self.jobs.get(seen.job)
+        if facts is None:
+            return False
+        if isinstance(seen, FlinkJob):
+            return facts.job == seen
+        known = facts.checkpoints.get(seen.number)
+        return known is not None and (known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS)
+
+    def restored_from(self, job: str) -> dict[int, Restore]:
+        """Return the first restore from each checkpoint of a job, by whichever job: proof that it was completed."""
+        found: dict[int, Restore] = {}
+        for facts in self.jobs.values():
+            for restore in facts.restores:
+                if (restore.of_job or facts.job.job) == job:
+                    found.setdefault(restore.number, restore)
+        return found
+
+    def checkpoint_facts(self) -> Iterator[CheckpointFacts]:
+        """Yield every checkpoint as a row of the same kind as Spark's."""
+        for facts in self.jobs.values():
+            proven = self.restored_from(facts.job.job)
+            for checkpoint in facts.checkpoints.values():
+                yield _checkpoint_facts(facts, checkpoint, proven.get(checkpoint.number))
+
+
+def _checkpoint_facts(facts: FlinkJobFacts, seen: FlinkCheckpoint, restore: Restore | None) -> CheckpointFacts:
+    completed_ms = seen.ended_ms if seen.status is FlinkStatus.COMPLETED else None
+    failed_ms = seen.ended_ms if seen.status is FlinkStatus.FAILED else None
+    reason = seen.reason
+    if seen.status is FlinkStatus.IN_PROGRESS and restore is not None:
+        completed_ms, reason = restore.at_ms, "its end was not seen; a job was restored from it, so it was completed"
+    elif seen.status is FlinkStatus.IN_PROGRESS and facts.job.is_over:
+        failed_ms, reason = (
+            facts.job.ended_ms or facts.job.changed_ms,
+            f"its end was not seen; its job is {facts.job.state}",
+        )
+    return CheckpointFacts(
+        pipeline=facts.pipeline,
+        number=seen.number,
+        started_ms=seen.triggered_ms,
+        completed_ms=completed_ms,
+        failed_ms=failed_ms,
+        reason=reason,
+        sources=frozenset({SOURCE}),
+        kind="savepoint" if seen.kind.is_savepoint else "checkpoint",
+        job=seen.job,
+        state_bytes=seen.state_bytes,
+        path=seen.path,
+    )
+
+
+def _newer(known: FlinkJob, seen: FlinkJob) -> FlinkJob:
+    """Return the later of two looks; what only one of them tells is kept."""
+    newer, older = (seen, known) if seen.changed_ms >= known.changed_ms else (known, seen)
+    if newer.restored_number is None:
+        newer = replace(
+            newer,
+            restored_number=older.restored_number,
+            restored_ms=older.restored_ms,
+            restored_path=older.restored_path,
+        )
+    return newer if newer.restarts is not None else replace(newer, restarts=older.restarts)
+
+
+def _job_of(path: str) -> str:
+    found = _PATH.search(path)
+    return found["job"] if found else ""
+
+
+def newest_first(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
+    """Return jobs, running ones first, then the one that changed last."""
+    return sorted(jobs, key=lambda facts: (facts.job.is_over, -facts.job.changed_ms, facts.job.job))

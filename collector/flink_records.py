@@ -1,0 +1,80 @@
+"""What Flink tells of one job and of one checkpoint, as it was told last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class FlinkStatus(Enum):
+    """How a checkpoint stands (CheckpointStatsStatus)."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class FlinkKind(Enum):
+    """What kind of checkpoint it is (SnapshotType, CheckpointStatistics.RestAPICheckpointType)."""
+
+    CHECKPOINT = "CHECKPOINT"
+    UNALIGNED_CHECKPOINT = "UNALIGNED_CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+    """Taken while the job goes on: what is prepared is committed by the next checkpoint, not by it (FLIP-203)."""
+    SYNC_SAVEPOINT = "SYNC_SAVEPOINT"
+    """Taken at the job's end; it commits."""
+
+    @property
+    def is_savepoint(self) -> bool:
+        """True for both kinds of savepoint."""
+        return self in (FlinkKind.SAVEPOINT, FlinkKind.SYNC_SAVEPOINT)
+
+    @property
+    def commits(self) -> bool:
+        """True when its completion commits what was prepared."""
+        return self is not FlinkKind.SAVEPOINT
+
+
+ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+"""Job states that nothing follows (JobStatus.isGloballyTerminalState)."""
+GONE = "GONE"
+"""Our word for a job that ran and that its Flink does not know any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkCheckpoint:
+    """One checkpoint or savepoint as Flink told it last. Times are epoch ms by the JobManager's clock; ``ended_ms`` None: runs."""
+
+    cluster: str
+    job: str
+    job_name: str
+    number: int
+    status: FlinkStatus
+    kind: FlinkKind
+    triggered_ms: int
+    ended_ms: int | None = None
+    state_bytes: int | None = None
+    reason: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkJob:
+    """One job as Flink told it last. ``restarts`` None: not told. ``restored_*``: what its newest attempt started from."""
+
+    cluster: str
+    job: str
+    name: str
+    state: str
+    started_ms: int
+    changed_ms: int
+    ended_ms: int | None = None
+    restarts: int | None = None
+    restored_number: int | None = None
+    restored_ms: int | None = None
+    restored_path: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """True when it will not run again under this id."""
+        return self.state in ENDED or self.state == GONE

@@ -1,0 +1,171 @@
+"""Observes Flink's REST API: jobs, restarts, and the checkpoint history that Flink forgets after the last ten.
+
+Bounded: one request for all jobs, and at most REQUESTS_MOST for the rest of a look; jobs that had no turn come first in the next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from collector import flink_answers
+from collector.current_state import CurrentState, now_ms
+from collector.flink_records import GONE, FlinkCheckpoint, FlinkJob
+from collector.observations import Observed, Position
+from collector.observers.observer import Observer
+from collector.store import Store
+from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
+
+REQUESTS_MOST = 60
+ANSWER_LIMIT_S = 5.0
+ANSWER_BYTES_MOST = 16 << 20
+
+
+class NotThere(ResourceManagerError):
+    """Flink does not know what was asked for: a job that has ended meanwhile, or one without checkpoints."""
+
+
+class FlinkRest(Observer):
+    """Polls one JobManager or session cluster; ``cluster`` is the name it was given at start."""
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        cluster: str,
+        url: str,
+        *,
+        interval_ms: int,
+        retry_most_ms: int,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.name = f"flink {cluster}"
+        super().__init__(current, retry_most_ms)
+        self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
+        self._transport = transport
+        self._source = f"flink {cluster}"
+        self._next_offset = store.next_offsets(self._source).get(0, 0)
+        self._turn: list[str] = []
+        """Jobs in the order in which they are asked about."""
+        self._over: dict[str, FlinkJob] = {}
+        """Jobs that have ended and whose last checkpoints were read."""
+        self._newest: dict[str, int] = {}
+        self._missed = 0
+
+    @property
+    def note(self) -> str:
+        """Return what was not seen."""
+        if not self._missed:
+            return ""
+        return (
+            f"{self._missed} checkpoints ended between two looks and were forgotten by Flink: they are not in history"
+        )
+
+    def observe(self) -> None:
+        """Look at intervals until stopped. Raises Unreachable, ResourceManagerError, MalformedRecord."""
+        with self._client() as client:
+            while not self.stopping.is_set():
+                self.look(client)
+                self.looked()
+                self.stopping.wait(self._interval_s)
+
+    def look(self, client: httpx.Client) -> None:
+        """Look once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
+        jobs = {job.job: job for job in flink_answers.jobs(self._cluster, self._get(client, "/jobs/overview"))}
+        for job in self._with_a_turn(jobs):
+            try:
+                self._tell(list(self._seen_of(client, job)))
+            except NotThere:
+                self._tell([job])
+        self._tell([replace(job, state=GONE, changed_ms=now_ms()) for job in self._vanished(jobs)])
+
+    def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
+        """Return the jobs to be asked about, those that waited longest first."""
+        waiting = [id_ for id_ in self._turn if id_ in jobs]
+        waiting += [id_ for id_ in jobs if id_ not in self._turn]
+        self._over = {id_: job for id_, job in self._over.items() if id_ in jobs}
+        wanted = [id_ for id_ in waiting if self._over.get(id_) != jobs[id_]]
+        now = wanted[: REQUESTS_MOST // 2]
+        self._turn = [id_ for id_ in waiting if id_ not in now] + now
+        return [jobs[id_] for id_ in now]
+
+    def _seen_of(self, client: httpx.Client, job: FlinkJob) -> Iterator[FlinkCheckpoint | FlinkJob]:
+        """Yield a job's checkpoints, then the job. Raises NotThere and what ``look`` raises."""
+        told = flink_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
+        self._count_missed(job, told)
+        yield from told.checkpoints
+        names = ",".join(flink_answers.RESTART_METRICS)
+        yield replace(
+            job,
+            restarts=flink_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}")),
+            restored_number=told.restored_number,
+            restored_ms=told.restored_ms,
+            restored_path=told.restored_path,
+        )
+        if job.is_over:
+            self._over[job.job] = job
+
+    def _count_missed(self, job: FlinkJob, told: flink_answers.Checkpoints) -> None:
+        """Count numbers between the last look's newest and this one's history: they were triggered and are forgotten."""
+        numbers = [seen.number for seen in told.checkpoints]
+        before = self._newest.get(job.job)
+        if before is not None and numbers:
+            between = set(range(before + 1, max(numbers))) - set(numbers)
+            self._missed += len(between)
+        if numbers:
+            self._newest[job.job] = max(numbers[-1], before or 0)
+
+    def _vanished(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
+        known = [facts.job for facts in self.current.jobs() if facts.job.cluster == self._cluster]
+        return [job for job in known if job.job not in jobs and not job.is_over]
+
+    def _tell(self, seen: list[FlinkCheckpoint] | list[FlinkJob] | list[FlinkCheckpoint | FlinkJob]) -> None:
+        observed = []
+        for one in seen:
+            if not self.current.knows_flink(one):
+                position = Position(source=self._source, partition=0, offset=self._next_offset)
+                observed.append(Observed(position=position, observation=one))
+                self._next_offset += 1
+        if observed:
+            self.arrived(observed)
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(base_url=self._url, timeout=ANSWER_LIMIT_S, transport=self._transport)
+
+    def _get(self, client: httpx.Client, path: str) -> Any:
+        try:
+            with client.stream("GET", path) as answer:
+                body = b""
+                for part in answer.iter_bytes():
+                    body += part
+                    if len(body) > ANSWER_BYTES_MOST:
+                        raise ResourceManagerError(
+                            f"Flink at {self._url}{path} answered more than {ANSWER_BYTES_MOST} bytes"
+                        )
+        except httpx.HTTPError as error:
+            what = str(error) or type(error).__name__
+            raise Unreachable(f"Flink at {self._url} did not answer within {ANSWER_LIMIT_S:g} s: {what}") from None
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise NotThere(f"Flink at {self._url} does not know {path}")
+        if answer.status_code != httpx.codes.OK:
+            raise ResourceManagerError(
+                f"Flink at {self._url}{path} answered {answer.status_code}: {_first_error(body)}"
+            )
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise MalformedRecord(f"Flink at {self._url}{path} did not answer JSON: {error}") from None
+
+
+def _first_error(body: bytes) -> str:
+    """Return the first line of Flink's error; answers of other servers are shown as they are, in part."""
+    text = body.decode(errors="replace")
+    try:
+        errors = json.loads(text)["errors"]
+        return str(errors[0]).splitlines()[0][:200]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return text[:200]

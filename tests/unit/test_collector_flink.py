@@ -1,0 +1,304 @@
+"""Flink's jobs and checkpoints from its REST API: real answers (see flink_recordings), bounded requests, nothing forgotten."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from collector import flink_answers
+from collector.current_state import CurrentState
+from collector.flink_facts import FlinkState
+from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.observers import flink_rest
+from collector.observers.flink_rest import FlinkRest
+from collector.store import Store
+from collector.transaction_rows import checkpoint_row, job_row
+from collector.verdicts import Limits
+from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
+from tests.unit.flink_recordings import CLUSTER, FIRST_JOB, RESTORED_JOB, recorded
+
+PENDING, DONE, FAILED = FlinkStatus.IN_PROGRESS, FlinkStatus.COMPLETED, FlinkStatus.FAILED
+
+
+def only_job(name: str = "first") -> FlinkJob:
+    (job,) = flink_answers.jobs(CLUSTER, recorded(f"{name}_jobs_overview"))
+    return job
+
+
+def test_jobs_of_a_real_answer() -> None:
+    job = only_job()
+    assert (job.job, job.name, job.state, job.ended_ms) == (FIRST_JOB, "orders", "RUNNING", None)
+    assert (job.started_ms, job.changed_ms) == (1795280308336, 1795280332795)
+
+
+def test_checkpoints_of_a_real_answer() -> None:
+    told = flink_answers.checkpoints(only_job(), recorded("first_checkpoints"))
+    assert [c.number for c in told.checkpoints] == [5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+    by_number = {c.number: c for c in told.checkpoints}
+    failed, completed, running = by_number[5], by_number[15], by_number[16]
+    assert (failed.status, failed.ended_ms, failed.reason) == (FAILED, 1795280328256, "Task has failed.")
+    assert (completed.status, completed.triggered_ms, completed.ended_ms) == (DONE, 1795280342629, 1795280342756)
+    assert (completed.state_bytes, completed.kind) == (2330, FlinkKind.CHECKPOINT)
+    assert completed.path.endswith(f"{FIRST_JOB}/chk-15")
+    assert (running.status, running.ended_ms, running.state_bytes) == (PENDING, None, None)
+    assert (told.restored_number, told.restored_ms, told.total) == (4, 1795280330049, 19)
+
+
+def test_restarts_of_a_real_answer() -> None:
+    assert flink_answers.restarts(recorded("restored_restarts")) == 0
+    assert flink_answers.restarts([]) is None
+    assert flink_answers.restarts([{"id": "fullRestarts", "value": "3"}]) == 3
+
+
+def changed(name: str, change: Callable[[Any], None]) -> Any:
+    answer = copy.deepcopy(recorded(name))
+    change(answer)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda a: a.pop("history"), "no list 'history'"),
+        (lambda a: a["history"][0].update(status="PAUSED"), "status 'PAUSED'"),
+        (lambda a: a["history"][0].update(id="7"), "id '7', not a whole number"),
+        (lambda a: a["history"][0].update(trigger_timestamp=None), "trigger_timestamp None"),
+        (lambda a: a["history"].append(7), "status None, not text"),
+        (lambda a: a["latest"]["restored"].update(id=True), "id True"),
+        (lambda a: a.pop("counts"), "total None"),
+    ],
+)
+def test_an_answer_that_cannot_be_understood_names_the_field(change: Callable[[Any], None], says: str) -> None:
+    with pytest.raises(MalformedRecord, match=says):
+        flink_answers.checkpoints(only_job(), changed("first_checkpoints", change))
+
+
+@pytest.mark.parametrize("answer", [[], {"jobs": None}, {"jobs": [{"jid": 1}]}, {"errors": ["x"]}])
+def test_an_overview_that_cannot_be_understood_is_malformed(answer: Any) -> None:
+    with pytest.raises(MalformedRecord):
+        flink_answers.jobs(CLUSTER, answer)
+
+
+def test_before_1_15_a_savepoint_is_told_by_its_flag() -> None:
+    def older(answer: Any) -> None:
+        for row in answer["history"]:
+            row.pop("checkpoint_type")
+        answer["history"][1]["is_savepoint"] = True
+        answer["latest"]["completed"] = None
+
+    told = flink_answers.checkpoints(only_job(), changed("first_checkpoints", older))
+    assert [c.number for c in told.checkpoints if c.kind is FlinkKind.SAVEPOINT] == [15]
+
+
+def checkpoint(number: int, status: FlinkStatus = DONE, job: str = "j", **fields: Any) -> FlinkCheckpoint:
+    ended = None if status is PENDING else 1000 * number + 100
+    seen = FlinkCheckpoint(
+        cluster=CLUSTER, job=job, job_name="orders", number=number, status=status, kind=FlinkKind.CHECKPOINT,
+        triggered_ms=1000 * number, ended_ms=ended,
+    )  # fmt: skip
+    return replace(seen, **fields)
+
+
+def job(id_: str = "j", state: str = "RUNNING", changed_ms: int = 1, **fields: Any) -> FlinkJob:
+    seen = FlinkJob(cluster=CLUSTER, job=id_, name="orders", state=state, started_ms=0, changed_ms=changed_ms)
+    return replace(seen, **fields)
+
+
+def test_an_end_is_never_taken_back_whatever_the_order() -> None:
+    for order in ([checkpoint(1, PENDING), checkpoint(1)], [checkpoint(1), checkpoint(1, PENDING)]):
+        state = FlinkState()
+        for seen in order:
+            state.see_checkpoint(seen)
+        assert state.jobs["j"].checkpoints[1].status is DONE
+        assert state.knows(checkpoint(1, PENDING))
+
+
+def test_a_checkpoint_whose_end_was_not_seen_failed_with_its_job_unless_one_was_restored_from_it() -> None:
+    first, second = "a" * 32, "b" * 32
+    state = FlinkState()
+    state.see_checkpoint(checkpoint(17, PENDING, job=first))
+    state.see_checkpoint(checkpoint(18, PENDING, job=first))
+    state.see_job(job(first, "GONE", changed_ms=30_000))
+    state.see_job(job(second, restored_number=17, restored_ms=40_000, restored_path=f"s3://bucket/{first}/chk-17"))
+    rows = {facts.number: checkpoint_row(facts, None) for facts in state.checkpoint_facts()}
+    assert (rows[17]["state"], rows[17]["ended_at_ms"]) == ("completed", 40_000)
+    assert "a job was restored from it" in rows[17]["reason"]
+    assert (rows[18]["state"], rows[18]["ended_at_ms"]) == ("failed", 30_000)
+    assert "its job is GONE" in rows[18]["reason"]
+
+
+def test_memory_is_bounded_per_job_and_in_jobs() -> None:
+    state = FlinkState(checkpoints_kept=10)
+    for number in range(100):
+        state.see_checkpoint(checkpoint(number))
+    assert max(state.jobs["j"].checkpoints) == 99
+    assert len(state.jobs["j"].checkpoints) <= 20
+    for number in range(1_000):
+        state.see_job(job(f"job {number}", changed_ms=number))
+    assert len(state.jobs) <= 400
+    assert "job 999" in state.jobs
+
+
+class Flink:
+    """A REST API that answers what was recorded, or what a test puts there; it counts requests."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.requests: list[str] = []
+        self.show("first", FIRST_JOB)
+
+    def show(self, name: str, job_id: str, restarts: Any = ()) -> None:
+        self.answers = {
+            "/jobs/overview": recorded(f"{name}_jobs_overview"),
+            f"/jobs/{job_id}/checkpoints": recorded(f"{name}_checkpoints"),
+            f"/jobs/{job_id}/metrics": list(restarts),
+        }
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request.url.path)
+        found = self.answers.get(request.url.path)
+        if isinstance(found, httpx.Response | Exception):
+            if isinstance(found, Exception):
+                raise found
+            return found
+        return httpx.Response(404, json={"errors": ["not found"]}) if found is None else httpx.Response(200, json=found)
+
+
+class Watched:
+    """A collector's state and history with an observer on such an API."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.flink = directory, Flink()
+        self.open()
+
+    def open(self) -> None:
+        self.store = Store(self.directory / "history.duckdb")
+        self.current = CurrentState(self.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+        self.current.load()
+        transport = httpx.MockTransport(self.flink)
+        self.observer = FlinkRest(
+            self.current, self.store, CLUSTER, "http://flink:8081/", interval_ms=1, retry_most_ms=1, transport=transport
+        )
+
+    def restart(self) -> None:
+        self.store.close()
+        self.open()
+
+    def look(self) -> int:
+        """Look once; return how many observations that gave."""
+        before = self.observer.status.records
+        with httpx.Client(base_url="http://flink:8081", transport=httpx.MockTransport(self.flink)) as client:
+            self.observer.look(client)
+        return self.observer.status.records - before
+
+    def numbers(self, state: str) -> list[int]:
+        return sorted(c.number for c in self.current.checkpoints() if c.state.value == state)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    made = Watched(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_what_flink_forgets_is_kept_and_nothing_is_told_twice(watched: Watched) -> None:
+    assert watched.look() == 12  # eleven checkpoints and the job
+    assert watched.look() == 0
+    history = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]["history"]
+    running = history[0]
+    history[0] = {**running, "status": "COMPLETED", "end_to_end_duration": 300, "latest_ack_timestamp": 0}
+    history.insert(0, {**running, "id": 17})
+    del history[-1]
+    assert watched.look() == 2
+    watched.restart()
+    assert watched.look() == 0
+    assert watched.numbers("completed") == [7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+    assert (watched.numbers("failed"), watched.numbers("started")) == ([5], [17])
+
+
+def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> None:
+    watched.look()
+    row = next(checkpoint_row(c, None) for c in watched.current.checkpoints() if c.number == 15)
+    assert (row["pipeline"], row["source"], row["kind"], row["job"]) == (
+        "eu/orders",
+        "flink REST",
+        "checkpoint",
+        FIRST_JOB,
+    )
+    assert (row["duration_ms"], row["state_bytes"], row["state"]) == (127, 2330, "completed")
+    watched.flink.show("restored", RESTORED_JOB, recorded("restored_restarts"))
+    watched.look()
+    now, before = [job_row(facts) for facts in watched.current.jobs()]
+    assert (now["job"], now["state"], now["restored_from"], now["restarts"]) == (RESTORED_JOB, "RUNNING", 17, 0)
+    assert (before["job"], before["state"], before["restored_from"]) == (FIRST_JOB, "GONE", 4)
+    assert before["restores"] == [{"checkpoint": 4, "at_ms": 1795280330049}]
+
+
+def test_checkpoints_forgotten_between_two_looks_are_counted(watched: Watched) -> None:
+    watched.look()
+    assert watched.observer.note == ""
+    answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
+    answer["history"] = [{**answer["history"][1], "id": number} for number in (30, 29, 28)]
+    answer["latest"]["completed"] = None
+    watched.look()
+    assert watched.observer.note.startswith("11 checkpoints ended between two looks")
+
+
+def test_requests_of_a_look_are_bounded_and_every_job_has_its_turn(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flink_rest, "REQUESTS_MOST", 10)
+    (row,) = recorded("first_jobs_overview")["jobs"]
+    ids = [f"{number:032x}" for number in range(12)]
+    watched.flink.answers = {"/jobs/overview": {"jobs": [{**row, "jid": id_} for id_ in ids]}}
+    for id_ in ids:
+        watched.flink.answers[f"/jobs/{id_}/checkpoints"] = recorded("first_checkpoints")
+        watched.flink.answers[f"/jobs/{id_}/metrics"] = []
+    for _ in range(3):
+        watched.flink.requests.clear()
+        watched.look()
+        assert len(watched.flink.requests) <= 1 + 10
+    assert {facts.job.job for facts in watched.current.jobs()} == set(ids)
+
+
+def test_a_job_that_is_over_is_asked_once_more_and_then_left(watched: Watched) -> None:
+    watched.flink.answers["/jobs/overview"]["jobs"][0].update({"state": "CANCELED", "end-time": 1795280350000})
+    watched.look()
+    watched.flink.requests.clear()
+    watched.look()
+    assert watched.flink.requests == ["/jobs/overview"]
+    assert watched.current.jobs()[0].job.ended_ms == 1795280350000
+    assert watched.numbers("failed") == [5, 16]
+
+
+def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> None:
+    del watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
+    assert watched.look() == 1
+    assert watched.current.jobs()[0].job.state == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (httpx.Response(503, json={"errors": ["Service temporarily unavailable due to an ongoing leader election.\n\tat x"]}),
+         ResourceManagerError, "answered 503: Service temporarily unavailable due to an ongoing leader election.$"),
+        (httpx.Response(502, text="<html>bad gateway</html>"), ResourceManagerError, "answered 502: <html>bad gateway"),
+        (httpx.Response(200, text="<html>"), MalformedRecord, "did not answer JSON"),
+        (httpx.Response(307, headers={"Location": "http://elsewhere"}), ResourceManagerError, "answered 307"),
+        (httpx.ConnectError("Connection refused"), Unreachable, "http://flink:8081 did not answer within 5 s: Connection refused"),
+        (httpx.ReadTimeout(""), Unreachable, "ReadTimeout"),
+        (httpx.Response(200, content=b" " * (flink_rest.ANSWER_BYTES_MOST + 1)), ResourceManagerError, "answered more than"),
+    ],
+    ids=["no leader", "a proxy", "no JSON", "a redirect", "nobody", "too slow", "too long"],
+)  # fmt: skip
+def test_an_api_that_does_not_answer_is_named(watched: Watched, answer: Any, error: type[Exception], says: str) -> None:
+    watched.flink.answers["/jobs/overview"] = answer
+    with pytest.raises(error, match=says):
+        watched.look()
