@@ -14,8 +14,8 @@ from types import FrameType
 
 import uvicorn
 
+from collector import database_actor, token_file
 from collector import settings as collector_settings
-from collector import token_file
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
 from collector.api import Served, application
@@ -24,6 +24,8 @@ from collector.changes import Changes
 from collector.cluster import ClusterName
 from collector.command_line import token
 from collector.current_state import CurrentState
+from collector.databases import managers
+from collector.observers.databases import database_observers
 from collector.observers.decision_topic import DecisionTopic
 from collector.observers.flink_rest import FlinkRest
 from collector.observers.lifecycle_topic import LifecycleTopic
@@ -84,7 +86,9 @@ def _serve(
     changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
-    actors = Actors({broker.name: KafkaActor(broker)})
+    databases = managers(settings.databases)
+    observers += database_observers(current, store, settings.databases, databases, tunable)
+    actors = Actors({broker.name: KafkaActor(broker), **database_actor.actors(databases)})
     actions = Actions(
         current, store, actors, decision_log, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from collector import history_rows, queries, transaction_view
 from collector.abort_causes import AbortClues
+from collector.branches import BranchFacts, PlaceLook
 from collector.facts import BrokerIdentity, CheckpointFacts, PipelineFacts, with_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
@@ -65,6 +66,7 @@ class CurrentState:
             history_rows.lifecycle_events(rows(queries.PIPELINE_EVENTS)),
             history_rows.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
             history_rows.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
+            history_rows.branches(rows(queries.BRANCHES_OF_CURRENT_STATE, kept)),
             history_rows.operator_orders(rows(queries.ORDERS_CARRIED_OUT, kept)),
             history_rows.flink_checkpoints(rows(queries.FLINK_CHECKPOINTS, checkpoints)),
             history_rows.flink_jobs(rows(queries.FLINK_JOBS, checkpoints)),
@@ -139,6 +141,27 @@ class CurrentState:
             return False
         after = with_record(before, record)
         return replace(after, last_write_ms=before.last_write_ms) == before
+
+    def see_branches(self, place: str, look: PlaceLook) -> None:
+        """Note what a database's branches hold at this moment; it is not history."""
+        with self._lock:
+            before = self._state.looks.get(place)
+            self._state.looks[place] = look
+        if before is None or {k: d.locks for k, d in before.details.items()} != {
+            k: d.locks for k, d in look.details.items()
+        }:
+            self.changed()
+
+    def listed_branches(self, place: str) -> dict[str, BranchFacts]:
+        """Return the branches that this database listed when it was looked at last, by their names there."""
+        with self._lock:
+            found = [b for b in self._state.branches.values() if b.place == place and b.is_listed]
+        return {branch.transaction: branch for branch in found}
+
+    def unproven_branches(self, resource_manager: str) -> list[str]:
+        """Return the names of our branches whose end is due and was not told: no event, no outcome, no marker seen yet."""
+        with self._lock:
+            return transaction_view.unproven_branches(self._state, resource_manager)
 
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
         """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from collector.branches import BranchFacts, PlaceLook, branch_key, with_gone, with_listed
 from collector.facts import (
     BrokerIdentity,
     BrokerTransaction,
@@ -22,6 +23,8 @@ from collector.facts import (
 from collector.flink_facts import FlinkState
 from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.observations import (
+    BranchGone,
+    BranchListed,
     BrokerRecord,
     CheckpointFile,
     CheckpointFileKind,
@@ -56,6 +59,10 @@ class State:
     told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
+    branches: dict[str, BranchFacts] = field(default_factory=dict)
+    """Branches that databases list or listed, by key."""
+    looks: dict[str, PlaceLook] = field(default_factory=dict)
+    """The newest look at each database, by its name."""
     orders: dict[str, OperatorOrder] = field(default_factory=dict)
     flink: FlinkState = field(default_factory=FlinkState)
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
@@ -87,6 +94,8 @@ def apply(state: State, observation: Observation) -> None:
             state.flink.see_checkpoint(observation)
         case FlinkJob():
             state.flink.see_job(observation)
+        case BranchListed() | BranchGone():
+            _branch(state, observation)
         case OperatorOrder():
             state.orders[observation.key] = observation
         case Malformed():
@@ -95,9 +104,7 @@ def apply(state: State, observation: Observation) -> None:
             assert_never(observation)
     if not isinstance(observation, Malformed | OperatorOrder):
         state.events += 1
-    if len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits) > max(
-        state.trim_at, 2 * state.settled_kept
-    ):
+    if _size(state) > max(state.trim_at, 2 * state.settled_kept):
         trim(state)
 
 
@@ -127,6 +134,12 @@ def _broker_record(state: State, record: BrokerRecord) -> None:
     latest = state.latest_of_id.get(record.transaction)
     if latest is None or (latest.start_ms, latest.producer_id) <= (identity.start_ms, identity.producer_id):
         state.latest_of_id[record.transaction] = identity
+
+
+def _branch(state: State, seen: BranchListed | BranchGone) -> None:
+    key = branch_key(seen.resource_manager, seen.transaction, seen.place)
+    known = state.branches.get(key)
+    state.branches[key] = with_listed(known, seen) if isinstance(seen, BranchListed) else with_gone(known, seen)
 
 
 def _event(state: State, event: LifecycleEvent) -> None:
@@ -255,8 +268,11 @@ def trim(state: State) -> None:
         del state.orders[key]
     for about in told_before - {told.about for told in state.told.values()}:
         state.ledger.forget(about)
-    remaining = len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits)
-    state.trim_at = remaining + state.settled_kept
+    state.trim_at = _size(state) + state.settled_kept
+
+
+def _size(state: State) -> int:
+    return len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits) + len(state.branches)
 
 
 def _trim_transactions(state: State) -> None:
@@ -272,7 +288,11 @@ def _trim_transactions(state: State) -> None:
         if state.by_handle.get(handle) == identity:
             del state.by_handle[handle]
             state.told.pop(handle, None)
-    unseen = [t for t in state.told.values() if t.identity not in state.by_handle]
+    gone = sorted((b.gone_ms, key) for key, b in state.branches.items() if b.gone_ms is not None)
+    for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
+        del state.branches[key]
+    listed = {key for key, branch in state.branches.items() if branch.is_listed}
+    unseen = [t for t in state.told.values() if t.identity not in state.by_handle and t.key not in listed]
     unseen.sort(key=lambda t: (max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0), t.key))
     for told in unseen[: max(0, len(unseen) - state.settled_kept)]:
         del state.told[told.identity]

@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.observations import (
+    BranchGone,
+    BranchListed,
+    BranchProof,
     BrokerRecord,
     CheckpointFile,
     CheckpointFileKind,
@@ -28,6 +31,7 @@ from lifecycle.errors import MalformedRecord
 
 EXPIRED = "EXPIRED"
 log = logging.getLogger(__name__)
+LISTED, GONE = "listed", "gone"
 _PLACE = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
 
 
@@ -87,6 +91,17 @@ TABLES: dict[str, pa.Schema] = {
         ("restored_ms", pa.int64()),
         ("restored_path", pa.string()),
     ),
+    "prepared_branches": _schema(
+        ("place", pa.string()),
+        ("resource_manager", pa.string()),
+        ("transaction_id", pa.string()),
+        ("what", pa.string()),
+        ("at_ms", pa.int64()),
+        ("proof", pa.string()),
+        ("prepared_ms", pa.int64()),
+        ("owner", pa.string()),
+        ("database", pa.string()),
+    ),
     "malformed": _schema(("at_ms", pa.int64()), ("error", pa.string()), ("value", pa.string())),
 }
 
@@ -121,6 +136,13 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
         case FlinkJob() as j:
             life = (j.cluster, j.job, j.name, j.state, j.started_ms, j.changed_ms, j.ended_ms, j.restarts)
             return "flink_jobs", (*place, *life, j.restored_number, j.restored_ms, j.restored_path)
+        case BranchListed() as b:
+            named = (*place, b.place, b.resource_manager, b.transaction)
+            return "prepared_branches", (*named, LISTED, b.at_ms, None, b.prepared_ms, b.owner, b.database)
+        case BranchGone() as b:
+            named = (*place, b.place, b.resource_manager, b.transaction)
+            proof = b.proof.value if b.proof is not None else None
+            return "prepared_branches", (*named, GONE, b.at_ms, proof, None, None, None)
         case Malformed() as m:
             return "malformed", (*place, m.at_ms, m.error, m.value)
         case OperatorOrder():
@@ -237,6 +259,29 @@ def flink_jobs(rows: Iterable[Sequence[Any]]) -> Iterator[FlinkJob]:
     """Yield the observations of rows of flink_jobs."""
     names = [field.name for field in TABLES["flink_jobs"]][len(_PLACE) :]
     return (FlinkJob(**dict(zip(names, row[len(_PLACE) :], strict=True))) for row in rows)
+
+
+def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGone]:
+    """Yield the observations of rows of prepared_branches."""
+    for _, _, _, place, resource_manager, transaction, what, at_ms, proof, prepared_ms, owner, database in rows:
+        if what == LISTED:
+            yield BranchListed(
+                place=place,
+                resource_manager=resource_manager,
+                transaction=transaction,
+                at_ms=at_ms,
+                prepared_ms=prepared_ms,
+                owner=owner,
+                database=database,
+            )
+        else:
+            yield BranchGone(
+                place=place,
+                resource_manager=resource_manager,
+                transaction=transaction,
+                at_ms=at_ms,
+                proof=BranchProof(proof) if proof is not None else None,
+            )
 
 
 def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:

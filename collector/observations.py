@@ -80,6 +80,42 @@ class CheckpointFile:
     watermark_ms: int | None = None
 
 
+class BranchProof(Enum):
+    """What the markers of a database said of a branch of ours that is not listed (any more)."""
+
+    COMMITTED = "committed"
+    """Its marker row is there: the branch was committed."""
+    TOMBSTONE = "tombstone"
+    """A tombstone stands in its marker's place: it was rolled back, and nothing can commit under that name."""
+    NO_MARKER = "no marker"
+    NOT_READ = "not read"
+    """The markers could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchListed:
+    """A database lists a prepared branch, ours or foreign. ``place`` is the name that the database was given."""
+
+    place: str
+    resource_manager: str
+    transaction: str
+    at_ms: int
+    prepared_ms: int | None = None
+    owner: str = ""
+    database: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchGone:
+    """A database lists a branch no more, or its marker tells its end; ``proof`` is None for a foreign one."""
+
+    place: str
+    resource_manager: str
+    transaction: str
+    at_ms: int
+    proof: BranchProof | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOrder:
     """An order that this collector carried out, for one transaction's key."""
@@ -108,6 +144,8 @@ Observation = (
     | CheckpointFile
     | FlinkCheckpoint
     | FlinkJob
+    | BranchListed
+    | BranchGone
     | OperatorOrder
     | Malformed
 )

@@ -8,7 +8,8 @@ MOVE_OFFSET = "insert or replace into source_offsets values (?, ?, ?)"
 EVENTS_FOLDED = """
 select (select count(*) from transaction_records) + (select count(*) from lifecycle_events)
      + (select count(*) from decision_records) + (select count(*) from checkpoint_files)
-     + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)"""
+     + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)
+     + (select count(*) from prepared_branches)"""
 MALFORMED_COUNT = "select count(*) from malformed"
 
 # Every transaction whose end is not in history, and the newest ones whose end is: what current state is made of.
@@ -35,6 +36,16 @@ select partition, "offset", record from (
     union all
     (select * from decision_records where type <> 'run_started' order by "offset" desc limit ?))
 order by "offset" """
+# Every branch that is listed, with all that was seen of it, since its first time is its age; of those that are listed no more
+# the newest.
+BRANCHES_OF_CURRENT_STATE = """
+with last as (
+    select place, transaction_id, arg_max(what, "offset") as what, max(at_ms) as at_ms from prepared_branches group by all),
+kept as (
+    select place, transaction_id from last where what = 'listed'
+    union all
+    (select place, transaction_id from last where what <> 'listed' order by at_ms desc limit ?))
+select b.* from prepared_branches b semi join kept k using (place, transaction_id) order by source, "offset" """
 CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
 FLINK_CHECKPOINTS = "select * from flink_checkpoints order by rowid desc limit ?"
 FLINK_JOBS = "select * from flink_jobs order by rowid desc limit ?"

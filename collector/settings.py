@@ -9,7 +9,9 @@ from enum import Enum
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from collector.databases import OPTION, PASSWORDS, read_databases
 from lifecycle.errors import SettingsError
+from resource_managers.database_connection import DatabaseConnection
 
 ENVIRONMENT_PREFIX = "INDOUBT_"
 THEIRS = frozenset(
@@ -63,6 +65,8 @@ class TunableSettings:
     checkpoint_polling_ms: int = 500
     remote_checkpoint_polling_ms: int = 5_000
     flink_polling_ms: int = 2_000
+    database_polling_ms: int = 1_000
+    database_answer_ms: int = 5_000
     retry_most_ms: int = 2_000
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
@@ -81,6 +85,7 @@ class Settings:
     """Path or URI of each, by the pipeline's name."""
     flink: Mapping[str, str]
     """Address of each REST API, by the cluster's name."""
+    databases: Mapping[str, DatabaseConnection]
     read_only: bool
     tunable: TunableSettings
     tokens: Tokens | None
@@ -103,6 +108,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         port=given.port,
         checkpoints=_checkpoints(given.checkpoint),
         flink=_flink(given.flink),
+        databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
         tunable=tunable,
         tokens=tokens,
@@ -126,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--flink", action="append", default=[], metavar="NAME=URL", help="a Flink JobManager's REST API"
     )
+    parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     return parser
 
@@ -172,7 +179,7 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[TunableSettings, 
     values: dict[str, object] = {}
     tokens: dict[str, dict[str, str]] = {}
     for key, text in environment.items():
-        if not key.startswith(ENVIRONMENT_PREFIX) or key.startswith(KAFKA_PREFIX) or key in THEIRS:
+        if not key.startswith(ENVIRONMENT_PREFIX) or key.startswith(KAFKA_PREFIX) or key in THEIRS | PASSWORDS:
             continue
         name = key.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key in ("INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN"):

@@ -6,6 +6,7 @@ from typing import Any
 
 from collector import abort_causes
 from collector.abort_causes import AbortClues
+from collector.branch_rows import branch_row, branch_timeline
 from collector.current_state import Judged
 from collector.facts import CheckpointFacts
 from collector.flink_facts import FlinkJobFacts
@@ -72,6 +73,7 @@ def detail_row(judged: Judged, orders: list[OperatorOrder], siblings: list[str])
         "decision": _decision_row(view),
         "handle": view.handle.to_json() if view.handle is not None else None,
         "broker": _broker_row(view),
+        "branch": branch_row(view),
         "last_sign_of_life_ms": sign,
     }
 
@@ -90,6 +92,7 @@ def timeline(view: TransactionView, orders: list[OperatorOrder]) -> list[dict[st
             ("aborted", broker.complete_abort_ms),
         )
         found += [(at_ms, what, source) for what, at_ms in marks if at_ms is not None]
+    found += branch_timeline(view)
     if view.told is not None:
         found += [(at_ms, type_.value.replace("_", " "), "lifecycle events") for type_, at_ms in view.told.told.items()]
     if view.first_decision is not None:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from collector.branches import BranchDetail, BranchFacts
 from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
 from collector.fold import State
+from collector.observations import BranchProof, OperatorOrder
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.events import EventType
@@ -18,6 +20,7 @@ from lifecycle.states import TransactionState
 _KEY_PATTERN = re.compile(
     r"[^:]*:(?P<id>.*):(?P<producer_id>[0-9]{1,19}):(?P<epoch>-?[0-9]{1,19})(?:@(?P<start>[0-9]{1,19}))?", re.DOTALL
 )
+KAFKA, ABORT = "kafka", "abort"
 _TOLD_STATES = (
     (EventType.TRANSACTION_LOST, TransactionState.LOST),
     (EventType.TRANSACTION_ABORTED, TransactionState.ABORTED),
@@ -45,14 +48,30 @@ class TransactionView:
     outcome: Outcome | None
     overtaken: bool
     """A later transaction of the same id is known, and this one's end was not seen."""
+    branch: BranchFacts | None = None
+    """What its database lists, or listed, of a branch."""
+    branch_detail: BranchDetail | None = None
+    looked_ms: int | None = None
+    """When its database was looked at last."""
+    branch_about: BatchAttempt | None = None
+    """Batch and attempt as the branch's name and the log's runs tell them."""
 
     @property
     def key(self) -> str:
         """Return the text that names it and no later one: the handle's key, and where it is known the start time."""
         name = f"kafka:{self.transaction}:{self.producer_id}:{self.producer_epoch}"
+        if self.branch is not None:
+            return self.branch.key
         if self.broker is not None:
             return f"{name}@{self.broker.identity.start_ms}"
         return self.told.key if self.told is not None else name
+
+    @property
+    def named_prefix(self) -> str | None:
+        """Return the prefix that its id names, whether or not a pipeline ever ran under it; None for an id of another form."""
+        parse = TransactionalId.parse if self.resource_manager == KAFKA else BranchId.parse
+        parsed = parse(self.transaction)
+        return parsed.prefix if parsed is not None else None
 
     @property
     def handle(self) -> Handle | None:
@@ -62,21 +81,35 @@ class TransactionView:
     @property
     def about(self) -> BatchAttempt | None:
         """Return the batch and attempt where they are known."""
-        return self.told.about if self.told is not None else None
+        told = self.told.about if self.told is not None else None
+        return told or self.branch_about
 
     @property
     def resource_manager(self) -> str:
         """Return the resource manager's name."""
+        if self.branch is not None:
+            return self.branch.resource_manager
         return self.told.resource_manager if self.told is not None else "kafka"
 
     @property
     def opened_ms(self) -> int | None:
-        """Return when it was opened: by the broker's clock, else by its writer's."""
+        """Return when it was opened: by the broker's clock, else by its writer's, else since when it is known to be prepared."""
         if self.broker is not None:
             return self.broker.identity.start_ms
         if self.handle is not None:
             return self.handle.opened_at_ms
-        return self.told.told.get(EventType.TRANSACTION_OPENED) if self.told is not None else None
+        told_ms = self.told.told.get(EventType.TRANSACTION_OPENED) if self.told is not None else None
+        return told_ms if told_ms is not None or self.branch is None else self.branch.since_ms
+
+    @property
+    def is_listed(self) -> bool:
+        """True while its database lists it as prepared."""
+        return self.branch is not None and self.branch.is_listed
+
+    @property
+    def has_vanished(self) -> bool:
+        """True when its database lists it no more, and nobody told how it ended."""
+        return self.branch is not None and not self.branch.is_listed and not self.state.is_final
 
     @property
     def timeout_ms(self) -> int | None:
@@ -89,7 +122,7 @@ class TransactionView:
     def is_running(self) -> bool:
         """True while the timeout's clock runs: only Ongoing expires."""
         open_states = (TransactionState.OPEN, TransactionState.PREPARED, TransactionState.DECIDED)
-        return self.state in open_states and not self.overtaken
+        return self.state in open_states and not self.overtaken and not self.has_vanished
 
     @property
     def deadline_ms(self) -> int | None:
@@ -106,7 +139,7 @@ class TransactionView:
         if self.outcome is not None:
             return self.outcome.at_ms
         times = [self.told.told[type_] for type_, _ in _TOLD_STATES if type_ in self.told.told] if self.told else []
-        return min(times, default=None)
+        return min(times, default=self.branch.gone_ms if self.branch is not None else None)
 
     @property
     def revision(self) -> str:
@@ -149,10 +182,16 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
     for handle, told in state.told.items():
         if handle not in state.by_handle and (settled or not _is_known_committed(state, told)):
             yield _view(state, handle, None, told)
+    for branch in state.branches.values():
+        named = HandleIdentity(branch.transaction, None, None)
+        if named not in state.told and (settled or branch.proof is not BranchProof.COMMITTED):
+            yield _view(state, named, None, None, branch)
 
 
 def _is_known_committed(state: State, told: ToldTransaction) -> bool:
-    outcome = state.ledger.outcome(told.key)
+    outcome, branch = state.ledger.outcome(told.key), state.branches.get(told.key)
+    if branch is not None and branch.proof is BranchProof.COMMITTED:
+        return True
     return EventType.TRANSACTION_COMMITTED in told.told or (
         outcome is not None and outcome.settled is Settled.COMMITTED
     )
@@ -160,6 +199,10 @@ def _is_known_committed(state: State, told: ToldTransaction) -> bool:
 
 def find(state: State, key: str) -> TransactionView | None:
     """Return the transaction of that key, or None. A key without a start time finds it once the start is known too."""
+    listed = state.branches.get(key)
+    if listed is not None:
+        in_list = HandleIdentity(listed.transaction, None, None)
+        return _view(state, in_list, None, state.told.get(in_list), listed)
     branch = key.partition(":")[2]
     if BranchId.parse(branch) is not None:
         named = HandleIdentity(branch, None, None)
@@ -181,12 +224,20 @@ def find(state: State, key: str) -> TransactionView | None:
 
 
 def _view(
-    state: State, identity: HandleIdentity, broker: BrokerTransaction | None, told: ToldTransaction | None
+    state: State,
+    identity: HandleIdentity,
+    broker: BrokerTransaction | None,
+    told: ToldTransaction | None,
+    branch: BranchFacts | None = None,
 ) -> TransactionView:
-    parsed = TransactionalId.parse(identity.transaction)
+    if branch is None and told is not None:
+        branch = state.branches.get(told.key)
+    branch_id = BranchId.parse(identity.transaction) if branch is not None else None
+    parsed = TransactionalId.parse(identity.transaction) if branch is None else branch_id
     prefix = parsed.prefix if parsed is not None else told.pipeline if told is not None else ""
     ours = prefix in state.ledger.prefixes()
-    key = told.key if told is not None else ""
+    key = told.key if told is not None else branch.key if branch is not None else ""
+    look = state.looks.get(branch.place) if branch is not None and branch.is_listed else None
     listing = state.ledger.listing(key) if key else None
     outcome = state.ledger.outcome(key) if key else None
     first = state.ledger.first(told.about) if told is not None and told.about is not None else None
@@ -199,14 +250,46 @@ def _view(
         pipeline=prefix if ours else identity.transaction,
         ours=ours,
         slot=told.slot if told is not None and told.slot is not None else parsed.slot if parsed and ours else None,
-        state=_transaction_state(broker, told, listing, outcome),
+        state=_transaction_state(broker, told, listing, outcome, branch, state.orders.get(key)),
         broker=broker,
         told=told,
         first_decision=first,
         listing=listing,
         outcome=outcome,
         overtaken=overtaken,
+        branch=branch,
+        branch_detail=look.details.get(key) if look is not None else None,
+        looked_ms=look.at_ms if look is not None else None,
+        branch_about=_branch_about(state, branch_id),
     )
+
+
+def _branch_about(state: State, branch: BranchId | None) -> BatchAttempt | None:
+    """Return what a decision on this branch would be about: its name has all of it but the life, which its run started with."""
+    life = state.ledger.life_of(branch.prefix, branch.attempt) if branch is not None else None
+    if branch is None or life is None:
+        return None
+    return BatchAttempt(life=life, batch=branch.batch, attempt=branch.attempt)
+
+
+def unproven_branches(state: State, resource_manager: str) -> list[str]:
+    """Return the names of our branches in databases of this kind that may have ended without anybody telling it.
+
+    Left out are those of batches before the last decided one of their life: they were finished, and nobody asks.
+    """
+    found = []
+    for told in state.told.values():
+        if told.resource_manager != resource_manager or told.handle is None or told.about is None:
+            continue
+        if any(type_ in told.told for type_, _ in _TOLD_STATES) or state.ledger.outcome(told.key) is not None:
+            continue
+        branch = state.branches.get(told.key)
+        if branch is not None and branch.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE):
+            continue
+        last = state.last_decided.get(told.about.life)
+        if last is None or told.about.batch >= last[0]:
+            found.append(told.identity.transaction)
+    return found
 
 
 def _overtaken(
@@ -231,7 +314,11 @@ def _transaction_state(
     told: ToldTransaction | None,
     listing: tuple[int, Decision] | None,
     outcome: Outcome | None,
+    branch: BranchFacts | None,
+    order: OperatorOrder | None,
 ) -> TransactionState:
+    if branch is not None and branch.proof is BranchProof.COMMITTED:
+        return TransactionState.COMMITTED
     if broker is not None and broker.is_committing:
         return TransactionState.COMMITTED if broker.is_final else TransactionState.COMMITTING
     if broker is not None and broker.is_aborting:
@@ -244,7 +331,17 @@ def _transaction_state(
         for type_, state in _TOLD_STATES:
             if type_ in told.told:
                 return state
-    if listing is not None and listing[1].ruling is Ruling.COMMIT:
+    is_decided = listing is not None and listing[1].ruling is Ruling.COMMIT
+    if branch is not None and not branch.is_listed:
+        if branch.proof is BranchProof.TOMBSTONE:
+            return TransactionState.LOST if is_decided else TransactionState.ABORTED
+        # A foreign one has no marker: that an operator's abort ended it is known from the order alone.
+        aborted_here = branch.proof is None and order is not None and order.action == ABORT
+        if aborted_here or (branch.proof is BranchProof.NO_MARKER and not is_decided):
+            return TransactionState.ABORTED
+    if is_decided:
         return TransactionState.DECIDED
+    if branch is not None:
+        return TransactionState.PREPARED
     prepared = told is not None and (told.handle is not None or EventType.TRANSACTION_PREPARED in told.told)
     return TransactionState.PREPARED if prepared else TransactionState.OPEN

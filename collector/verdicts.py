@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from collector import branch_evidence
 from collector.facts import PipelineFacts
-from collector.transaction_view import TransactionView
+from collector.observations import BranchProof
+from collector.transaction_view import KAFKA, TransactionView
 from lifecycle.decisions import Ruling
-from lifecycle.identity import TransactionalId
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 
@@ -78,7 +79,6 @@ class Case:
         return self.now_ms - ruled[1].at_ms if ruled else 0
 
 
-KAFKA = "kafka"
 Rule = Callable[[Case], Judgement | None]
 BROKER, DECISIONS, EVENTS, CHECKPOINTS = "transaction coordinator", "decision log", "lifecycle events", "checkpoints"
 
@@ -86,20 +86,29 @@ BROKER, DECISIONS, EVENTS, CHECKPOINTS = "transaction coordinator", "decision lo
 def judge(case: Case) -> Judgement:
     """Return the verdict of the first rule that answers; rule 15 always does.
 
-    Orders reach Kafka alone: about a branch in a database none is offered.
+    About a branch in a database an order is offered only while the database lists it: nothing else could be acted on.
     """
     answers = (rule(case) for rule in RULES)
     found = next((answer for answer in answers if answer is not None), None) or rule_15_in_progress(case)
-    return found if case.transaction.resource_manager == KAFKA else replace(found, may_commit=False, may_abort=False)
+    t = case.transaction
+    if t.resource_manager == KAFKA:
+        return found
+    if t.branch is None or not t.is_listed:
+        return replace(found, may_commit=False, may_abort=False)
+    return replace(found, evidence=(*found.evidence, *branch_evidence.listed(t.branch, t.branch_detail, t.looked_ms)))
 
 
 def rule_1_settled(case: Case) -> Judgement | None:
-    """Committed, or aborted without ever being decided: nothing to do."""
+    """Committed, or aborted without ever being decided, or a foreign branch that is gone: nothing to do."""
     t = case.transaction
+    gone = (branch_evidence.ended(t.branch),) if t.branch is not None and not t.is_listed else ()
     if t.state is TransactionState.COMMITTED:
-        return _judgement(Verdict.SETTLED, 1, Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms))
+        return _judgement(Verdict.SETTLED, 1, Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms), *gone)
     if t.state is TransactionState.ABORTED:
-        return _judgement(Verdict.SETTLED, 1, Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms))
+        undecided = Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms)
+        return _judgement(Verdict.SETTLED, 1, undecided, *gone)
+    if t.has_vanished and not t.ours:
+        return _judgement(Verdict.SETTLED, 1, *gone)
     return None
 
 
@@ -123,7 +132,7 @@ def rule_3_lost(case: Case) -> Judgement | None:
 def rule_4_decisions_unknown(case: Case) -> Judgement | None:
     """The decision log cannot be read, and the transaction is or may be ours: nothing is offered."""
     t = case.transaction
-    if case.log_sight is not LogSight.UNREADABLE or not (t.ours or TransactionalId.parse(t.transaction)):
+    if case.log_sight is not LogSight.UNREADABLE or not (t.ours or t.named_prefix):
         return None
     fact = f"the decision log cannot be read: {case.log_error or 'not read to its end yet'}"
     return _judgement(Verdict.UNKNOWN, 4, Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms))
@@ -150,18 +159,20 @@ def rule_6_foreign(case: Case) -> Judgement | None:
         fact = "last partition added to it"
         evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
     # What its partitions hold cannot be told from here, so an abort always counts as a loss.
-    return _judgement(Verdict.FOREIGN, 6, *evidence, may_abort=t.is_running and t.broker is not None, loses_data=True)
+    return _judgement(Verdict.FOREIGN, 6, *evidence, may_abort=t.is_running and _is_there(t), loses_data=True)
 
 
 def rule_7_commit_overdue(case: Case) -> Judgement | None:
     """Listed in a commit decision that counts and still open after commit_overdue_ms: commit it."""
     t = case.transaction
-    if t.state is not TransactionState.DECIDED or t.broker is None or t.overtaken:
+    if t.state is not TransactionState.DECIDED or not _is_there(t) or t.overtaken:
         return None
     if case.overdue_ms < case.limits.commit_overdue_ms:
         return None
-    still = Evidence(fact="still ongoing at the coordinator", source=BROKER, at_ms=t.broker.last_write_ms)
-    return _judgement(Verdict.COMMIT_IT, 7, *_decided(case), still, *_sign(case), may_commit=True, loses_data=True)
+    still: tuple[Evidence, ...] = ()
+    if t.broker is not None:
+        still = (Evidence(fact="still ongoing at the coordinator", source=BROKER, at_ms=t.broker.last_write_ms),)
+    return _judgement(Verdict.COMMIT_IT, 7, *_decided(case), *still, *_sign(case), may_commit=True, loses_data=True)
 
 
 def rule_8_just_decided(case: Case) -> Judgement | None:
@@ -180,10 +191,9 @@ def rule_9_end_not_seen(case: Case) -> Judgement | None:
             later = Evidence(fact="a later batch of the same life was decided: this one was finished", source=DECISIONS)
             return _judgement(Verdict.SETTLED, 9, *_decided(case), later)
         if t.resource_manager != KAFKA:
-            fact = f"nobody here looks into {t.resource_manager}: its driver, or the recovery of the next start, commits it"
-            return _judgement(
-                Verdict.UNKNOWN, 9, *_decided(case), Evidence(fact=fact, source=DECISIONS), loses_data=True
-            )
+            fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the next start's recovery, settles it"
+            unseen = branch_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
+            return _judgement(Verdict.UNKNOWN, 9, *_decided(case), unseen, loses_data=True)
         unseen = Evidence(
             fact="the coordinator's record of it was not seen; a commit order asks its marker", source=BROKER
         )
@@ -311,6 +321,11 @@ def _newer_run(case: Case) -> int | None:
     return pipeline.latest_run_offset if opened is not None and started is not None and opened < started else None
 
 
+def _is_there(t: TransactionView) -> bool:
+    """Say whether its resource manager holds it: its coordinator's record was seen, or its database lists it."""
+    return t.broker is not None or t.is_listed
+
+
 def _known(case: Case) -> bool:
     """Say whether an abort decision can name its batch: without one the driver could still decide to commit it."""
     return case.transaction.about is not None
@@ -337,4 +352,6 @@ def _sign(case: Case) -> tuple[Evidence, ...]:
 
 
 def _by(t: TransactionView) -> str:
+    if t.branch is not None and t.branch.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE):
+        return f"markers of {t.branch.place}"
     return BROKER if t.broker is not None and t.broker.ended_ms is not None else DECISIONS if t.outcome else EVENTS

@@ -206,6 +206,10 @@ class DecisionLedger:
         runs = self._runs.get(prefix)
         return runs[-1] if runs else None
 
+    def life_of(self, prefix: str, attempt: int) -> str | None:
+        """Return the life of the run of this prefix that started at this offset, or None when the log has none there."""
+        return next((run.life for offset, run in reversed(self._runs.get(prefix, [])) if offset == attempt), None)
+
     def prefixes(self) -> frozenset[str]:
         """Return every prefix that ever started a run."""
         return frozenset(self._runs)

@@ -7,6 +7,7 @@ slot of the same batch is then written twice, rightly. A tombstone under the sam
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from enum import Enum
 
 from lifecycle.branch_id import BranchId
@@ -100,6 +101,15 @@ def is_committed(session: DatabaseSession, transaction: str) -> bool:
         (transaction, MarkerState.COMMITTED.value),
     )
     return bool(found)
+
+
+def proofs(session: DatabaseSession, transactions: Sequence[str]) -> dict[str, MarkerState]:
+    """Return what the markers say of these branches, by name; nothing for one that has no row. Only reads."""
+    if not transactions:
+        return {}
+    places = ", ".join(["%s"] * len(transactions))
+    found = session.query(f"select branch, state from indoubt_markers where branch in ({places})", transactions)  # noqa: S608 (placeholders)
+    return {str(branch): MarkerState(state) for branch, state in found}
 
 
 def may_be_pruned(newest_there: Marker | None, marker: Marker) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
 from resource_managers import database_markers, database_own_tables, database_settlement
+from resource_managers.database_branches import BranchWatch
 from resource_managers.database_columns import TargetTable
 from resource_managers.database_connection import DatabaseConnection
 from resource_managers.database_own_tables import OwnTable
@@ -150,6 +152,23 @@ class DatabaseResourceManager(ABC):
             database_settlement.commit,
             lambda decided, reason: RetryLater(handle=decided[0], reason=reason),
         )
+
+    def commit_listed(self, handles: Sequence[Handle], limit_s: float) -> list[CommitOutcome]:
+        """Commit those of these decided branches that the server has; of the others, in order, say what their markers prove.
+
+        Writes nothing of its own, unlike ``commit``: safe where it is not certain that this is their server.
+        """
+        return database_settlement.each(
+            handles,
+            limit_s,
+            self._open_to_settle,
+            database_settlement.commit_listed,
+            lambda handle, reason: RetryLater(handle=handle, reason=reason),
+        )
+
+    def watch(self, limit_s: float) -> BranchWatch:
+        """Return what looks at the server's prepared branches and changes nothing; no answer is waited for longer."""
+        return BranchWatch(partial(self._open, lock_timeout_s=limit_s, limit_s=limit_s))
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Roll back exactly these branches; one outcome per handle, in order."""

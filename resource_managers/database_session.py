@@ -21,10 +21,47 @@ STATEMENT_LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBranch:
-    """A branch that the server lists as prepared, ours or foreign; ``prepared_at_ms`` is None where it has no time."""
+    """A branch that the server lists as prepared, ours or foreign; MySQL tells its name and nothing else.
+
+    ``transaction_age``: how many transactions began since; what vacuum may not clean up behind it is as old.
+    """
 
     transaction: str
     prepared_at_ms: int | None
+    owner: str = ""
+    database: str = ""
+    transaction_age: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLock:
+    """A lock on a relation that a prepared branch holds, its mode as the server names it."""
+
+    relation: str
+    mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingSession:
+    """A session that waits behind a prepared branch: for a row of it (``relation`` is empty), or for a relation it has locked.
+
+    ``since_ms`` is epoch ms, None where the server does not tell it (PostgreSQL before 14).
+    """
+
+    process: int
+    user: str
+    application: str
+    relation: str
+    mode: str
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchLocks:
+    """What one prepared branch holds, and who waits behind it."""
+
+    held: tuple[HeldLock, ...] = ()
+    waiting: tuple[WaitingSession, ...] = ()
 
 
 class DatabaseSession(ABC):
@@ -86,6 +123,14 @@ class DatabaseSession(ABC):
     @abstractmethod
     def prepared(self) -> list[PreparedBranch]:
         """Return every prepared branch that the server shows."""
+
+    def prepared_elsewhere(self) -> dict[str, int]:
+        """Return how many prepared branches the server has in databases that this connection cannot reach, by database."""
+        return {}
+
+    def branch_locks(self) -> dict[str, BranchLocks]:
+        """Return locks and waiting sessions of each prepared branch, by its name; none where the server does not tell them."""
+        return {}
 
     @abstractmethod
     def commit_prepared(self, transaction: str) -> None:

@@ -119,6 +119,34 @@ def commit(session: DatabaseSession, decided: tuple[Handle, Marker]) -> CommitOu
     return _judge(session, handle, marker)
 
 
+def commit_listed(session: DatabaseSession, handle: Handle) -> CommitOutcome:
+    """Commit one decided branch if the server has it, else say what its marker proves. Raises NotYet, ResourceManagerError.
+
+    It puts no tombstone, so it never finds that a branch without a marker is lost: that one is unknown here.
+    """
+    try:
+        session.commit_prepared(handle.transaction)
+        return Committed(handle=handle)
+    except NoSuchBranch as error:
+        if is_listed(session, handle.transaction):
+            raise NotYet(
+                f"{handle.transaction} is listed by {session.branch_table} and cannot be committed yet: the connection "
+                "that prepared it is still open"
+            ) from error
+    proof = database_markers.proofs(session, [handle.transaction]).get(handle.transaction)
+    match proof:
+        case MarkerState.COMMITTED:
+            return AlreadyCommitted(handle=handle)
+        case MarkerState.TOMBSTONE:
+            return Lost(handle=handle, reason="it was rolled back: a tombstone stands in its marker's place")
+        case None:
+            return Unknown(
+                handle=handle,
+                reason=f"{session.branch_table} does not list it and no marker names it: the recovery of its pipeline's next "
+                "start finds out",
+            )
+
+
 def _judge(session: DatabaseSession, handle: Handle, marker: Marker) -> CommitOutcome:
     """Say how a branch ended that the server does not have any more: by its marker, else by a tombstone in its place."""
     branch = BranchId.parse(handle.transaction)

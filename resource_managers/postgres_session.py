@@ -13,11 +13,17 @@ from psycopg import sql
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers import postgres_writers
+from resource_managers import postgres_locks, postgres_writers
 from resource_managers.database_columns import TargetTable
 from resource_managers.database_connection import DatabaseConnection
 from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database_session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from resource_managers.database_session import (
+    CONNECT_LIMIT_S,
+    STATEMENT_LIMIT_S,
+    BranchLocks,
+    DatabaseSession,
+    PreparedBranch,
+)
 from resource_managers.postgres_columns import (
     COLUMNS,
     PRIMARY_KEY,
@@ -175,10 +181,31 @@ class PostgresSession(DatabaseSession):
 
     def prepared(self) -> list[PreparedBranch]:
         """Return the prepared transactions of this connection's database: no others can be finished from here."""
-        rows = self.query("select gid, prepared from pg_prepared_xacts where database = current_database()")
+        rows = self.query(
+            "select gid, prepared, owner, database, age(transaction) from pg_prepared_xacts "
+            "where database = current_database()"
+        )
         return [
-            PreparedBranch(transaction=gid, prepared_at_ms=round(prepared.timestamp() * 1000)) for gid, prepared in rows
+            PreparedBranch(
+                transaction=gid,
+                prepared_at_ms=round(prepared.timestamp() * 1000),
+                owner=owner,
+                database=database,
+                transaction_age=age,
+            )
+            for gid, prepared, owner, database, age in rows
         ]
+
+    def prepared_elsewhere(self) -> dict[str, int]:
+        """Return how many are prepared in the server's other databases."""
+        rows = self.query(
+            "select database, count(*) from pg_prepared_xacts where database <> current_database() group by 1 order by 1"
+        )
+        return {str(database): int(count) for database, count in rows}
+
+    def branch_locks(self) -> dict[str, BranchLocks]:
+        """Return what pg_locks says of each prepared transaction."""
+        return postgres_locks.branch_locks(self)
 
     def commit_prepared(self, transaction: str) -> None:
         """COMMIT PREPARED."""

@@ -12,7 +12,7 @@ from collector.orders import Action, StepOutcome
 from collector.verdicts import LogSight
 from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Ruling
 from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, OrderRefused
-from lifecycle.identity import Handle, TransactionalId
+from lifecycle.identity import Handle
 from resource_managers.protocol import OpenTransactionView
 
 
@@ -96,7 +96,7 @@ def _decide(
         except DecisionLogUnreadable as error:
             stopped[about] = (
                 StepOutcome.UNKNOWN,
-                f"{error}: the abort decision may stand in the log, EndTxn was not sent",
+                f"{error}: the abort decision may stand in the log, nothing else was sent",
             )
     if stopped and all(one.view.about in stopped for one in found):
         refused = [detail for outcome, detail in stopped.values() if outcome is StepOutcome.REFUSED]
@@ -107,14 +107,14 @@ def _decide(
 
 def _decide_batch(reach: Reach, about: BatchAttempt, judged: Judged, handles: Sequence[Handle], who: str) -> None:
     """Append the abort decision unless the attempt was ruled on; DecisionVoid means that somebody was faster."""
-    parsed = TransactionalId.parse(judged.view.transaction)
-    if parsed is None:
+    prefix = judged.view.named_prefix
+    if prefix is None:
         raise DecisionVoid(f"{judged.view.transaction} is not an id of a pipeline of ours")
     if reach.log.read_to_end().first(about) is not None:
         return  # an abort that counts, or a commit that a newer run made void: no commit can count any more
     reach.log.decide(
         Decision(
-            prefix=parsed.prefix,
+            prefix=prefix,
             about=about,
             ruling=Ruling.ABORT,
             handles=tuple(handles),
@@ -150,10 +150,9 @@ def _plan_foreign(reach: Reach, found: Sequence[Judged]) -> Plan:
 
 def _require_foreign(reach: Reach, found: Sequence[Judged]) -> None:
     """Raise OrderRefused when a transaction belongs to a pipeline that started a run since it was judged."""
-    parsed = [(one, TransactionalId.parse(one.view.transaction)) for one in found]
-    if not any(id_ for _, id_ in parsed) or reach.current.decision_log_sight[0] is LogSight.ABSENT:
+    if not any(one.view.named_prefix for one in found) or reach.current.decision_log_sight[0] is LogSight.ABSENT:
         return
     prefixes = reach.log.read_to_end().prefixes()
-    for one, id_ in parsed:
-        if id_ is not None and id_.prefix in prefixes:
-            raise OrderRefused(f"{one.view.transaction} belongs to the pipeline {id_.prefix}: look again")
+    for one in found:
+        if one.view.named_prefix in prefixes:
+            raise OrderRefused(f"{one.view.transaction} belongs to the pipeline {one.view.named_prefix}: look again")

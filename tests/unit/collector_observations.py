@@ -6,7 +6,15 @@ from typing import Any
 
 from collector.facts import PipelineFacts
 from collector.fold import State, apply
-from collector.observations import BrokerRecord, DecisionSeen, EventSeen, Observation
+from collector.observations import (
+    BranchGone,
+    BranchListed,
+    BranchProof,
+    BrokerRecord,
+    DecisionSeen,
+    EventSeen,
+    Observation,
+)
 from collector.transaction_state_records import BrokerStatus
 from collector.transaction_view import TransactionView, views
 from collector.verdicts import Case, Limits, LogSight, PipelineHistory
@@ -74,6 +82,23 @@ def database_handle(held_by: str = "mysql", slot: int = 0, nonce: str = "0a1b2c3
         opened_at_ms=T0,
         prepared_at_ms=T0 + 500,
         timeout_ms=0,
+    )
+
+
+def branch_listed(of: Handle, at: int = 1_000, place: str = "", **changes: Any) -> BranchListed:
+    """Return that a database, called as its kind unless named, lists a branch."""
+    fields = {"resource_manager": of.resource_manager, "transaction": of.transaction, "at_ms": T0 + at, **changes}
+    return BranchListed(place=place or of.resource_manager, **fields)
+
+
+def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, place: str = "") -> BranchGone:
+    """Return that a database lists a branch no more, and what its marker says."""
+    return BranchGone(
+        place=place or of.resource_manager,
+        resource_manager=of.resource_manager,
+        transaction=of.transaction,
+        at_ms=T0 + at,
+        proof=proof,
     )
 
 

@@ -11,7 +11,11 @@ import pytest
 from collector.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
 from collector.store import Store, StoreFailed
 
-LANDED = {"0001_history.sql": "175a5f05b3d63772", "0002_flink.sql": "7b76f5a68c2b7084"}
+LANDED = {
+    "0001_history.sql": "175a5f05b3d63772",
+    "0002_flink.sql": "7b76f5a68c2b7084",
+    "0003_prepared_branches.sql": "bf61f295483ad1c8",
+}
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()
 Schema = tuple[list[tuple[object, ...]], ...]

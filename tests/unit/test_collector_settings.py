@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collector import settings
+from collector.databases import PASSWORDS
 from collector.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
 
@@ -94,5 +95,5 @@ def test_each_argument_is_documented() -> None:
 def test_nothing_is_documented_that_does_not_exist() -> None:
     known = {f"INDOUBT_{field.name.upper()}" for field in fields(TunableSettings)}
     known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
-    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_"}
+    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_", *PASSWORDS}
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known

@@ -1,0 +1,66 @@
+"""What is said of a branch in a database beside its verdict: who lists it, what it holds up, what its end left behind."""
+
+from __future__ import annotations
+
+from collector.branches import BranchDetail, BranchFacts
+from collector.observations import BranchProof
+from lifecycle.verdicts import Evidence
+from resource_managers.database_session import WaitingSession
+
+NAMED_MOST = 3
+"""So many of the locked relations and waiting sessions are named; the others are counted."""
+
+
+def listed(branch: BranchFacts, detail: BranchDetail | None, looked_ms: int | None) -> tuple[Evidence, ...]:
+    """Return the facts about a branch that its server lists: that it does, who waits, what it locks, what vacuum leaves."""
+    owner = f" by {branch.owner}" if branch.owner else ""
+    since = (
+        ""
+        if branch.prepared_ms is not None
+        else "; the server keeps no time: its age counts from when it was first seen"
+    )
+    found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=looked_ms)]
+    if detail is None:
+        return tuple(found)
+    if detail.locks.waiting:
+        first = min((w.since_ms for w in detail.locks.waiting if w.since_ms is not None), default=None)
+        found.append(Evidence(fact=_waiting(detail.locks.waiting), source=branch.listed_by, at_ms=first))
+    if detail.locks.held:
+        locks = [f"{lock.relation} ({lock.mode})" for lock in detail.locks.held]
+        found.append(Evidence(fact=f"it holds locks on {_some(locks)}", source=branch.listed_by, at_ms=looked_ms))
+    if detail.transaction_age is not None:
+        fact = f"vacuum keeps everything since its start, {detail.transaction_age:,} transactions ago"
+        found.append(Evidence(fact=fact, source=branch.listed_by, at_ms=looked_ms))
+    return tuple(found)
+
+
+def ended(branch: BranchFacts) -> Evidence:
+    """Return what is known of the end of a branch that its server lists no more."""
+    fact, source = f"{branch.listed_by} lists it no more, and ", f"markers of {branch.place}"
+    match branch.proof:
+        case BranchProof.COMMITTED:
+            return Evidence(fact="its marker row is there: committed", source=source, at_ms=branch.gone_ms)
+        case BranchProof.TOMBSTONE:
+            fact = "a tombstone stands in its marker's place: it was rolled back"
+            return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
+        case BranchProof.NO_MARKER:
+            return Evidence(fact=f"{fact}no marker row proves a commit", source=source, at_ms=branch.gone_ms)
+        case BranchProof.NOT_READ:
+            fact = f"{fact}its marker cannot be read: grant select on indoubt_markers"
+            return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
+        case None:
+            fact = f"{fact}how it ended the server does not keep: its owner knows"
+            return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
+
+
+def _waiting(sessions: tuple[WaitingSession, ...]) -> str:
+    named = [
+        f"process {one.process} ({', '.join(filter(None, (one.user, one.application)))}) for {one.relation or 'a row'}"
+        for one in sessions
+    ]
+    return f"{len(sessions)} session{' waits' if len(sessions) == 1 else 's wait'} behind it: {_some(named)}"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - NAMED_MOST
+    return ", ".join(names[:NAMED_MOST]) + (f" and {more} more" if more > 0 else "")

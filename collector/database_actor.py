@@ -1,0 +1,186 @@
+"""How orders act on branches in databases of one kind: always in the database that lists the branch at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from collector.branches import LISTS, BranchFacts
+from collector.orders import Action
+from collector.transaction_view import TransactionView
+from lifecycle.errors import ResourceManagerError, SettingsError
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import (
+    AlreadyCommitted,
+    CommitOutcome,
+    Lost,
+    RetryLater,
+    RollbackOutcome,
+    RolledBack,
+    Unknown,
+)
+from resource_managers.database_markers import MarkerState
+from resource_managers.database_resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
+from resource_managers.protocol import OpenTransactionView, Readiness
+
+STATEMENTS = {
+    ("mysql", Action.COMMIT): "XA COMMIT",
+    ("mysql", Action.ABORT): "XA ROLLBACK",
+    ("postgres", Action.COMMIT): "COMMIT PREPARED",
+    ("postgres", Action.ABORT): "ROLLBACK PREPARED",
+}
+NOT_PROVEN = "no database that is watched here lists it, and no marker names it: its pipeline's next start finds out"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedBranch(OpenTransactionView):
+    """A listed branch and the database that lists it: two servers may have foreign branches of one name."""
+
+    place: str
+
+
+class DatabaseActor:
+    """``managers``: the databases of one kind, by place. It writes no tombstone: that is left to the pipeline's recovery."""
+
+    def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager]) -> None:
+        self._kind, self._managers = kind, dict(managers)
+
+    def will(self, action: Action, target: Handle | OpenTransactionView) -> str:
+        """Return the statement in words."""
+        place = f" in {target.place}" if isinstance(target, PlacedBranch) else ""
+        return f"{STATEMENTS[self._kind, action]} {target.transaction}{place}"
+
+    def check(self, handles: Sequence[Handle]) -> list[Readiness]:
+        """Say which of them are listed. Raises ResourceManagerError when none of the databases answers."""
+        places, errors = self._places()
+        if len(errors) == len(self._managers):
+            raise ResourceManagerError("; ".join(errors))
+        reason = "; ".join([f"no {LISTS[self._kind]} of {', '.join(self._managers)} lists it", *errors])
+        return [
+            Readiness(
+                handle=handle,
+                ready=handle.transaction in places,
+                time_left_ms=NO_TIMEOUT_LEFT_MS,
+                reason="" if handle.transaction in places else reason,
+            )
+            for handle in handles
+        ]
+
+    def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
+        """Commit what is listed; of the others say what a marker proves, in whatever database it stands."""
+        found, left = self._where_listed(handles, lambda manager, own: manager.commit_listed(own, limit_s))
+        proofs, errors = self._proofs(left, limit_s)
+        return [found.get(h.key) or _commit_outcome(h, proofs.get(h.transaction), errors) for h in handles]
+
+    def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
+        """Roll back what is listed; of the others say what a marker proves."""
+        found, left = self._where_listed(handles, lambda manager, own: manager.rollback(own, limit_s))
+        proofs, errors = self._proofs(left, limit_s)
+        return [found.get(h.key) or _rollback_outcome(h, proofs.get(h.transaction), errors) for h in handles]
+
+    def find_open(self, seen: Sequence[TransactionView]) -> list[OpenTransactionView | None]:
+        """Return each where the very database that listed it lists it still, with the prepared time that it had then."""
+        places = {view.branch.place for view in seen if view.branch is not None} & self._managers.keys()
+        listed = {
+            (place, one.transaction, one.started_at_ms): one
+            for place in sorted(places)
+            for one in self._managers[place].list_transactions()
+        }
+        return [self._open_now(view.branch, listed) if view.branch is not None else None for view in seen]
+
+    def _open_now(
+        self, branch: BranchFacts, listed: Mapping[tuple[str, str, int | None], OpenTransactionView]
+    ) -> PlacedBranch | None:
+        found = listed.get((branch.place, branch.transaction, branch.prepared_ms))
+        if found is None:
+            return None
+        return PlacedBranch(
+            resource_manager=self._kind,
+            transaction=found.transaction,
+            producer_id=None,
+            producer_epoch=None,
+            state=found.state,
+            started_at_ms=found.started_at_ms,
+            timeout_ms=None,
+            place=branch.place,
+        )
+
+    def fence(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Roll each back in the database that lists it."""
+        errors: dict[int, str] = {}
+        for place, manager in self._managers.items():
+            own = [i for i, target in enumerate(targets) if isinstance(target, PlacedBranch) and target.place == place]
+            errors |= dict(zip(own, manager.fence([targets[index] for index in own], limit_s), strict=True))
+        return [errors.get(index, f"{target.transaction}: nobody lists it") for index, target in enumerate(targets)]
+
+    def _where_listed(
+        self, handles: Sequence[Handle], act: Callable[[DatabaseResourceManager, list[Handle]], list[T]]
+    ) -> tuple[dict[str, T | RetryLater], list[Handle]]:
+        """Act on each handle in the database that lists it; return the answers by key, and the handles that none lists."""
+        places, errors = self._places()
+        found: dict[str, T | RetryLater] = {}
+        for place, manager in self._managers.items():
+            own = [handle for handle in handles if places.get(handle.transaction) == place]
+            found |= {handle.key: answer for handle, answer in zip(own, act(manager, own), strict=True)}
+        left = [handle for handle in handles if handle.transaction not in places]
+        if errors:
+            # A database that does not answer may be the one that lists it.
+            return found | {handle.key: RetryLater(handle=handle, reason="; ".join(errors)) for handle in left}, []
+        return found, left
+
+    def _places(self) -> tuple[dict[str, str], list[str]]:
+        """Return the place of every branch that is listed now, and the errors of the databases that could not be asked."""
+        places: dict[str, str] = {}
+        errors: list[str] = []
+        for place, manager in self._managers.items():
+            try:
+                for one in manager.list_transactions():
+                    places.setdefault(one.transaction, place)
+            except (ResourceManagerError, SettingsError) as error:
+                errors.append(str(error))
+        return places, errors
+
+    def _proofs(self, handles: Sequence[Handle], limit_s: float) -> tuple[dict[str, MarkerState], str]:
+        """Return what markers say of branches that nobody lists, and the errors of the databases that could not be asked."""
+        found: dict[str, MarkerState] = {}
+        errors: list[str] = []
+        for manager in self._managers.values() if handles else ():
+            watch = manager.watch(limit_s)
+            try:
+                found |= watch.proofs([handle.transaction for handle in handles])
+            except (ResourceManagerError, SettingsError) as error:
+                errors.append(str(error))
+            finally:
+                watch.close()
+        return found, "; ".join(errors)
+
+
+def actors(managers: Mapping[str, DatabaseResourceManager]) -> dict[str, DatabaseActor]:
+    """Return what acts on the branches of each kind of database, by the name that handles carry."""
+    kinds = {manager.name for manager in managers.values()}
+    return {
+        kind: DatabaseActor(kind, {place: manager for place, manager in managers.items() if manager.name == kind})
+        for kind in sorted(kinds)
+    }
+
+
+def _commit_outcome(handle: Handle, proof: MarkerState | None, errors: str) -> CommitOutcome:
+    match proof:
+        case MarkerState.COMMITTED:
+            return AlreadyCommitted(handle=handle)
+        case MarkerState.TOMBSTONE:
+            return Lost(handle=handle, reason="it was rolled back: a tombstone stands in its marker's place")
+        case None:
+            return Unknown(handle=handle, reason=errors or NOT_PROVEN)
+
+
+def _rollback_outcome(handle: Handle, proof: MarkerState | None, errors: str) -> RollbackOutcome:
+    match proof:
+        case MarkerState.COMMITTED:
+            return AlreadyCommitted(handle=handle)
+        case MarkerState.TOMBSTONE:
+            return RolledBack(handle=handle)
+        case None:
+            return Unknown(handle=handle, reason=errors or NOT_PROVEN)

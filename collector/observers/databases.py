@@ -1,0 +1,173 @@
+"""Observes one database: its prepared branches (XA RECOVER, pg_prepared_xacts), and the markers of those that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from collector.branches import BranchDetail, BranchFacts, PlaceLook, branch_key
+from collector.current_state import CurrentState, now_ms
+from collector.databases import listing_places
+from collector.observations import BranchGone, BranchListed, BranchProof, Observed, Position
+from collector.observers.observer import Observer
+from collector.settings import TunableSettings
+from collector.store import Store
+from lifecycle.branch_id import BranchId
+from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from resource_managers.database_branches import BranchLook
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_markers import MarkerState
+from resource_managers.database_resource_manager import DatabaseResourceManager
+from resource_managers.database_session import BranchLocks
+
+ASKED_MOST = 500
+"""So many markers are asked for at one look; the others at the next."""
+_PROOFS = {MarkerState.COMMITTED: BranchProof.COMMITTED, MarkerState.TOMBSTONE: BranchProof.TOMBSTONE}
+Change = BranchListed | BranchGone
+
+
+class Databases(Observer):
+    """Looks at intervals at one database, over one connection, and changes nothing there.
+
+    ``place`` is the name it was given; without ``lists`` only markers are read: another place reads the server's list.
+    """
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        place: str,
+        manager: DatabaseResourceManager,
+        *,
+        lists: bool,
+        interval_ms: int,
+        answer_limit_ms: int,
+        retry_most_ms: int,
+    ) -> None:
+        self.name = f"database {place}"
+        super().__init__(current, retry_most_ms)
+        self._place, self._kind, self._lists = place, manager.name, lists
+        self._interval_s = interval_ms / 1000
+        self._watch = manager.watch(answer_limit_ms / 1000)
+        self._next_offset = store.next_offsets(self.name).get(0, 0)
+        self._missing: frozenset[str] = frozenset()
+        self._elsewhere: Mapping[str, int] = {}
+        self._unread = ""
+
+    @property
+    def note(self) -> str:
+        """Return what cannot be seen from here."""
+        notes = (
+            [f"markers cannot be read ({self._unread}): how branches ended is known from events only"]
+            if self._unread
+            else []
+        )
+        if self._elsewhere:
+            where = ", ".join(f"{count} in {database}" for database, count in self._elsewhere.items())
+            notes.append(f"the server has more prepared transactions, {where}: give these databases too")
+        return "; ".join(notes)
+
+    def observe(self) -> None:
+        """Look at intervals until stopped. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
+        try:
+            while not self.stopping.is_set():
+                self._look()
+                self.looked()
+                self.stopping.wait(self._interval_s)
+        finally:
+            self._watch.close()
+
+    def _look(self) -> None:
+        look = self._watch.look() if self._lists else BranchLook(branches=())
+        at_ms = now_ms()
+        listed = {branch.transaction for branch in look.branches}
+        before = self.current.listed_branches(self._place)
+        missing = sorted(before.keys() - listed)
+        proofs = self._proofs([*missing, *self.current.unproven_branches(self._kind)], listed)
+        changes: list[Change] = [
+            BranchListed(
+                place=self._place,
+                resource_manager=self._kind,
+                transaction=branch.transaction,
+                at_ms=at_ms,
+                prepared_ms=branch.prepared_at_ms,
+                owner=branch.owner,
+                database=branch.database,
+            )
+            for branch in look.branches
+            if is_new(before.get(branch.transaction), branch.prepared_at_ms)
+        ]
+        changes += self._gone(missing, proofs, at_ms)
+        if changes:
+            self.arrived([self._observed(change) for change in changes])
+        self._elsewhere = look.elsewhere
+        if self._lists:
+            self.current.see_branches(self._place, PlaceLook(at_ms=at_ms, details=self._details(look)))
+
+    def _gone(self, missing: Sequence[str], proofs: Mapping[str, BranchProof], at_ms: int) -> list[Change]:
+        """Return the branches whose end is known now: by a marker at once, without one when a second look misses them too."""
+        found = dict(proofs)
+        without = BranchProof.NOT_READ if self._unread else BranchProof.NO_MARKER
+        twice = [name for name in missing if name in self._missing and name not in found]
+        ends: dict[str, BranchProof | None] = {**found}
+        ends |= {name: without if BranchId.parse(name) is not None else None for name in twice}
+        self._missing = frozenset(name for name in missing if name not in ends)
+        return [
+            BranchGone(place=self._place, resource_manager=self._kind, transaction=name, at_ms=at_ms, proof=proof)
+            for name, proof in ends.items()
+        ]
+
+    def _proofs(self, names: Sequence[str], listed: set[str]) -> dict[str, BranchProof]:
+        """Return what the markers say of those that are ours and not listed. Markers that cannot be read are noted."""
+        asked = sorted({name for name in names if name not in listed and BranchId.parse(name) is not None})[:ASKED_MOST]
+        try:
+            found = self._watch.proofs(asked)
+        except Unreachable:
+            raise
+        except (ResourceManagerError, SettingsError) as error:
+            self._unread = str(error)
+            return {}
+        if asked:
+            self._unread = ""
+        return {name: _PROOFS[state] for name, state in found.items()}
+
+    def _details(self, look: BranchLook) -> dict[str, BranchDetail]:
+        return {
+            branch_key(self._kind, branch.transaction, self._place): BranchDetail(
+                transaction_age=branch.transaction_age, locks=look.locks.get(branch.transaction, BranchLocks())
+            )
+            for branch in look.branches
+        }
+
+    def _observed(self, change: Change) -> Observed:
+        position = Position(source=self.name, partition=0, offset=self._next_offset)
+        self._next_offset += 1
+        return Observed(position=position, observation=change)
+
+
+def database_observers(
+    current: CurrentState,
+    store: Store,
+    connections: Mapping[str, DatabaseConnection],
+    managers: Mapping[str, DatabaseResourceManager],
+    tunable: TunableSettings,
+) -> list[Observer]:
+    """Return one observer for each database; of several on one MySQL server the first reads its list."""
+    lists = listing_places(connections)
+    return [
+        Databases(
+            current,
+            store,
+            place,
+            manager,
+            lists=place in lists,
+            interval_ms=tunable.database_polling_ms,
+            answer_limit_ms=tunable.database_answer_ms,
+            retry_most_ms=tunable.retry_most_ms,
+        )
+        for place, manager in managers.items()
+    ]
+
+
+def is_new(known: BranchFacts | None, prepared_ms: int | None) -> bool:
+    """Say whether a listed branch is another one than what is known under its name: foreign names may be used again."""
+    return known is None or prepared_ms != known.prepared_ms

@@ -1,0 +1,59 @@
+"""Looking at the prepared branches of a server, again and again, over one connection that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from lifecycle.errors import IndoubtError
+from resource_managers import database_markers
+from resource_managers.database_markers import MarkerState
+from resource_managers.database_session import BranchLocks, DatabaseSession, PreparedBranch
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchLook:
+    """What one look found. ``elsewhere``: how many branches the server has that cannot be reached from here, by database."""
+
+    branches: tuple[PreparedBranch, ...]
+    locks: Mapping[str, BranchLocks] = field(default_factory=dict)
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+
+
+class BranchWatch:
+    """One connection, opened when it is needed and closed when it fails. For one thread at a time."""
+
+    def __init__(self, open_session: Callable[[], DatabaseSession]) -> None:
+        self._open_session = open_session
+        self._session: DatabaseSession | None = None
+
+    def look(self) -> BranchLook:
+        """Return what is prepared now. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
+        return self._ask(_look)
+
+    def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
+        """Return what the markers say of these branches of ours, by name. Raises as ``look`` does."""
+        return self._ask(lambda session: database_markers.proofs(session, transactions))
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+    def _ask(self, question: Callable[[DatabaseSession], T]) -> T:
+        try:
+            self._session = self._session or self._open_session()
+            return question(self._session)
+        except IndoubtError:
+            self.close()
+            raise
+
+
+def _look(session: DatabaseSession) -> BranchLook:
+    branches = tuple(session.prepared())
+    locks = session.branch_locks() if branches else {}
+    return BranchLook(branches=branches, locks=locks, elsewhere=session.prepared_elsewhere())

@@ -1,0 +1,341 @@
+"""Branches in real databases: seen with their ages, ordered about, and what an independent connection then finds there."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from demo.broker import Broker
+from demo.mariadb_server import MariaDbServer
+from demo.postgres_server import PostgresServer
+from lifecycle.decisions import Decision, Ruling, RunStarted, Settled
+from lifecycle.identity import Handle, Marker
+from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database_markers import MarkerState
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.mysql import MySqlResourceManager
+from resource_managers.postgres import PostgresResourceManager
+from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.database_fixtures import ask, connect
+from tests.integration.kafka_fixtures import wait_until
+from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, protocol_sinks
+from tests.integration.three_sinks import VALUES, Sinks, make_sinks
+
+pytestmark = pytest.mark.integration
+MANAGERS = {"mysql": MySqlResourceManager, "postgres": PostgresResourceManager}
+
+
+@pytest.fixture(scope="module")
+def collector(
+    broker: Broker,
+    connection: KafkaConnection,
+    mariadb: MariaDbServer,
+    postgres: PostgresServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[CollectorProcess]:
+    file = make_sinks(connection, tmp_path_factory.mktemp("access"), [mariadb, postgres], VALUES).properties_file
+    settings = {"INDOUBT_COMMIT_OVERDUE_MS": "300", "INDOUBT_DATABASE_POLLING_MS": "200"}
+    given = ["--database-properties", str(file)]
+    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), given, settings) as process:
+        yield process
+
+
+@pytest.fixture
+def sinks(
+    connection: KafkaConnection, mariadb: MariaDbServer, postgres: PostgresServer, tmp_path: Path
+) -> Iterator[ProtocolSinks]:
+    """Return a topic and tables of its own; what is left prepared, whosever it is, is rolled back at the end."""
+    yield protocol_sinks(connection, tmp_path, [mariadb, postgres], ["kafka", "mysql", "postgres"])
+    for server in (mariadb, postgres):
+        manager = MANAGERS[server.kind](server.connection)
+        assert not any(manager.fence(manager.list_transactions(), LIMIT_S))
+
+
+@pytest.fixture
+def run(sinks: ProtocolSinks) -> Iterator[ProtocolRun]:
+    """Return a run; what it left open in the topic is rolled back at the end."""
+    run = sinks.run()
+    yield run
+    run.recovery.sweep()
+
+
+def by_kind(handles: tuple[Handle, ...]) -> dict[str, Handle]:
+    return {handle.resource_manager: handle for handle in handles}
+
+
+def decide(run: ProtocolRun, *handles: Handle, batch: int = 0) -> int:
+    log = DecisionLog(run.options.kafka())
+    try:
+        return log.decide(
+            Decision(
+                prefix=run.options.prefix,
+                about=run.about(batch),
+                ruling=Ruling.COMMIT,
+                handles=handles,
+                who="run",
+                at_ms=time.time_ns() // 1_000_000,
+            )
+        )
+    finally:
+        log.close()
+
+
+def start_another_run(run: ProtocolRun) -> None:
+    log = DecisionLog(run.options.kafka())
+    log.start_run(
+        RunStarted(
+            prefix=run.options.prefix,
+            life=run.options.life,
+            run=uuid.uuid4().hex[:6],
+            at_ms=time.time_ns() // 1_000_000,
+        )
+    )
+    log.close()
+
+
+def foreign_branch(sinks: Sinks, kind: str) -> str:
+    """Prepare somebody else's transaction that has written one row; return its name as the collector shows it."""
+    id_, connection = f"bank-{uuid.uuid4().hex[:8]}", sinks.databases[kind].connection
+    driver = connect(connection)
+    with driver.cursor() as cursor:
+        insert = f"insert into {sinks.table} values (%s)"  # noqa: S608 (a name made here)
+        if kind == "mysql":
+            for statement in (f"xa start '{id_}','7',9", insert, f"xa end '{id_}','7',9", f"xa prepare '{id_}','7',9"):
+                cursor.execute(statement, (b"foreign",) if statement == insert else None)
+        else:
+            cursor.execute("begin")
+            cursor.execute(insert, (b"foreign",))
+            cursor.execute(f"prepare transaction '{id_}'")
+    driver.close()
+    return id_ if kind == "postgres" else f"'{id_}','7',9"
+
+
+def detail(collector: CollectorProcess, row: dict[str, object]) -> dict[str, object]:
+    return dict(collector.get(f"transactions/{quote(str(row['key']), safe='')}"))
+
+
+@contextmanager
+def waiting_for_the_table(connection: DatabaseConnection, table: str) -> Iterator[threading.Event]:
+    """Let a session wait for a lock on the table that excludes everybody's; yield the event of its having got it."""
+    driver, got = connect(connection), threading.Event()
+
+    def lock() -> None:
+        with driver.cursor() as cursor:
+            cursor.execute("set application_name = 'nightly-job'")
+            cursor.execute("begin")
+            cursor.execute(f"lock table {table} in access exclusive mode")
+            got.set()
+            cursor.execute("rollback")
+
+    thread = threading.Thread(target=lock)
+    thread.start()
+    try:
+        yield got
+    finally:
+        thread.join(LIMIT_S)
+        driver.close()
+
+
+def test_ours_and_foreign_branches_appear_and_their_ages_outlive_the_collector(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
+) -> None:
+    ours = by_kind(run.slot(0, b"ours").handles)
+    foreign = {kind: foreign_branch(sinks.sinks, kind) for kind in MANAGERS}
+    seen = {}
+    for kind in MANAGERS:
+        row = collector.wait_for(ours[kind].transaction, state="prepared", verdict="in progress")
+        assert (row["resource_manager"], row["key"], row["ours"]) == (kind, ours[kind].key, True)
+        assert (row["pipeline"], row["batch"], row["slot"]) == (sinks.prefix, 0, 0)
+        assert (row["life"], row["attempt"]) == (run.options.life, run.options.attempt)
+        assert not row["may_abort"]
+        seen[kind] = row
+        row = collector.wait_for(foreign[kind], verdict="foreign", may_abort=True, loses_data=True)
+        assert row["key"] == f"{kind}:{foreign[kind]}@{kind}"
+        seen[f"foreign {kind}"] = row
+        assert collector.observer(f"database {kind}")["state"] == "up"
+    branch = detail(collector, seen["foreign postgres"])["branch"]
+    assert (branch["owner"], branch["database"]) == ("indoubt", "indoubt")
+    assert branch["prepared_at_ms"] == seen["foreign postgres"]["opened_at_ms"]
+    assert branch["transaction_age"] >= 1
+    assert {"relation": sinks.sinks.table, "mode": "RowExclusiveLock"} in branch["locks"]
+
+    ages = {
+        name: (row["opened_at_ms"], detail(collector, row)["branch"]["first_seen_at_ms"]) for name, row in seen.items()
+    }
+    wait_until("the branches are in history", lambda: collector.observer("database mysql")["records"] >= 2)
+    assert collector.stop() == 0
+    collector.start()
+    for name, row in seen.items():
+        again = collector.wait_for(row["transaction"], state="prepared")
+        assert (again["opened_at_ms"], detail(collector, again)["branch"]["first_seen_at_ms"]) == ages[name], name
+
+
+def test_a_foreign_branch_is_aborted_by_a_typed_order_and_who_waited_behind_it_goes_on(
+    collector: CollectorProcess, sinks: ProtocolSinks
+) -> None:
+    table = sinks.sinks.table
+    names = {kind: foreign_branch(sinks.sinks, kind) for kind in MANAGERS}
+    rows = {kind: collector.wait_for(name, verdict="foreign") for kind, name in names.items()}
+    with waiting_for_the_table(sinks.sinks.databases["postgres"].connection, table) as got:
+
+        def waiters() -> list[dict[str, object]]:
+            return list(detail(collector, rows["postgres"])["branch"]["waiting"])
+
+        (waiter,) = wait_until("the session that waits is told", waiters)
+        assert (waiter["application"], waiter["relation"], waiter["mode"]) == (
+            "nightly-job",
+            table,
+            "AccessExclusiveLock",
+        )
+        assert not got.is_set()
+        for row in rows.values():
+            unconfirmed = collector.order("abort", row)
+            assert unconfirmed.status_code == 409
+            assert "'confirm'" in unconfirmed.json()["error"]["message"]
+            dry = collector.order("abort", row, confirm=row["transaction"], dry_run=True).json()
+            assert (dry["outcome"], dry["steps"][0]["detail"]) == ("dry_run", "open now")
+            done = collector.order("abort", row, confirm=row["transaction"]).json()
+            assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted"), done
+        assert got.wait(LIMIT_S), "the session that waited has its lock"
+    for name in names.values():
+        collector.wait_for(name, state="aborted", verdict="settled")
+    for kind in MANAGERS:
+        assert sinks.sinks.in_table(kind)[b"foreign"] == 0
+    aborts = {row["transaction"]: row["cause"] for row in collector.rows("aborts?limit=10000")}
+    assert {aborts[name] for name in names.values()} == {"operator"}
+
+
+def test_a_decided_branch_is_committed_by_order_and_never_aborted(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
+) -> None:
+    handles = by_kind(run.slot(0, b"decided").handles)
+    undecided = collector.wait_for(handles["mysql"].transaction, state="prepared")
+    assert collector.order("commit", undecided).status_code == 409
+    offset = decide(run, *handles.values())
+    for kind in MANAGERS:
+        row = collector.wait_for(handles[kind].transaction, verdict="commit it", may_commit=True)
+        assert collector.order("abort", row, confirm=row["transaction"]).status_code == 409
+        done = collector.order("commit", row, reason="its driver is gone").json()
+        assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "committed")
+        assert sinks.sinks.in_table(kind)[b"decided"] == 1
+        collector.wait_for(handles[kind].transaction, state="committed", verdict="settled")
+        outcome = sinks.ledger().outcome(handles[kind].key)
+        assert outcome is not None
+        assert (outcome.settled, outcome.who) == (Settled.COMMITTED, "operator:anna")
+        audit = collector.rows("audit")[0]
+        assert (audit["keys"], audit["outcome"]) == ([handles[kind].key], "accepted")
+        assert any(str(offset) in fact["fact"] for one in audit["evidence"] for fact in one["evidence"])
+
+
+def test_an_undecided_branch_is_aborted_after_an_abort_decision(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
+) -> None:
+    handles = by_kind(run.slot(0, b"left over").handles)
+    start_another_run(run)
+    rows = [collector.wait_for(handles[kind].transaction, verdict="abort it", may_abort=True) for kind in MANAGERS]
+    done = collector.order("abort", *rows).json()
+    assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted", "aborted"])
+    counting = sinks.ledger().counting(run.about())
+    assert counting is not None
+    assert (counting.ruling, counting.who) == (Ruling.ABORT, "operator:anna")
+    for kind in MANAGERS:
+        collector.wait_for(handles[kind].transaction, state="aborted", verdict="settled")
+        assert sinks.sinks.in_table(kind)[b"left over"] == 0
+    assert sinks.sinks.prepared("mysql") == sinks.sinks.prepared("postgres") == 0
+
+
+def test_a_branch_that_vanished_is_told_by_its_marker(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
+) -> None:
+    """No lifecycle event tells of these runs: only the list, the markers and the decision log do."""
+    first, second = (by_kind(run.slot(slot, b"vanished").handles) for slot in (0, 1))
+    handles = [*first.values(), *second.values()]
+    decide(run, *handles)
+    for kind in MANAGERS:
+        collector.wait_for(first[kind].transaction, verdict="commit it")
+        collector.wait_for(second[kind].transaction, verdict="commit it")
+    run.roll_back(*second.values())
+    for kind in MANAGERS:
+        row = collector.wait_for(second[kind].transaction, verdict="unknown", rule=9)
+        assert any("no marker row proves a commit" in fact["fact"] for fact in row["evidence"])
+        assert not row["may_commit"]
+    # The pipeline's own way to finish: it commits what is there, and puts a tombstone where it finds no marker.
+    marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+    run.managers.commit(handles, [marker] * len(handles), LIMIT_S)
+    for kind in MANAGERS:
+        row = collector.wait_for(first[kind].transaction, state="committed", verdict="settled")
+        assert any("its marker row is there" in fact["fact"] for fact in row["evidence"])
+        assert detail(collector, row)["branch"]["marker"] == "committed"
+        row = collector.wait_for(second[kind].transaction, state="lost", verdict="lost")
+        assert detail(collector, row)["branch"]["marker"] == "tombstone"
+
+
+def test_a_database_that_is_gone_is_told_and_the_rest_goes_on(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun, mariadb: MariaDbServer
+) -> None:
+    handles = by_kind(run.slot(0, b"gone").handles)
+    decide(run, *handles.values())
+    rows = {kind: collector.wait_for(handles[kind].transaction, verdict="commit it") for kind in MANAGERS}
+    mariadb.kill()
+    try:
+        wait_until("it is down", lambda: collector.observer("database mysql")["state"] == "down", LIMIT_S)
+        assert "is the server up" in collector.observer("database mysql")["error"]
+        assert collector.observer("database postgres")["state"] == "up"
+        both = collector.order("commit", rows["mysql"], rows["postgres"]).json()
+        assert (both["outcome"], [step["outcome"] for step in both["steps"]]) == (
+            "failed",
+            ["retry later", "committed"],
+        )
+        assert sinks.sinks.in_table("postgres")[b"gone"] == 1
+        assert collector.wait_for(handles["mysql"].transaction, state="decided")["verdict"] == "commit it"
+    finally:
+        mariadb.start()
+    wait_until("it is up again", lambda: collector.observer("database mysql")["state"] == "up", LIMIT_S)
+    again = collector.order("commit", collector.wait_for(handles["mysql"].transaction, verdict="commit it")).json()
+    assert again["outcome"] == "accepted"
+    assert sinks.sinks.in_table("mysql")[b"gone"] == 1
+
+
+def test_no_password_is_in_the_log(
+    collector: CollectorProcess, mariadb: MariaDbServer, postgres: PostgresServer
+) -> None:
+    for server in (mariadb, postgres):
+        assert server.connection.password not in collector.log.read_text()
+
+
+@pytest.mark.parametrize("kind", MANAGERS)
+def test_the_least_right_is_enough_to_watch(kind: str, sinks: ProtocolSinks, run: ProtocolRun) -> None:
+    """What docs/databases.md grants: to connect, and to read the markers."""
+    handle = by_kind(run.slot(0, b"watched").handles)[kind]
+    server = sinks.sinks.databases[kind]
+    database, watcher = server.connection.database, f"watcher_{uuid.uuid4().hex[:8]}"
+    grants = {
+        "mysql": [
+            f"create user {watcher} identified by 'w'",
+            f"grant select on {database}.indoubt_markers to {watcher}",
+        ],
+        "postgres": [f"create role {watcher} login password 'w'"],
+    }
+    for statement in grants[kind]:
+        ask(server.administrator, statement)
+    if kind == "postgres":
+        ask(server.connection, f"grant select on indoubt_markers to {watcher}")
+    watch = MANAGERS[kind](dataclasses.replace(server.connection, user=watcher, password="w")).watch(LIMIT_S)
+    try:
+        assert handle.transaction in {branch.transaction for branch in watch.look().branches}
+        assert watch.proofs([handle.transaction]) == {}
+        marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+        run.managers.commit([handle], [marker], LIMIT_S)
+        assert handle.transaction not in {branch.transaction for branch in watch.look().branches}
+        assert watch.proofs([handle.transaction]) == {handle.transaction: MarkerState.COMMITTED}
+    finally:
+        watch.close()

@@ -1,0 +1,324 @@
+"""Branches in databases: how what a server lists joins with what was told, what its end means, and the verdicts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector import branch_evidence, databases
+from collector.branches import BranchDetail, PlaceLook
+from collector.current_state import CurrentState
+from collector.fold import trim
+from collector.observations import BranchProof, Observation, Observed, OperatorOrder, Position
+from collector.store import Store
+from collector.transaction_view import find, unproven_branches, views
+from collector.verdicts import Limits, LogSight, judge
+from lifecycle.decisions import BatchAttempt, Ruling
+from lifecycle.errors import SettingsError
+from lifecycle.events import EventType
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Verdict
+from resource_managers.database_session import BranchLocks, HeldLock, WaitingSession
+from tests.unit.collector_observations import (
+    LIFE,
+    PREFIX,
+    T0,
+    branch_gone,
+    branch_listed,
+    case,
+    database_handle,
+    decided,
+    folded,
+    only_view,
+    pipeline,
+    run_started,
+    transaction_event,
+)
+
+RUN = run_started(0)
+MINE = database_handle()
+POSTGRES = database_handle("postgres", nonce="00000001")
+FOREIGN = replace(MINE, transaction="'bank','7',1")
+TOLD = transaction_event(EventType.TRANSACTION_PREPARED, 500, MINE, handle=MINE.to_json())
+COMMIT = decided(1, MINE)
+COMMITTED, TOMBSTONE = BranchProof.COMMITTED, BranchProof.TOMBSTONE
+NO_MARKER, NOT_READ = BranchProof.NO_MARKER, BranchProof.NOT_READ
+ABORTED_HERE = OperatorOrder(key=f"mysql:{FOREIGN.transaction}@mysql", action="abort", who="anna", at_ms=T0, audit=1)
+
+
+def gone(proof: BranchProof | None) -> Observation:
+    return branch_gone(FOREIGN if proof is None else MINE, proof)
+
+
+S, V = TransactionState, Verdict
+NEWER = {"pipeline": pipeline(latest_run_offset=7, latest_run_ms=T0 + 600)}
+UNREADABLE = {"log_sight": LogSight.UNREADABLE}
+NOTHING, MAY_COMMIT, MAY_ABORT = (False, False), (True, False), (False, True)
+CASES: list[tuple[str, list[Observation], dict[str, Any], S, V, int, tuple[bool, bool]]] = [
+    ("ours, told, its driver alive", [RUN, TOLD, branch_listed(MINE)], {}, S.PREPARED, V.IN_PROGRESS, 15, NOTHING),
+    ("ours, known by its name alone", [RUN, branch_listed(MINE)], {}, S.PREPARED, V.IN_PROGRESS, 15, NOTHING),
+    ("ours, a newer run", [RUN, branch_listed(MINE)], NEWER, S.PREPARED, V.ABORT_IT, 11, MAY_ABORT),
+    ("ours, decided and overdue", [RUN, COMMIT, branch_listed(MINE)], {}, S.DECIDED, V.COMMIT_IT, 7, MAY_COMMIT),
+    (
+        "ours, abort decided",
+        [RUN, decided(1, MINE, ruling=Ruling.ABORT), branch_listed(MINE)],
+        {},
+        S.PREPARED,
+        V.ABORT_IT,
+        10,
+        MAY_ABORT,
+    ),
+    ("gone, its marker is there", [RUN, COMMIT, gone(COMMITTED)], {}, S.COMMITTED, V.SETTLED, 1, NOTHING),
+    ("gone, decided, a tombstone", [RUN, COMMIT, gone(TOMBSTONE)], {}, S.LOST, V.LOST, 3, NOTHING),
+    (
+        "gone, decided, no marker",
+        [RUN, COMMIT, branch_listed(MINE), gone(NO_MARKER)],
+        {},
+        S.DECIDED,
+        V.UNKNOWN,
+        9,
+        NOTHING,
+    ),
+    ("decided, never listed", [RUN, COMMIT], {}, S.DECIDED, V.UNKNOWN, 9, NOTHING),
+    ("gone, undecided, no marker", [RUN, branch_listed(MINE), gone(NO_MARKER)], {}, S.ABORTED, V.SETTLED, 1, NOTHING),
+    ("gone, undecided, a tombstone", [RUN, branch_listed(MINE), gone(TOMBSTONE)], {}, S.ABORTED, V.SETTLED, 1, NOTHING),
+    (
+        "gone, undecided, not read",
+        [RUN, branch_listed(MINE), gone(NOT_READ)],
+        NEWER,
+        S.PREPARED,
+        V.ABORT_IT,
+        11,
+        NOTHING,
+    ),
+    ("no marker, then one", [RUN, COMMIT, gone(NO_MARKER), gone(COMMITTED)], {}, S.COMMITTED, V.SETTLED, 1, NOTHING),
+    ("a marker, then not read", [RUN, COMMIT, gone(COMMITTED), gone(NOT_READ)], {}, S.COMMITTED, V.SETTLED, 1, NOTHING),
+    (
+        "gone, then listed again",
+        [RUN, COMMIT, gone(NO_MARKER), branch_listed(MINE)],
+        {},
+        S.DECIDED,
+        V.COMMIT_IT,
+        7,
+        MAY_COMMIT,
+    ),
+    ("foreign", [branch_listed(FOREIGN)], {}, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
+    ("foreign, the log unreadable", [branch_listed(FOREIGN)], UNREADABLE, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
+    ("named like ours, of no run", [branch_listed(MINE)], {}, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
+    ("named like ours, the log unreadable", [branch_listed(MINE)], UNREADABLE, S.PREPARED, V.UNKNOWN, 4, NOTHING),
+    ("foreign, gone", [branch_listed(FOREIGN), gone(None)], {}, S.PREPARED, V.SETTLED, 1, NOTHING),
+    (
+        "foreign, aborted by order",
+        [branch_listed(FOREIGN), ABORTED_HERE, gone(None)],
+        {},
+        S.ABORTED,
+        V.SETTLED,
+        1,
+        NOTHING,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("observed", "more", "state", "verdict", "rule", "offered"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_state_and_verdict_of_a_branch(
+    observed: list[Observation],
+    more: dict[str, Any],
+    state: TransactionState,
+    verdict: Verdict,
+    rule: int,
+    offered: tuple[bool, bool],
+) -> None:
+    view = only_view(*observed)
+    judgement = judge(case(view, 9_000, **more))
+    assert (view.state, judgement.verdict, judgement.rule) == (state, verdict, rule)
+    assert (judgement.may_commit, judgement.may_abort) == offered
+    assert judgement.evidence
+    assert view.resource_manager == "mysql"
+
+
+def test_a_branch_joins_with_what_was_told_under_the_handles_key() -> None:
+    state = folded(RUN, branch_listed(MINE, at=700), TOLD, COMMIT)
+    (view,) = views(state, settled=True)
+    assert view == find(state, MINE.key)
+    assert (view.key, view.handle, view.ours, view.pipeline, view.slot) == (MINE.key, MINE, True, PREFIX, 0)
+    assert view.opened_ms == MINE.opened_at_ms
+    assert view.deadline_ms is None
+
+
+def test_a_branch_that_nobody_told_of_says_its_batch_by_its_name() -> None:
+    (view,) = views(folded(RUN, branch_listed(MINE, at=700)), settled=False)
+    assert (view.about, view.slot, view.opened_ms) == (BatchAttempt(life=LIFE, batch=41, attempt=0), 0, T0 + 700)
+
+
+def test_foreign_branches_of_one_name_on_two_servers_are_two() -> None:
+    state = folded(branch_listed(FOREIGN, place="a-mysql"), branch_listed(FOREIGN, place="b-mysql"))
+    keys = {view.key for view in views(state, settled=False)}
+    assert keys == {f"mysql:{FOREIGN.transaction}@a-mysql", f"mysql:{FOREIGN.transaction}@b-mysql"}
+    for key in keys:
+        found = find(state, key)
+        assert found is not None
+        assert found.key == key
+
+
+@pytest.mark.parametrize(
+    ("observed", "first_seen"),
+    [
+        ([branch_listed(MINE, at=1), branch_listed(MINE, at=5)], 1),
+        # Hidden for a moment, as servers do while a branch changes hands.
+        ([branch_listed(MINE, at=1), branch_gone(MINE, NO_MARKER, at=2), branch_listed(MINE, at=3)], 1),
+        # A foreign name may be used again: that is another branch.
+        ([branch_listed(FOREIGN, at=1), branch_gone(FOREIGN, None, at=2), branch_listed(FOREIGN, at=3)], 3),
+        (
+            [
+                branch_listed(FOREIGN, at=1, prepared_ms=T0),
+                branch_gone(FOREIGN, None, at=2),
+                branch_listed(FOREIGN, at=3, prepared_ms=T0),
+            ],
+            1,
+        ),
+    ],
+)
+def test_the_age_counts_from_the_first_look(observed: list[Observation], first_seen: int) -> None:
+    branch = only_view(RUN, *observed).branch
+    assert branch is not None
+    assert branch.first_seen_ms == T0 + first_seen
+
+
+def test_history_keeps_the_first_look_and_the_end(tmp_path: Path) -> None:
+    limits = Limits()
+    gone_too = replace(MINE, transaction=f"{PREFIX}:40:0:0:0a1b2c3d")
+    seen = [
+        branch_listed(MINE, at=1),
+        branch_listed(FOREIGN, at=2, place="shop-mysql", owner="bank", database="shop", prepared_ms=T0),
+        branch_listed(gone_too, at=3),
+        branch_gone(gone_too, COMMITTED, at=4),
+        branch_listed(MINE, at=9),
+    ]
+    store = Store(tmp_path / "history.duckdb")
+    first = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=limits)
+    first.observe(
+        [
+            Observed(position=Position(source=f"database {one.place}", partition=0, offset=number), observation=one)
+            for number, one in enumerate(seen)
+        ]
+    )
+    store.close()
+    again = Store(tmp_path / "history.duckdb")
+    second = CurrentState(again, settled_kept=10, checkpoints_kept=10, limits=limits)
+    second.load()
+    for key in (MINE.key, gone_too.key, f"mysql:{FOREIGN.transaction}@shop-mysql"):
+        before, after = first.find(key), second.find(key)
+        assert before is not None
+        assert after is not None
+        assert after.view == before.view
+    assert again.next_offsets("database mysql") == {0: 5}
+    assert second.counts() == (5, 0)
+    again.close()
+
+
+def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
+    locks = BranchLocks(
+        held=tuple(HeldLock(relation=f"t{n}", mode="RowExclusiveLock") for n in range(5)),
+        waiting=(
+            WaitingSession(process=7, user="app", application="shop", relation="", mode="ShareLock", since_ms=T0),
+            WaitingSession(
+                process=8, user="app", application="", relation="t1", mode="AccessExclusiveLock", since_ms=None
+            ),
+        ),
+    )
+    state = folded(branch_listed(POSTGRES, owner="flink", prepared_ms=T0))
+    state.looks["postgres"] = PlaceLook(
+        at_ms=T0 + 5, details={POSTGRES.key: BranchDetail(transaction_age=1_234, locks=locks)}
+    )
+    (view,) = views(state, settled=False)
+    facts = [one.fact for one in judge(case(view, 9_000)).evidence]
+    assert "prepared by flink" in facts
+    assert "2 sessions wait behind it: process 7 (app, shop) for a row, process 8 (app) for t1" in facts
+    assert any(
+        fact.startswith("it holds locks on t0 (RowExclusiveLock), t1") and fact.endswith("and 2 more") for fact in facts
+    )
+    assert "vacuum keeps everything since its start, 1,234 transactions ago" in facts
+
+
+@pytest.mark.parametrize("proof", [*BranchProof, None])
+def test_every_end_is_told(proof: BranchProof | None) -> None:
+    branch = only_view(branch_listed(MINE), branch_gone(MINE, proof)).branch
+    assert branch is not None
+    told = branch_evidence.ended(branch)
+    assert told.at_ms == T0 + 3_000
+    assert told.fact
+
+
+def test_markers_are_asked_of_those_whose_end_nobody_told() -> None:
+    done = database_handle(slot=1)
+    committed = transaction_event(EventType.TRANSACTION_COMMITTED, 900, done)
+    state = folded(RUN, decided(1, MINE, done, POSTGRES), committed)
+    assert unproven_branches(state, "mysql") == [MINE.transaction]
+    assert unproven_branches(state, "postgres") == [POSTGRES.transaction]
+    # Of a batch before the last decided one nobody asks: it was finished.
+    later = replace(MINE, transaction=f"{PREFIX}:42:0:0:0a1b2c3d")
+    state = folded(RUN, COMMIT, decided(2, later, batch=42))
+    assert unproven_branches(state, "mysql") == [later.transaction]
+    state = folded(RUN, COMMIT, branch_gone(MINE, COMMITTED))
+    assert unproven_branches(state, "mysql") == []
+
+
+def test_what_is_listed_is_never_trimmed() -> None:
+    old = [replace(MINE, transaction=f"{PREFIX}:{batch}:0:0:0a1b2c3d") for batch in range(20)]
+    seen: list[Observation] = [branch_listed(one, at=n) for n, one in enumerate(old)]
+    ends = [branch_gone(one, COMMITTED, at=100 + n) for n, one in enumerate(old[:15])]
+    state = folded(RUN, *seen, *ends)
+    state.settled_kept = 5
+    trim(state)
+    assert list(state.branches) == [one.key for one in old[10:]]
+
+
+def properties(directory: Path, name: str, **kinds: str) -> Path:
+    file = directory / name
+    lines = [
+        f"{kind}.{part}"
+        for kind, host in kinds.items()
+        for part in (f"host={host}", "user=u", "database=d", "password=secret-word")
+    ]
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_databases_are_called_by_kind_or_by_name_and_kind(tmp_path: Path) -> None:
+    one = properties(tmp_path, "one", mysql="a", postgres="a")
+    two = properties(tmp_path, "two", mysql="b")
+    found = databases.read_databases([str(one), f"shop={two}"], {"INDOUBT_MYSQL_PASSWORD": "other-word"})
+    assert [(place, c.host, c.password) for place, c in found.items()] == [
+        ("mysql", "a", "other-word"),
+        ("postgres", "a", "secret-word"),
+        ("shop-mysql", "b", "other-word"),
+    ]
+    assert "-word" not in repr(found)
+    assert databases.listing_places(found) == {"mysql", "postgres", "shop-mysql"}
+
+
+def test_of_two_databases_on_one_mysql_server_one_lists(tmp_path: Path) -> None:
+    one, two = properties(tmp_path, "one", mysql="a"), properties(tmp_path, "two", mysql="a")
+    two.write_text(two.read_text().replace("database=d", "database=e"))
+    found = databases.read_databases([f"x={one}", f"y={two}"], {})
+    assert databases.listing_places(found) == {"x-mysql"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["{a}", "{b}"], "there is a database 'mysql' already; write NAME=FILE"),
+        (["{a}", "x={a}"], "mysql at a:3306, database d is 'mysql' already"),
+        (["{a}.not"], "cannot be read"),
+    ],
+)
+def test_a_wrong_database_is_named(given: list[str], says: str, tmp_path: Path) -> None:
+    files = {"a": properties(tmp_path, "a", mysql="a"), "b": properties(tmp_path, "b", mysql="b")}
+    with pytest.raises(SettingsError, match=re.escape(says)):
+        databases.read_databases([text.format(**files) for text in given], {})
