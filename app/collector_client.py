@@ -54,6 +54,8 @@ class Failure(Enum):
     """It does not know that transaction (404)."""
     REFUSED = "refused"
     """The order is not safe, or its evidence changed (409)."""
+    TOO_MANY = "too many requests"
+    """It was asked more often than it allows (429)."""
     NO_ANSWER_TO_ORDER = "no answer to an order"
     """The order was sent and no answer came: it may have been carried out."""
     UNEXPECTED = "unexpected"
@@ -70,7 +72,7 @@ class CollectorError(IndoubtError):
     @property
     def is_lost(self) -> bool:
         """True when no page can show anything until this is over."""
-        return self.failure in (Failure.UNREACHABLE, Failure.NOT_READY, Failure.TOKEN)
+        return self.failure in (Failure.UNREACHABLE, Failure.NOT_READY, Failure.TOKEN, Failure.TOO_MANY)
 
 
 _FAILURES = {
@@ -78,6 +80,7 @@ _FAILURES = {
     403: Failure.NOT_ALLOWED,
     404: Failure.UNKNOWN_KEY,
     409: Failure.REFUSED,
+    429: Failure.TOO_MANY,
     503: Failure.NOT_READY,
 }
 
@@ -90,7 +93,10 @@ class CollectorClient:
         self._token = settings.token
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
         self._http = httpx.Client(
-            base_url=self.address, timeout=httpx.Timeout(LOOK_LIMIT_S, connect=2.0), trust_env=False
+            base_url=self.address,
+            timeout=httpx.Timeout(LOOK_LIMIT_S, connect=2.0),
+            trust_env=False,
+            verify=settings.tls(),
         )
 
     def close(self) -> None:

@@ -115,6 +115,7 @@ def _say_what_failed(error: CollectorError) -> None:
     heading = {
         Failure.TOKEN: "The collector refuses this app's token",
         Failure.NOT_READY: "The collector is loading its history",
+        Failure.TOO_MANY: "The collector was asked too often",
     }.get(error.failure, "The collector does not answer")
     # The collector's clock is out of reach now: this one line counts by the app's own.
     _clock(data={"nowMs": int(time.time() * 1000)}, key="clock", height=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from lifecycle.errors import SettingsError
 COLLECTOR_URL = "INDOUBT_COLLECTOR_URL"
 TOKEN = "INDOUBT_TOKEN"
 TOKEN_FILE = "INDOUBT_TOKEN_FILE"
+COLLECTOR_CA = "INDOUBT_COLLECTOR_CA"
 TROUBLE_URL = "INDOUBT_TROUBLE_URL"
 
 DEFAULT_COLLECTOR_URL = "http://127.0.0.1:8650"
@@ -25,6 +27,7 @@ class Settings:
     collector_url: str
     trouble_url: str | None = None
     token_file: Path | None = None
+    collector_ca: Path | None = None
     _token: str = field(default="", repr=False)
 
     @classmethod
@@ -38,8 +41,13 @@ class Settings:
             collector_url=_address(COLLECTOR_URL, environment.get(COLLECTOR_URL) or DEFAULT_COLLECTOR_URL),
             trouble_url=_address(TROUBLE_URL, trouble) if trouble else None,
             token_file=Path(token_file) if token_file else None,
+            collector_ca=_authority(environment.get(COLLECTOR_CA, "").strip()),
             _token=token,
         )
+
+    def tls(self) -> ssl.SSLContext:
+        """Return what the collector's certificate is checked by: its own authority where one is named, else the system's."""
+        return ssl.create_default_context(cafile=self.collector_ca)
 
     def token(self) -> str:
         """Return the bearer token, read anew from its file so that a changed one is taken up. Raises SettingsError."""
@@ -52,6 +60,18 @@ class Settings:
         if not token:
             raise SettingsError(f"{TOKEN_FILE} {self.token_file} is empty; it takes the token on one line")
         return token
+
+
+def _authority(text: str) -> Path | None:
+    if not text:
+        return None
+    try:
+        ssl.create_default_context(cafile=text)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"{COLLECTOR_CA} {text} cannot be used ({error.strerror or error}); it takes a PEM file of certificates"
+        ) from None
+    return Path(text)
 
 
 def _address(name: str, text: str) -> str:

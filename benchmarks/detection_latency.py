@@ -67,7 +67,8 @@ def start_collector(bootstrap_servers: str, directory: Path, token: str) -> tupl
     process = subprocess.Popen(
         [*command, "--directory", str(directory), "--port", "0"],
         cwd=ROOT,
-        env={**environment, "INDOUBT_VIEWER_TOKEN": f"benchmark:{token}"},
+        # It asks without a pause, as no caller should.
+        env={**environment, "INDOUBT_VIEWER_TOKEN": f"benchmark:{token}", "INDOUBT_REQUESTS_PER_SECOND": "100000"},
         stdout=subprocess.PIPE,
         text=True,
     )

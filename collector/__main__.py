@@ -14,7 +14,7 @@ from types import FrameType
 
 import uvicorn
 
-from collector import database_actor, token_file
+from collector import database_actor, http_server, request_log, tls, token_file
 from collector import settings as collector_settings
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
@@ -34,6 +34,7 @@ from collector.observers.spark_checkpoint import SparkCheckpoint
 from collector.observers.transaction_log import TransactionLog
 from collector.observers.transaction_polling import TransactionPolling
 from collector.overview import Watch
+from collector.rate_limits import RequestLimits
 from collector.settings import Settings, TransactionSource
 from collector.store import Store, StoreFailed
 from collector.verdicts import Limits
@@ -52,13 +53,15 @@ def main() -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
     if sys.argv[1:2] == ["token"]:
         return token.main(sys.argv[2:])
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("kafka").setLevel(logging.WARNING)
+    request_log.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         settings = collector_settings.read(sys.argv[1:], os.environ)
+        request_log.set_level(settings.tunable.log_level)
         connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
         tokens = KnownTokens.given(settings.tokens) if settings.tokens else _kept_tokens(settings)
+        if settings.tls is not None:
+            tls.check(settings.tls)
         listening = _listen(settings.host, settings.port)
     except SettingsError as error:
         print(f"collector: {error}", file=sys.stderr)
@@ -106,11 +109,17 @@ def _serve(
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,
         observers=lambda: [observer.status for observer in observers if observer.is_listed],
+        limits=RequestLimits(
+            requests_per_second=tunable.requests_per_second,
+            orders_per_minute=tunable.orders_per_minute,
+            failed_authentications_per_minute=tunable.failed_authentications_per_minute,
+        ),
+        body_bytes_most=tunable.body_bytes_most,
     )
-    server = _Server(uvicorn.Config(application(served), log_level="warning", access_log=False), changes)
+    server = _Server(http_server.config(application(served), settings.tls, settings.trusted_proxies), changes)
     with _loading(current, ready, [cluster, *observers, watch]):
         host, port = listening.getsockname()[:2]
-        print(f"http://{host}:{port}", flush=True)
+        print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
         server.run(sockets=[listening])
 
 

@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pyarrow as pa
 from fastapi import Depends, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
@@ -20,27 +19,22 @@ from collector.actions import Actions
 from collector.authentication import Caller, KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
+from collector.error_answers import handle_errors
 from collector.observers.observer import ObserverStatus
-from collector.orders import InvalidOrder
 from collector.overview import EndsPerMinute, Watch, overview
-from collector.store import Store, StoreFailed
+from collector.rate_limits import RequestLimits
+from collector.request_guard import RequestGuard
+from collector.settings import BODY_BYTES_MOST
+from collector.store import Store
 from collector.token_file import Role
 from collector.transaction_rows import abort_row, checkpoint_row, detail_row, job_row, transaction_row, urgency
-from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
+from lifecycle.errors import MalformedRecord
+from lifecycle.json_record import read_object
 from lifecycle.verdicts import Verdict
 
 ARROW = "application/vnd.apache.arrow.stream"
 LIMIT_MOST = 100_000
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST)]
-_CODES = {
-    400: "bad_request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "bad_request",
-    422: "invalid",
-    503: "unavailable",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +53,27 @@ class Served:
     is_ready: Callable[[], bool]
     cluster: Callable[[], str]
     observers: Callable[[], Sequence[ObserverStatus]]
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    body_bytes_most: int = BODY_BYTES_MOST
 
 
 def caller_of_request(request: Request) -> Caller:
-    """Return who calls. Raises HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it."""
-    tokens: KnownTokens = request.app.state.tokens
-    known = tokens.caller_of(request.headers.get("authorization", ""), now_ms())
+    """Return who calls.
+
+    Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
+    """
+    served: Served = request.app.state.served
+    address = request.client.host if request.client is not None else ""
+    known = served.tokens.caller_of(request.headers.get("authorization", ""), now_ms())
+    served.limits.check_address(address, known)
     if known is None:
+        served.limits.failed(address)
         raise HTTPException(
             401, "no valid token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
         )
-    if not request.app.state.is_ready():
+    request.state.caller = known.name
+    served.limits.admit(known, changes_something=request.method != "GET")
+    if not served.is_ready():
         raise HTTPException(503, "history is being loaded: ask again in a moment")
     return known
 
@@ -85,9 +89,17 @@ def application(served: Served) -> FastAPI:
         served.changes.attach(asyncio.get_running_loop())
         yield
 
-    app = FastAPI(title="indoubt collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.tokens, app.state.is_ready = served.tokens, served.is_ready
-    _handle_errors(app)
+    app = FastAPI(
+        title="indoubt collector",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.served = served
+    app.add_middleware(RequestGuard, body_bytes_most=served.body_bytes_most)
+    handle_errors(app)
     ends = EndsPerMinute(served.store)
 
     @app.get("/api/v1/health")
@@ -108,15 +120,15 @@ def application(served: Served) -> FastAPI:
 
     @app.get("/api/v1/changes")
     async def changes(_: KnownCaller) -> StreamingResponse:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(served.changes.stream(), media_type="text/event-stream", headers=headers)
 
     @app.post("/api/v1/orders")
     async def order(request: Request, caller: KnownCaller) -> dict[str, Any]:
         try:
-            body = json.loads(await request.body())
-        except ValueError:
-            raise HTTPException(400, "the body is not JSON: send an order as docs/api.md describes it") from None
+            body = read_object(await request.body(), "the body")
+        except MalformedRecord as error:
+            raise HTTPException(400, f"{error}: send an order as docs/api.md describes it") from None
         return await asyncio.to_thread(_order, served, body, caller)
 
     _serve_tables(app, served)
@@ -241,36 +253,3 @@ def _table(request: Request, columns: dict[str, pa.DataType], rows: Sequence[dic
     if ARROW in request.headers.get("accept", ""):
         return Response(table_schemas.arrow_stream(columns, rows), media_type=ARROW)
     return JSONResponse({"rows": rows})
-
-
-def _handle_errors(app: FastAPI) -> None:
-    def envelope(status: int, code: str, message: str) -> JSONResponse:
-        return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)
-
-    @app.exception_handler(HTTPException)
-    def refused(_: Request, error: HTTPException) -> JSONResponse:
-        answer = envelope(error.status_code, _CODES.get(error.status_code, "error"), str(error.detail))
-        if error.status_code == 401:
-            answer.headers["WWW-Authenticate"] = "Bearer"
-        return answer
-
-    @app.exception_handler(RequestValidationError)
-    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        return envelope(422, "invalid", f"parameter {first['loc'][-1]!r}: {first['msg']}")
-
-    @app.exception_handler(IndoubtError)
-    def failed(_: Request, error: IndoubtError) -> JSONResponse:
-        match error:
-            case OrderRefused():
-                return envelope(409, "order_refused", str(error))
-            case InvalidOrder():
-                return envelope(422, "invalid", str(error))
-            case StoreFailed() | ResourceManagerError():
-                return envelope(503, "unavailable", str(error))
-            case _:
-                return envelope(500, "internal", str(error))
-
-    @app.exception_handler(Exception)
-    def unexpected(_: Request, error: Exception) -> JSONResponse:
-        return envelope(500, "internal", f"{type(error).__name__}: see the collector's log")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -10,6 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from collector.databases import OPTION, PASSWORDS, read_databases
+from collector.request_log import LogLevel
+from collector.tls import TlsFiles
 from lifecycle.errors import SettingsError
 from resource_managers.database_connection import DatabaseConnection
 
@@ -17,6 +20,7 @@ ENVIRONMENT_PREFIX = "INDOUBT_"
 THEIRS = frozenset(
     {
         "INDOUBT_BOOTSTRAP_SERVERS",
+        "INDOUBT_COLLECTOR_CA",
         "INDOUBT_COLLECTOR_URL",
         "INDOUBT_TOKEN",
         "INDOUBT_TOKEN_FILE",
@@ -27,6 +31,7 @@ THEIRS = frozenset(
 )
 """Variables that the Kafka connection, the app, the pipeline or the demo may have in the same environment: theirs to judge."""
 KAFKA_PREFIX = "INDOUBT_KAFKA_"
+BODY_BYTES_MOST = 4_194_304
 CHECKPOINT_SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 """Filesystems that pyarrow opens by URI."""
 
@@ -68,6 +73,11 @@ class TunableSettings:
     database_polling_ms: int = 1_000
     database_answer_ms: int = 5_000
     retry_most_ms: int = 2_000
+    requests_per_second: int = 100
+    orders_per_minute: int = 120
+    failed_authentications_per_minute: int = 10
+    body_bytes_most: int = BODY_BYTES_MOST
+    log_level: LogLevel = LogLevel.INFO
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
     decision_topic: str = "transaction_decisions"
@@ -88,6 +98,8 @@ class Settings:
     databases: Mapping[str, DatabaseConnection]
     read_only: bool
     tunable: TunableSettings
+    tls: TlsFiles | None
+    trusted_proxies: tuple[str, ...]
     tokens: Tokens | None
     """None: none were given, so they are made at start."""
 
@@ -111,8 +123,46 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
         tunable=tunable,
+        tls=_tls(given),
+        trusted_proxies=tuple(given.trusted_proxy),
         tokens=tokens,
     )
+
+
+def _add_tls(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tls-certificate", type=Path, help="PEM file of the API's certificate, with its chain")
+    parser.add_argument("--tls-key", type=Path, help="PEM file of its key")
+    parser.add_argument("--tls-by-proxy", action="store_true", help="plain HTTP beyond loopback: a proxy does TLS")
+    parser.add_argument(
+        "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="its X-Forwarded-For says who calls"
+    )
+
+
+def _tls(given: argparse.Namespace) -> TlsFiles | None:
+    """Return the files of TLS, None for plain HTTP, which leaves loopback only where somebody says that a proxy does TLS."""
+    if (given.tls_certificate is None) != (given.tls_key is None):
+        missing = "--tls-key" if given.tls_key is None else "--tls-certificate"
+        raise SettingsError(f"{missing} is missing; --tls-certificate and --tls-key go together")
+    for proxy in given.trusted_proxy:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            raise SettingsError(f"--trusted-proxy is {proxy!r}; it takes an address or a network") from None
+    if given.tls_certificate is not None:
+        return TlsFiles(certificate=given.tls_certificate, key=given.tls_key)
+    if not _is_loopback(given.host) and not given.tls_by_proxy:
+        raise SettingsError(
+            f"--host {given.host} without TLS would send tokens in clear: give --tls-certificate and --tls-key, or --tls-by-proxy "
+            "when a proxy before the collector does TLS"
+        )
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -133,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         "--flink", action="append", default=[], metavar="NAME=URL", help="a Flink JobManager's REST API"
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
+    _add_tls(parser)
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     return parser
 

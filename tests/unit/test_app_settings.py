@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.__main__ import main
-from app.settings import COLLECTOR_URL, TOKEN, TOKEN_FILE, TROUBLE_URL, Settings
+from app.settings import COLLECTOR_CA, COLLECTOR_URL, TOKEN, TOKEN_FILE, TROUBLE_URL, Settings
 from lifecycle.errors import SettingsError
 
 
@@ -29,6 +29,8 @@ def test_the_token_is_not_in_the_text_of_the_settings():
         ({TOKEN: "x", COLLECTOR_URL: "file:///etc/passwd"}, COLLECTOR_URL),
         ({TOKEN: "x", COLLECTOR_URL: "http://me:pass@host"}, COLLECTOR_URL),
         ({TOKEN: "x", TROUBLE_URL: "nowhere"}, TROUBLE_URL),
+        ({TOKEN: "x", COLLECTOR_CA: "/none.pem"}, "INDOUBT_COLLECTOR_CA /none.pem cannot be used"),
+        ({TOKEN: "x", COLLECTOR_CA: __file__}, COLLECTOR_CA),
     ],
 )
 def test_a_wrong_setting_is_named(environment, named):

@@ -20,6 +20,7 @@ from collector.changes import Changes
 from collector.current_state import CurrentState
 from collector.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
 from collector.overview import Watch
+from collector.rate_limits import RequestLimits
 from collector.settings import Tokens
 from collector.store import Store
 from collector.transaction_state_records import BrokerStatus
@@ -107,6 +108,7 @@ class Api:
             is_ready=lambda: self.ready,
             cluster=lambda: "c",
             observers=lambda: [],
+            limits=RequestLimits(failed_authentications_per_minute=1000),
         )
         self.client = TestClient(application(served), raise_server_exceptions=False)
 

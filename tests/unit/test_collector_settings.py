@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ def test_values_of_the_environment_are_typed() -> None:
         (["--flink", "eu=http://anna:secret@host"], {}, "--flink eu holds a user"),
         (["--flink", "eu=http://a", "--flink", "eu=http://b"], {}, "--flink eu is given twice"),
         (["--nonsense"], {}, "--nonsense"),
+        (["--tls-certificate", "c.pem"], {}, "--tls-key is missing"),
+        (["--tls-key", "k.pem"], {}, "--tls-certificate is missing"),
+        (["--host", "0.0.0.0"], {}, "--host 0.0.0.0 without TLS"),
+        (["--host", "collector.example"], {}, "--tls-by-proxy"),
+        (["--trusted-proxy", "proxy"], {}, "--trusted-proxy"),
+        ([], {"INDOUBT_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
     ],
 )
 def test_a_wrong_setting_is_named(arguments: list[str], environment: dict[str, str], names: str) -> None:
@@ -62,6 +69,19 @@ def test_a_wrong_setting_is_named(arguments: list[str], environment: dict[str, s
 def test_checkpoint_directories_are_paths_or_uris() -> None:
     given = ["--checkpoint", "a=data/a", "--checkpoint", "b=s3://bucket/b?region=eu-west-1"]
     assert settings.read([*NEEDED, *given], {}).checkpoints == {"a": "data/a", "b": "s3://bucket/b?region=eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--host", "::1"], ["--host", "localhost"], ["--host", "127.8.0.1"], ["--host", "0.0.0.0", "--tls-by-proxy"]],
+)
+def test_plain_http_stays_on_loopback_unless_a_proxy_does_tls(arguments: list[str]) -> None:
+    assert settings.read([*NEEDED, *arguments], {}).tls is None
+
+
+def test_tls_serves_any_address() -> None:
+    read = settings.read([*NEEDED, "--host", "0.0.0.0", "--tls-certificate", "c.pem", "--tls-key", "k.pem"], {})
+    assert read.tls is not None
 
 
 def test_bootstrap_servers_must_be_given() -> None:
@@ -83,7 +103,7 @@ def test_a_token_is_in_no_message_and_no_repr() -> None:
 @pytest.mark.parametrize("field", [field.name for field in fields(TunableSettings)])
 def test_each_setting_is_documented_with_its_default(field: str) -> None:
     default = getattr(TunableSettings(), field)
-    shown = default.value if isinstance(default, TransactionSource) else default
+    shown = default.value if isinstance(default, Enum) else default
     assert f"| `INDOUBT_{field.upper()}` | `{shown}` |" in SECTION
 
 

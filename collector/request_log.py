@@ -1,0 +1,47 @@
+"""The collector's log: one line format, with the id of the request that a line belongs to, and without what others would tell."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextvars import ContextVar
+from enum import Enum
+
+REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="-")
+"""The request that this thread or task works for; also in what it starts."""
+OURS = ("collector", "resource_managers", "lifecycle")
+TALKATIVE = ("kafka", "httpx", "httpcore")
+"""Libraries whose lines repeat themselves, or hold addresses with secrets in them."""
+
+
+class LogLevel(Enum):
+    """From which level on our own lines are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class _WithRequestId(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.request_id = REQUEST_ID.get()
+        return True
+
+
+def configure() -> None:
+    """Send log lines to stderr, from level INFO on until ``set_level`` says otherwise."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_WithRequestId())
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def set_level(level: LogLevel) -> None:
+    """Write our own lines from this level on; those of libraries never below INFO."""
+    number = logging.getLevelNamesMapping()[level.name]
+    logging.getLogger().setLevel(max(number, logging.INFO))
+    for name in OURS:
+        logging.getLogger(name).setLevel(number)
