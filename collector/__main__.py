@@ -14,10 +14,11 @@ from types import FrameType
 
 import uvicorn
 
-from collector import database_actor, http_server, request_log, tls, token_file
+from collector import alert_api, database_actor, http_server, request_log, tls, token_file
 from collector import settings as collector_settings
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
+from collector.alert_service import AlertService
 from collector.api import Served, application
 from collector.authentication import KnownTokens
 from collector.changes import Changes
@@ -46,6 +47,7 @@ from resource_managers.kafka_connection import KafkaConnection
 HISTORY = "history.duckdb"
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
+Running = Observer | Watch | ClusterName | AlertService
 log = logging.getLogger("collector")
 
 
@@ -116,19 +118,20 @@ def _serve(
         ),
         body_bytes_most=tunable.body_bytes_most,
     )
-    server = _Server(http_server.config(application(served), settings.tls, settings.trusted_proxies), changes)
-    with _loading(current, ready, [cluster, *observers, watch]):
+    alerts = AlertService(current, store, served.observers, tunable, settings.receivers)
+    app = application(served)
+    alert_api.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
+    server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
+    with _loading(current, ready, [cluster, *observers, watch, alerts]):
         host, port = listening.getsockname()[:2]
         print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
         server.run(sockets=[listening])
 
 
 @contextlib.contextmanager
-def _loading(
-    current: CurrentState, ready: threading.Event, running: list[Observer | Watch | ClusterName]
-) -> Iterator[None]:
+def _loading(current: CurrentState, ready: threading.Event, running: list[Running]) -> Iterator[None]:
     """Load history while the API already answers health, then start whatever looks; stop all of it at the end."""
-    started: list[Observer | Watch | ClusterName] = []
+    started: list[Running] = []
     stopping = threading.Event()
 
     def load() -> None:
@@ -151,7 +154,8 @@ def _loading(
     finally:
         stopping.set()
         loader.join()
-        for one in started:
+        # What judges ends before what it judges: an observer that was stopped is not down.
+        for one in reversed(started):
             one.stop()
 
 

@@ -21,6 +21,8 @@ class Source(Enum):
     CHECKPOINTS = "checkpoints"
     PARTITIONS = "partitions"
     DATABASES = "databases"
+    OBSERVERS = "observers"
+    """The observers themselves: just started, they cannot say yet whether they are down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

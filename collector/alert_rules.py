@@ -37,16 +37,22 @@ class AlertRule:
 
 
 def findings(picture: Picture, limits: AlertLimits) -> list[Finding]:
-    """Return what all rules find, in the order of their numbers; at most FINDINGS_MOST of one rule, by subject."""
+    """Return what all rules find that can see, in the order of their numbers; at most FINDINGS_MOST of one rule, by subject.
+
+    A rule whose evidence cannot be seen finds nothing: what was true when it was seen last may be over.
+    """
     found: list[Finding] = []
+    blind = held(picture)
     for rule in RULES:
+        if rule.number in blind:
+            continue
         of_rule = sorted(rule.find(picture, limits), key=lambda finding: finding.subject)
         found += [replace(finding, for_ms=rule.for_ms) for finding in of_rule[:FINDINGS_MOST]]
     return found
 
 
 def held(picture: Picture) -> frozenset[str]:
-    """Return the numbers of the rules whose evidence cannot be seen now: what they found before is not taken for gone."""
+    """Return the numbers of the rules whose evidence cannot be seen now: what they found before is not over for that."""
     return frozenset(rule.number for rule in RULES if rule.sources & picture.blind)
 
 
@@ -283,7 +289,9 @@ RULES: tuple[AlertRule, ...] = (
     AlertRule(number="A6", name="failing checkpoints", find=a6_failing_checkpoints, for_ms=0, sources=frozenset({_C})),
     AlertRule(number="A7", name="lost", find=a7_lost, for_ms=0, sources=frozenset({_D})),
     AlertRule(number="A8", name="id leak", find=a8_id_leak, for_ms=60_000, sources=frozenset({_T})),
-    AlertRule(number="A9", name="observer down", find=a9_observer_down, for_ms=0, sources=frozenset()),
+    AlertRule(
+        number="A9", name="observer down", find=a9_observer_down, for_ms=0, sources=frozenset({Source.OBSERVERS})
+    ),
     AlertRule(
         number="A10", name="one side only", find=a10_one_side_only, for_ms=10_000, sources=frozenset({Source.DATABASES})
     ),

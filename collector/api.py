@@ -156,21 +156,21 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
             and resource_manager in (None, one.view.resource_manager)
         ]
         found.sort(key=urgency)
-        return _table(request, table_schemas.TRANSACTIONS, [transaction_row(one) for one in found[:limit]])
+        return table_answer(request, table_schemas.TRANSACTIONS, [transaction_row(one) for one in found[:limit]])
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(request: Request, since_ms: int = 0, cause: str | None = None, limit: Limit = 500) -> Response:
         rows = [abort_row(clues) for clues in served.current.abort_clues()]
         rows = [row for row in rows if (row["at_ms"] or 0) >= since_ms and cause in (None, row["cause"])]
         rows.sort(key=lambda row: (row["at_ms"] or 0, row["key"]), reverse=True)
-        return _table(request, table_schemas.ABORTS, rows[:limit])
+        return table_answer(request, table_schemas.ABORTS, rows[:limit])
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
         found = [c for c in served.current.checkpoints() if pipeline in (None, c.pipeline)]
         found.sort(key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number), reverse=True)
         of_batch = served.current.transactions_of_batches()
-        return _table(
+        return table_answer(
             request,
             table_schemas.CHECKPOINTS,
             [checkpoint_row(c, of_batch.get((c.pipeline, c.number))) for c in found[:limit]],
@@ -178,12 +178,12 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/jobs", dependencies=protected)
     def jobs(request: Request, limit: Limit = 500) -> Response:
-        return _table(request, table_schemas.JOBS, [job_row(facts) for facts in served.current.jobs()[:limit]])
+        return table_answer(request, table_schemas.JOBS, [job_row(facts) for facts in served.current.jobs()[:limit]])
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500) -> Response:
         found = served.store.named_rows(queries.AUDIT, limit)
-        return _table(
+        return table_answer(
             request,
             table_schemas.AUDIT,
             [{**row, "keys": json.loads(row["keys"]), "evidence": json.loads(row["evidence"])} for row in found],
@@ -191,7 +191,7 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/malformed", dependencies=protected)
     def malformed(request: Request, limit: Limit = 500) -> Response:
-        return _table(request, table_schemas.MALFORMED, served.store.named_rows(queries.MALFORMED, limit))
+        return table_answer(request, table_schemas.MALFORMED, served.store.named_rows(queries.MALFORMED, limit))
 
 
 def _status(served: Served, caller: Caller) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _order(served: Served, body: Any, caller: Caller) -> dict[str, Any]:
     return served.actions.give(order, caller.name).to_json()
 
 
-def _table(request: Request, columns: dict[str, pa.DataType], rows: Sequence[dict[str, Any]]) -> Response:
+def table_answer(request: Request, columns: dict[str, pa.DataType], rows: Sequence[dict[str, Any]]) -> Response:
     """Return rows as JSON, or as an Arrow IPC stream where it is asked for."""
     if ARROW in request.headers.get("accept", ""):
         return Response(table_schemas.arrow_stream(columns, rows), media_type=ARROW)

@@ -81,6 +81,7 @@ class CurrentState:
                         # An earlier version took it: one record of the past must not keep the collector from starting.
                         log.warning("an observation in history is left out: %s", error)
             self._state.events, self._state.malformed = events, malformed
+            self._state.committed = self._state.rolled_back = 0
 
     def observe(self, arrived: Sequence[Observed]) -> None:
         """Fold observations, tell who listens, then hand them to history. Call it from one thread per source, in order."""
@@ -129,6 +130,11 @@ class CurrentState:
         """Return how many observations were folded and how many records kept aside, since history began."""
         with self._lock:
             return self._state.events, self._state.malformed
+
+    def ends(self) -> tuple[int, int]:
+        """Return how many transactions were seen to be committed and to be aborted since this process began."""
+        with self._lock:
+            return self._state.committed, self._state.rolled_back
 
     def knows(self, record: BrokerRecord) -> bool:
         """Say whether folding this record would tell nothing new (polling sees the same state again and again)."""
@@ -199,6 +205,11 @@ class CurrentState:
         with self._lock:
             found = self._state.orders.get(key)
         return [found] if found else []
+
+    def pipelines(self, names: Iterable[str]) -> dict[str, PipelineHistory]:
+        """Return what is known of these pipelines, by name."""
+        with self._lock:
+            return {name: self._pipeline(name) for name in names}
 
     def checkpoints(self) -> list[CheckpointFacts]:
         """Return every checkpoint in memory, Spark's and Flink's, in no order."""

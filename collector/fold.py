@@ -72,6 +72,9 @@ class State:
     """Transactions that were undone: those that were decided are lost."""
     last_decided: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Highest batch per life that has a commit decision that counts, and when: every batch below it is done with."""
+    committed: int = 0
+    """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
+    rolled_back: int = 0
     events: int = 0
     malformed: int = 0
     trim_at: int = 0
@@ -122,6 +125,9 @@ def _broker_record(state: State, record: BrokerRecord) -> None:
     state.broker[identity] = after
     if after.is_final:
         state.open.discard(identity)
+        if not before.is_final:
+            state.committed += after.is_committing
+            state.rolled_back += not after.is_committing
     else:
         state.open.add(identity)
     if after.is_aborting:

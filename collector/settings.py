@@ -11,6 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from collector.databases import OPTION, PASSWORDS, read_databases
+from collector.notifiers import receivers
+from collector.notifiers.receivers import ReceiverSettings
 from collector.request_log import LogLevel
 from collector.tls import TlsFiles
 from lifecycle.errors import SettingsError
@@ -43,6 +45,15 @@ class TransactionSource(Enum):
     """The log where it may be read, polling where it may not."""
     LOG = "log"
     POLLING = "polling"
+
+
+class MetricsAccess(Enum):
+    """Who may read /metrics."""
+
+    TOKEN = "token"
+    """Who has a viewer's or an operator's token."""
+    LOOPBACK = "loopback"
+    """Also whoever asks from this machine, without a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,26 @@ class TunableSettings:
     failed_authentications_per_minute: int = 10
     body_bytes_most: int = BODY_BYTES_MOST
     log_level: LogLevel = LogLevel.INFO
+    alert_interval_ms: int = 1_000
+    alert_commit_overdue_ms: int = 10_000
+    alert_foreign_recovery_ms: int = 20_000
+    alert_blocked_ms: int = 30_000
+    alert_aborts: int = 5
+    alert_aborts_window_ms: int = 600_000
+    alert_checkpoint_failures: int = 3
+    alert_checkpoint_stalled_ms: int = 60_000
+    alert_observer_down_ms: int = 15_000
+    alert_keep_firing_ms: int = 15_000
+    alert_group_wait_ms: int = 2_000
+    alert_group_interval_ms: int = 15_000
+    alert_repeat_ms: int = 3_600_000
+    alert_resolved_kept_ms: int = 86_400_000
+    notification_limit_ms: int = 5_000
+    notification_retry_ms: int = 1_000
+    notification_retry_most_ms: int = 60_000
+    notification_give_up_ms: int = 86_400_000
+    metrics_access: MetricsAccess = MetricsAccess.TOKEN
+    metrics_pipelines: int = 100
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
     decision_topic: str = "transaction_decisions"
@@ -102,6 +133,7 @@ class Settings:
     trusted_proxies: tuple[str, ...]
     tokens: Tokens | None
     """None: none were given, so they are made at start."""
+    receivers: ReceiverSettings
 
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -126,6 +158,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         tls=_tls(given),
         trusted_proxies=tuple(given.trusted_proxy),
         tokens=tokens,
+        receivers=receivers.read(environment),
     )
 
 
@@ -230,7 +263,11 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[TunableSettings, 
     values: dict[str, object] = {}
     tokens: dict[str, dict[str, str]] = {}
     for key, text in environment.items():
-        if not key.startswith(ENVIRONMENT_PREFIX) or key.startswith(KAFKA_PREFIX) or key in THEIRS | PASSWORDS:
+        if (
+            not key.startswith(ENVIRONMENT_PREFIX)
+            or key.startswith(KAFKA_PREFIX)
+            or key in THEIRS | PASSWORDS | receivers.NAMES
+        ):
             continue
         name = key.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key in ("INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN"):

@@ -36,6 +36,8 @@ class _Close:
 
 
 Order = Callable[[duckdb.DuckDBPyConnection], Any]
+Statement = tuple[str, Sequence[Any]]
+"""SQL and the values that are bound in it."""
 _Item = tuple[Order, Future[Any]] | _Close
 
 
@@ -70,19 +72,35 @@ class Store:
         """Return (partition, offset) of every record of ``source`` that was kept aside."""
         return {(partition, offset) for partition, offset in self.rows(queries.MALFORMED_OF_SOURCE, source)}
 
-    def append_audit(self, row: Sequence[Any]) -> int:
-        """Write one audit row (its columns but the number) and return its number. Raises StoreFailed."""
+    def append_audit(self, row: Sequence[Any], also: Sequence[Statement] = ()) -> int:
+        """Write one audit row (its columns but the number), and what it is about, together; return its number.
+
+        Raises StoreFailed.
+        """
 
         def insert(connection: duckdb.DuckDBPyConnection) -> int:
             (last,) = _one(connection, queries.LAST_AUDIT)
-            connection.execute("insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [last + 1, *row])
+            audit = ("insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [last + 1, *row])
+            _transact(connection, [audit, *also])
             return int(last) + 1
 
         return int(self._in_writer(insert))
 
+    def transact(self, statements: Sequence[Statement]) -> None:
+        """Carry out statements in one database transaction.
+
+        Raises StoreFailed; after a time-out it may still be carried out, behind everything else that waits.
+        """
+        self._in_writer(lambda connection: _transact(connection, statements))
+
     def check_writable(self) -> None:
         """Prove that history takes writes at this moment. Raises StoreFailed."""
         self._in_writer(lambda connection: connection.execute(queries.RECORD_OPENING, [_now_ms()]))
+
+    @property
+    def waiting(self) -> int:
+        """Return how many observations and orders wait to be written: the lag of history."""
+        return self._queue.qsize()
 
     def flushed(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Wait until everything handed over so far is committed. Raises StoreFailed after the limit."""
@@ -193,6 +211,18 @@ def _insert(cursor: duckdb.DuckDBPyConnection, batch: Sequence[Observed]) -> Non
             cursor.unregister("arrived")
         for at in positions.values():
             cursor.execute(queries.MOVE_OFFSET, [at.source, at.partition, at.offset + 1])
+        cursor.commit()
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):
+            cursor.rollback()
+        raise
+
+
+def _transact(cursor: duckdb.DuckDBPyConnection, statements: Sequence[Statement]) -> None:
+    cursor.begin()
+    try:
+        for sql, values in statements:
+            cursor.execute(sql, list(values))
         cursor.commit()
     except BaseException:
         with contextlib.suppress(duckdb.Error):

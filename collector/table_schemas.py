@@ -31,6 +31,11 @@ JOBS = _columns(
     ints="started_at_ms ended_at_ms changed_at_ms restarts restored_from restored_at_ms",
 )
 AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms")
+ALERTS = _columns(
+    text="key rule name state severity group summary evidence labels",
+    ints="since_ms found_at_ms fired_at_ms silenced_by",
+)
+SILENCES = _columns(text="matchers reason author state", ints="silence starts_at_ms ends_at_ms")
 MALFORMED = _columns(text="source error value", ints="at_ms partition offset")
 
 

@@ -35,6 +35,10 @@ class ObserverStatus:
     since_ms: int
     error: str
     records: int
+    has_caught_up: bool = True
+    """It has seen everything that its source held when it began to look."""
+    source_is_missing: bool = False
+    """What it looks at does not exist."""
 
 
 class Observer(ABC):
@@ -51,6 +55,7 @@ class Observer(ABC):
         self._since_ms = now_ms()
         self._looked_ms: int | None = None
         self._error = ""
+        self._is_missing = False
         self._records = 0
 
     @abstractmethod
@@ -64,6 +69,11 @@ class Observer(ABC):
     def is_listed(self) -> bool:
         """Say whether the status page shows it."""
         return True
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Say whether all that the source held at the start was seen: after one good look, unless a subclass knows better."""
+        return self._looked_ms is not None
 
     @property
     def note(self) -> str:
@@ -81,6 +91,8 @@ class Observer(ABC):
             since_ms=self._since_ms,
             error=self._error or (self.note if self._state is ObserverState.UP else ""),
             records=self._records,
+            has_caught_up=self.has_caught_up,
+            source_is_missing=self._is_missing,
         )
 
     def start(self) -> None:
@@ -101,6 +113,7 @@ class Observer(ABC):
     def looked(self) -> None:
         """Note a good look: the source answered."""
         self._looked_ms = now_ms()
+        self._is_missing = False
         self._become(ObserverState.UP, "")
 
     def _run(self) -> None:
@@ -112,6 +125,7 @@ class Observer(ABC):
             except Exception as error:  # an observer fails alone, whatever the reason
                 if not isinstance(error, IndoubtError):
                     log.exception("observer %s failed", self.name)
+                self._is_missing = isinstance(error, MissingTopic)
                 self._become(ObserverState.DOWN, str(error) or type(error).__name__)
                 self.failed(error)
                 if isinstance(error, MissingTopic) or self._looked_ms != before:

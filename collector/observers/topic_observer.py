@@ -28,6 +28,12 @@ class TopicObserver(Observer):
         self.topic = topic
         self._connection = connection
         self._offsets = store.next_offsets(topic)
+        self._has_reached_end = False
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Say whether the topic was read to its end since it was opened."""
+        return self._has_reached_end
 
     @abstractmethod
     def decode(self, message: Message) -> Observation:
@@ -38,6 +44,7 @@ class TopicObserver(Observer):
 
     def observe(self) -> None:
         """Read the topic until stopped. Raises MissingTopic, Unreachable, ResourceManagerError."""
+        self._has_reached_end = False
         with TopicReader(self._connection, self.topic, self._offsets) as reader:
             self.looked()
             while not self.stopping.is_set():
@@ -47,6 +54,7 @@ class TopicObserver(Observer):
                     # Only now: after a failure the topic is read again from here, in this process or the next.
                     self._offsets.update((m.partition(), m.offset() + 1) for m in messages)
                 self.looked()
+                self._has_reached_end |= reader.has_reached_end
                 self.read_on(reader.has_reached_end)
 
     def _observed(self, message: Message) -> Observed:

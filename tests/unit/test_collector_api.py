@@ -110,6 +110,7 @@ class Api:
             observers=lambda: [],
             limits=RequestLimits(failed_authentications_per_minute=1000),
         )
+        self.served = served
         self.client = TestClient(application(served), raise_server_exceptions=False)
 
     def rows(self, path: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ LANDED = {
     "0001_history.sql": "175a5f05b3d63772",
     "0002_flink.sql": "7b76f5a68c2b7084",
     "0003_prepared_branches.sql": "bf61f295483ad1c8",
+    "0004_alerts.sql": "85b1cc145a2bc46c",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

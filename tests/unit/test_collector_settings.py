@@ -11,6 +11,7 @@ import pytest
 
 from collector import settings
 from collector.databases import PASSWORDS
+from collector.notifiers import receivers
 from collector.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
 
@@ -115,5 +116,17 @@ def test_each_argument_is_documented() -> None:
 def test_nothing_is_documented_that_does_not_exist() -> None:
     known = {f"INDOUBT_{field.name.upper()}" for field in fields(TunableSettings)}
     known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
-    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_", *PASSWORDS}
+    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_", *PASSWORDS, *receivers.NAMES}
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
+
+
+@pytest.mark.parametrize("name", sorted(receivers.NAMES))
+def test_each_receiver_is_documented(name: str) -> None:
+    assert f"| `{name}` |" in SECTION
+
+
+def test_receivers_are_known_and_never_shown() -> None:
+    given = {"INDOUBT_SLACK_URL": "https://hooks.slack.com/services/secret-part"}
+    read = settings.read(NEEDED, given)
+    assert read.receivers.slack_url.endswith("secret-part")
+    assert "secret-part" not in repr(read)

@@ -1,0 +1,157 @@
+"""Judges alerts at intervals: what the rules find goes through the state machine, and with its outbox into history.
+
+Nothing is notified that history does not have, so a restart neither loses a notification nor makes it twice. While history
+cannot be written, alerts are shown as they stand and nobody is notified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from collector import alert_rules, silences
+from collector.alert_inputs import AlertLimits, Picture
+from collector.alert_store import AlertStore
+from collector.alerts import Alert, AlertState, Book, Timing, step
+from collector.current_state import now_ms
+from collector.silences import Silence
+from collector.store import StoreFailed
+
+log = logging.getLogger(__name__)
+STOP_LIMIT_S = 30.0
+URGENCY = (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAlert:
+    """An alert with the silence that covers it, if one does."""
+
+    alert: Alert
+    silence: Silence | None
+
+
+class Alerting:
+    """A thread of its own judges; silences come from the API's threads."""
+
+    def __init__(
+        self,
+        kept: AlertStore,
+        look: Callable[[], Picture],
+        *,
+        limits: AlertLimits,
+        timing: Timing,
+        receivers: Sequence[str],
+        interval_ms: int,
+        changed: Callable[[], None],
+        notified: Callable[[], None],
+    ) -> None:
+        self._kept, self._look, self._limits, self._timing = kept, look, limits, timing
+        self._receivers, self._interval_s = tuple(receivers), interval_ms / 1000
+        self._changed, self._notified = changed, notified
+        self._book: Book | None = None
+        self._shown = Book()
+        self._silences: tuple[Silence, ...] = ()
+        self._silencing = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
+
+    def start(self) -> None:
+        """Load what stood before, then judge, in a thread of its own; what cannot be loaded yet is loaded by then."""
+        with contextlib.suppress(StoreFailed):
+            self._load()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop judging; returns when the thread has ended."""
+        self._stopping.set()
+        self._thread.join(STOP_LIMIT_S)
+
+    def alerts(self) -> list[ShownAlert]:
+        """Return every alert: firing first, then pending, then resolved; of each the most severe, then the newest, first."""
+        at_ms, known = now_ms(), self._silences
+        found = [
+            ShownAlert(alert=alert, silence=silences.covering(known, alert.finding.labels, at_ms))
+            for alert in self._shown.alerts.values()
+        ]
+        return sorted(found, key=lambda one: _urgency(one.alert))
+
+    def silences(self) -> list[Silence]:
+        """Return the silences, newest first, those that ended too."""
+        return sorted(self._silences, key=lambda silence: -silence.number)
+
+    def silence(self, silence: Silence) -> Silence:
+        """Keep a silence, with its audit row, and return it with its number. Raises StoreFailed."""
+        with self._silencing:
+            numbered = replace(silence, number=self._kept.next_silence())
+            self._keep_silence(numbered, numbered.author, "silence", numbered.reason)
+        return numbered
+
+    def end_silence(self, number: int, who: str, reason: str) -> Silence | None:
+        """End a silence now, with its audit row, and return it; None when there is none of that number. Raises StoreFailed."""
+        with self._silencing:
+            found = next((silence for silence in self._silences if silence.number == number), None)
+            if found is None:
+                return None
+            ended = replace(found, ends_ms=min(found.ends_ms, now_ms()))
+            self._keep_silence(ended, who, "end silence", reason)
+        return ended
+
+    def refuse(self, who: str, action: str, reason: str, why: str) -> int:
+        """Write down that somebody may not silence; return the audit row's number. Raises StoreFailed."""
+        return self._kept.refuse_silence((now_ms(), who, action, "[]", reason, "refused", why, "[]"))
+
+    def judge(self) -> None:
+        """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""
+        if self._book is None:
+            self._load()
+        seen = self._look()
+        made = step(
+            self._book or Book(),
+            alert_rules.findings(seen, self._limits),
+            self._silences,
+            seen.now_ms,
+            self._timing,
+            alert_rules.held(seen),
+        )
+        self._shown = made.book
+        if made.is_change:
+            # Until it is known to be kept, nobody knows what history has: it is read again then.
+            self._book = None
+            self._kept.keep(made, self._receivers)
+            self._changed()
+        self._book = made.book
+        if made.notifications:
+            self._notified()
+
+    def _load(self) -> None:
+        with self._silencing:
+            self._silences = tuple(self._kept.silences())
+        self._book = self._shown = self._kept.load()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval_s):
+            try:
+                self.judge()
+            except StoreFailed as error:
+                log.error("alerts are judged but nobody is notified: %s", error)
+            except Exception:
+                log.exception("alerts could not be judged")
+
+    def _keep_silence(self, silence: Silence, who: str, action: str, reason: str) -> None:
+        evidence = [{"matchers": dict(silence.matchers), "ends_at_ms": silence.ends_ms}]
+        keys = json.dumps([f"silence:{silence.number}"])
+        audit = (now_ms(), who, action, keys, reason, "accepted", "", json.dumps(evidence))
+        number = self._kept.keep_silence(silence, audit)
+        log.info("audit %d: %s %d by %s", number, action, silence.number, who)
+        others = tuple(one for one in self._silences if one.number != silence.number)
+        self._silences = (silence, *others)
+        self._changed()
+
+
+def _urgency(alert: Alert) -> tuple[int, int, int, str]:
+    finding = alert.finding
+    return (URGENCY.index(alert.state), -finding.severity.rank, -alert.since_ms, finding.key)

@@ -1,0 +1,284 @@
+"""/metrics: Prometheus' text exposition. Labels have bounded sets of values: never a transactional id, so many pipelines at most.
+
+docs/monitoring/README.md names every metric; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from collector import alert_rules
+from collector.alert_findings import Severity
+from collector.alert_inputs import CheckpointHistory
+from collector.alert_picture import checkpoint_histories
+from collector.alert_service import AlertService
+from collector.alert_store import Outlook
+from collector.alerting import ShownAlert
+from collector.alerts import AlertState
+from collector.api import Served
+from collector.current_state import Judged, percentile
+from collector.facts import CheckpointFacts
+from collector.notifiers.delivery import Outcome
+from collector.observers.observer import ObserverState, ObserverStatus
+from collector.store import StoreFailed
+from collector.transaction_view import TransactionView
+from lifecycle.states import FINAL, TransactionState
+from lifecycle.verdicts import Verdict
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+FOREIGN, OTHER = "foreign", "other"
+QUANTILES = ((0.5, "0.5"), (0.99, "0.99"))
+UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or state is TransactionState.LOST)
+
+
+class PipelineLabels:
+    """Label values of pipelines: the first ``most`` prefixes that are seen have their own, every later one is "other".
+
+    Foreign transactions share one: their only name is a transactional id. Nothing is ever forgotten, so a value stays.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._own: set[str] = set()
+
+    def of(self, pipeline: str) -> str:
+        """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
+        if pipeline not in self._own and len(self._own) < self._most:
+            self._own.add(pipeline)
+        return pipeline if pipeline in self._own else OTHER
+
+    def of_transaction(self, view: TransactionView) -> str:
+        """Return the label of a transaction's pipeline."""
+        return self.of(view.pipeline) if view.ours else FOREIGN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one scrape shows. ``outlooks`` is None while history cannot be read."""
+
+    now_ms: int
+    transactions: Sequence[Judged]
+    ends: tuple[int, int]
+    counts: tuple[int, int]
+    checkpoints: Sequence[CheckpointFacts]
+    observers: Sequence[ObserverStatus]
+    alerts: Sequence[ShownAlert]
+    outlooks: Sequence[Outlook] | None
+    attempts: Mapping[tuple[str, Outcome], int]
+    history_waiting: int
+    history_error: str
+
+
+def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
+    """Return what is to be shown now."""
+    try:
+        outlooks = alerts.outlooks()
+    except StoreFailed:
+        outlooks = None
+    return Seen(
+        now_ms=now_ms,
+        transactions=served.current.judged(at_ms=now_ms),
+        ends=served.current.ends(),
+        counts=served.current.counts(),
+        checkpoints=served.current.checkpoints(),
+        observers=served.observers(),
+        alerts=alerts.alerting.alerts(),
+        outlooks=outlooks,
+        attempts=alerts.delivering.attempts,
+        history_waiting=served.store.waiting,
+        history_error=served.store.error,
+    )
+
+
+def exposition(shown: Iterable[Metric]) -> bytes:
+    """Return metrics in the text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Once(list(shown)))
+    return generate_latest(registry)
+
+
+def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
+    """Yield every metric, those without a value too where their labels are known."""
+    yield from _transactions(seen, labels)
+    yield from _checkpoints(seen, labels)
+    yield from _observers(seen)
+    yield from _history(seen)
+    yield from _alerts(seen)
+    yield from _notifications(seen)
+
+
+class _Once(Collector):
+    def __init__(self, shown: Sequence[Metric]) -> None:
+        self._shown = shown
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics it was made with."""
+        return self._shown
+
+
+def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
+    unsettled = [one for one in seen.transactions if one.judgement.verdict is not Verdict.SETTLED]
+    shown = [verdict for verdict in Verdict if verdict is not Verdict.SETTLED]
+    counts: dict[tuple[TransactionState, Verdict], int] = {
+        (state, verdict): 0 for state in UNSETTLED for verdict in shown
+    }
+    for one in unsettled:
+        counts[one.view.state, one.judgement.verdict] = counts.get((one.view.state, one.judgement.verdict), 0) + 1
+    yield _gauge(
+        "indoubt_transactions",
+        "Transactions that are not settled. In doubt are those in state prepared or decided.",
+        ("state", "verdict"),
+        {(state.value, verdict.value): count for (state, verdict), count in counts.items()},
+    )
+    open_, oldest, least = _by_pipeline([one.view for one in unsettled if one.view.is_running], seen.now_ms, labels)
+    yield _gauge("indoubt_open_transactions", "Transactions that are open, by pipeline.", ("pipeline",), open_)
+    yield _gauge(
+        "indoubt_oldest_open_transaction_age_seconds", "Age of the oldest open transaction.", ("pipeline",), oldest
+    )
+    yield _gauge(
+        "indoubt_transaction_time_left_seconds",
+        "Least time before the broker aborts one of the open transactions.",
+        ("pipeline",),
+        least,
+    )
+    committed, aborted = seen.ends
+    yield _counter("indoubt_commits", "Transactions seen to be committed by the coordinators.", (), {(): committed})
+    yield _counter("indoubt_aborts", "Transactions seen to be aborted by the coordinators.", (), {(): aborted})
+
+
+def _by_pipeline(
+    running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels
+) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
+    """Return, by pipeline: how many, the age of the oldest in s, the least time left in s."""
+    open_: dict[tuple[str, ...], float] = {}
+    oldest: dict[tuple[str, ...], float] = {}
+    least: dict[tuple[str, ...], float] = {}
+    for view in running:
+        at = (labels.of_transaction(view),)
+        open_[at] = open_.get(at, 0) + 1
+        if view.opened_ms is not None:
+            oldest[at] = max(oldest.get(at, 0.0), (now_ms - view.opened_ms) / 1000)
+        if view.deadline_ms is not None:
+            left_s = (view.deadline_ms - now_ms) / 1000
+            least[at] = min(least.get(at, left_s), left_s)
+    return open_, oldest, least
+
+
+def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
+    by_label: dict[str, list[CheckpointFacts]] = {}
+    for one in seen.checkpoints:
+        by_label.setdefault(labels.of(one.pipeline), []).append(one)
+    durations = {
+        (label, text): value / 1000
+        for label, of_it in by_label.items()
+        for share, text in QUANTILES
+        if (value := percentile([c.duration_ms for c in of_it if c.completed_ms is not None], share)) is not None
+    }
+    names = ("pipeline", "quantile")
+    yield _gauge(
+        "indoubt_checkpoint_duration_seconds", "Durations of the completed checkpoints in memory.", names, durations
+    )
+    histories = [(labels.of(one.pipeline), one) for one in checkpoint_histories(seen.checkpoints)]
+    yield _gauge(
+        "indoubt_checkpoint_completed_timestamp_seconds",
+        "When the last checkpoint was completed.",
+        ("pipeline",),
+        _greatest((label, (one.completed_ms or 0) / 1000) for label, one in histories if one.completed_ms is not None),
+    )
+    yield _gauge(
+        "indoubt_checkpoint_unfinished_seconds",
+        "How long the newest checkpoint is not completed; 0 when it is.",
+        ("pipeline",),
+        _greatest((label, _unfinished_s(one, seen.now_ms)) for label, one in histories),
+    )
+    yield _gauge(
+        "indoubt_checkpoint_failures",
+        "Attempts that failed since the last completed checkpoint.",
+        ("pipeline",),
+        _greatest((label, float(one.failures)) for label, one in histories),
+    )
+
+
+def _unfinished_s(one: CheckpointHistory, now_ms: int) -> float:
+    begun_ms = one.newest.begun_ms
+    return 0.0 if one.newest.ended_ms is not None or begun_ms is None else (now_ms - begun_ms) / 1000
+
+
+def _observers(seen: Seen) -> Iterator[Metric]:
+    up = {(one.name,): float(one.state is ObserverState.UP) for one in seen.observers}
+    delays = {(one.name,): one.delay_ms / 1000 for one in seen.observers if one.delay_ms is not None}
+    records = {(one.name,): float(one.records) for one in seen.observers}
+    yield _gauge("indoubt_observer_up", "1 while the observer sees its source.", ("observer",), up)
+    yield _gauge("indoubt_observer_delay_seconds", "Age of the observer's last good look.", ("observer",), delays)
+    yield _counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
+
+
+def _history(seen: Seen) -> Iterator[Metric]:
+    events, malformed = seen.counts
+    yield _gauge(
+        "indoubt_history_lag_observations", "Observations that wait to be written.", (), {(): seen.history_waiting}
+    )
+    writable = float(not seen.history_error and seen.outlooks is not None)
+    yield _gauge("indoubt_history_writable", "0 while history cannot be written or read.", (), {(): writable})
+    yield _counter("indoubt_events", "Observations folded since history began.", (), {(): events})
+    yield _counter("indoubt_malformed_records", "Records kept aside since history began.", (), {(): malformed})
+
+
+def _alerts(seen: Seen) -> Iterator[Metric]:
+    counts = {
+        (rule.number, state.value, severity.value): 0.0
+        for rule in alert_rules.RULES
+        for state in (AlertState.PENDING, AlertState.FIRING)
+        for severity in Severity
+    }
+    silenced = 0
+    for one in seen.alerts:
+        finding, state = one.alert.finding, one.alert.state
+        if state is AlertState.RESOLVED:
+            continue
+        counts[finding.rule, state.value, finding.severity.value] += 1
+        silenced += one.silence is not None
+    yield _gauge("indoubt_alerts", "Alerts by rule, state and severity.", ("rule", "state", "severity"), counts)
+    yield _gauge("indoubt_alerts_silenced", "Pending and firing alerts that a silence covers.", (), {(): silenced})
+
+
+def _notifications(seen: Seen) -> Iterator[Metric]:
+    outlooks = seen.outlooks or ()
+    waiting = {(one.receiver,): float(one.waiting) for one in outlooks}
+    given_up = {(one.receiver,): float(one.given_up) for one in outlooks}
+    ages = {
+        (one.receiver,): (seen.now_ms - one.oldest_ms) / 1000 if one.oldest_ms is not None else 0.0 for one in outlooks
+    }
+    attempts = {(receiver, outcome.name.lower()): float(n) for (receiver, outcome), n in seen.attempts.items()}
+    yield _gauge("indoubt_notifications_waiting", "Notifications not delivered yet.", ("receiver",), waiting)
+    yield _gauge("indoubt_notifications_oldest_seconds", "Age of the oldest of them.", ("receiver",), ages)
+    yield _gauge("indoubt_notifications_given_up", "Notifications given up within 7 days.", ("receiver",), given_up)
+    yield _counter("indoubt_notification_attempts", "Attempts by outcome.", ("receiver", "outcome"), attempts)
+
+
+def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for label, value in pairs:
+        found[label,] = max(found.get((label,), value), value)
+    return found
+
+
+def _gauge(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, words, labels=names)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _counter(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, words, labels=names)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family

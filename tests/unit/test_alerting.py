@@ -1,0 +1,237 @@
+"""Judging with history: silences with their audit rows, a step that could not be kept, blindness, a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector import alert_picture, queries, silences
+from collector.alert_inputs import AlertLimits, OneSidedBatch, Picture, Source
+from collector.alert_store import AlertStore
+from collector.alerting import Alerting
+from collector.alerts import AlertState, Timing
+from collector.current_state import CurrentState, now_ms
+from collector.facts import CheckpointFacts
+from collector.observers.observer import ObserverState, ObserverStatus
+from collector.store import Store, StoreFailed
+from collector.verdicts import Limits, LogSight
+
+LIMITS = AlertLimits()
+TIMING = Timing(keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
+HELD = OneSidedBatch(pipeline="p", batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=0)
+
+
+class Stage:
+    """An alerting over a store of its own, with a picture and a clock that a test sets; it is judged by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "history.duckdb"
+        self.picture = Picture(now_ms=now_ms())
+        self.notified = 0
+        self.open()
+
+    def open(self) -> None:
+        self.store = Store(self.path)
+        self.kept = AlertStore(self.store)
+        self.alerting = Alerting(
+            self.kept,
+            lambda: self.picture,
+            limits=LIMITS,
+            timing=TIMING,
+            receivers=["webhook"],
+            interval_ms=3_600_000,
+            changed=lambda: None,
+            notified=self.note,
+        )
+        self.alerting.start()
+
+    def note(self) -> None:
+        self.notified += 1
+
+    def close(self) -> None:
+        self.alerting.stop()
+        self.store.close()
+
+    def restart(self) -> None:
+        self.close()
+        self.open()
+
+    def judge(self, after_ms: int, **changes: object) -> None:
+        """Judge that much later, with a changed picture."""
+        self.picture = replace(self.picture, now_ms=self.picture.now_ms + after_ms, **changes)  # type: ignore[arg-type]
+        self.alerting.judge()
+
+    def states(self) -> list[AlertState]:
+        return [one.alert.state for one in self.alerting.alerts()]
+
+    def waiting(self) -> int:
+        return sum(one.waiting for one in self.kept.outlooks())
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    made.close()
+
+
+def test_pending_firing_and_resolved_go_on_over_restarts_and_each_change_is_told_once(stage: Stage) -> None:
+    stage.judge(0, one_sided=(HELD,))
+    assert stage.states() == [AlertState.PENDING]
+    stage.restart()
+    assert stage.states() == [AlertState.PENDING], "at once, before anything was judged"
+    stage.judge(10_000)
+    assert (stage.states(), stage.waiting()) == ([AlertState.FIRING], 1)
+    stage.restart()
+    for _ in range(5):
+        stage.judge(1_000)
+    assert (stage.states(), stage.waiting()) == ([AlertState.FIRING], 1)
+    stage.restart()
+    stage.judge(1_000, one_sided=())
+    assert (stage.states(), stage.waiting()) == ([AlertState.RESOLVED], 2)
+    stage.restart()
+    stage.judge(1_000)
+    assert (stage.states(), stage.waiting()) == ([AlertState.RESOLVED], 2)
+
+
+def test_a_step_that_may_have_been_kept_is_not_told_twice(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.judge(0, one_sided=(HELD,))
+    keep = AlertStore.keep
+
+    def keep_and_fail(self: AlertStore, *arguments: object) -> None:
+        keep(self, *arguments)  # type: ignore[arg-type]
+        raise StoreFailed("no answer within 20 s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AlertStore, "keep", keep_and_fail)
+        with pytest.raises(StoreFailed):
+            stage.judge(10_000)
+    assert stage.states() == [AlertState.FIRING], "it is shown as it stands"
+    for _ in range(3):
+        stage.judge(1_000)
+    assert stage.waiting() == 1
+
+
+def test_a_step_that_was_not_kept_is_made_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise StoreFailed("the disk is full")
+
+    stage.judge(0, one_sided=(HELD,))
+    with monkeypatch.context() as patched:
+        patched.setattr(AlertStore, "keep", fail)
+        for _ in range(3):
+            with pytest.raises(StoreFailed):
+                stage.judge(10_000)
+    assert (stage.states(), stage.waiting(), stage.notified) == ([AlertState.FIRING], 0, 0)
+    stage.judge(1_000)
+    assert (stage.states(), stage.waiting(), stage.notified) == ([AlertState.FIRING], 1, 1)
+
+
+def test_while_it_cannot_see_a_rule_neither_finds_nor_resolves(stage: Stage) -> None:
+    dark = frozenset({Source.DATABASES})
+    stage.judge(0, one_sided=(HELD,), blind=dark)
+    assert stage.states() == []
+    stage.judge(0, blind=frozenset())
+    stage.judge(10_000)
+    stage.judge(10_000, one_sided=(), blind=dark)
+    assert stage.states() == [AlertState.FIRING]
+    stage.judge(1_000, blind=frozenset())
+    assert stage.states() == [AlertState.RESOLVED]
+
+
+def test_a_silence_is_kept_with_its_audit_row_over_a_restart(stage: Stage) -> None:
+    body = {"matchers": {"pipeline": "p"}, "reason": "maintenance", "duration_ms": 3_600_000}
+    made = stage.alerting.silence(silences.read(body, "anna", now_ms()))
+    assert made.number == 1
+    stage.restart()
+    assert stage.alerting.silences() == [made]
+    stage.judge(0, one_sided=(HELD,))
+    stage.judge(10_000)
+    (shown,) = stage.alerting.alerts()
+    assert (shown.alert.state, shown.silence, stage.waiting()) == (AlertState.FIRING, made, 0)
+    ended = stage.alerting.end_silence(1, "ben", "done with it")
+    assert ended is not None
+    stage.judge(1_000)
+    assert stage.waiting() == 1
+    audit = stage.store.named_rows(queries.AUDIT, 10)
+    assert [(row["who"], row["action"], row["keys"], row["reason"], row["outcome"]) for row in audit] == [
+        ("ben", "end silence", '["silence:1"]', "done with it", "accepted"),
+        ("anna", "silence", '["silence:1"]', "maintenance", "accepted"),
+    ]
+
+
+def test_a_silence_is_not_kept_without_its_audit_row(stage: Stage) -> None:
+    body = {"matchers": {"pipeline": "p"}, "reason": "maintenance", "duration_ms": 60_000}
+    silence = replace(silences.read(body, "anna", now_ms()), number=1)
+    with pytest.raises(StoreFailed):
+        stage.kept.keep_silence(silence, (1, None, "silence", "[]", "r", "accepted", "", "[]"))
+    assert stage.kept.silences() == []
+
+
+def test_there_is_no_silence_of_that_number(stage: Stage) -> None:
+    assert stage.alerting.end_silence(7, "ben", "a reason") is None
+
+
+def status(name: str, state: ObserverState = ObserverState.UP, **changes: object) -> ObserverStatus:
+    fields: dict[str, object] = {"delay_ms": 0, "since_ms": 0, "error": "", "records": 0, **changes}
+    return ObserverStatus(name=name, state=state, **fields)  # type: ignore[arg-type]
+
+
+DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
+
+
+@pytest.mark.parametrize(
+    ("observers", "blind"),
+    [
+        ([status("transaction log"), status("decision log"), status("lifecycle events")], set()),
+        ([status("transaction log", has_caught_up=False)], {Source.TRANSACTIONS}),
+        ([status("transaction log", DOWN), status("transaction polling")], set()),
+        ([status("transaction log", DOWN), status("transaction polling", DOWN)], {Source.TRANSACTIONS}),
+        ([status("decision log", STARTING)], {Source.DECISIONS, Source.OBSERVERS}),
+        ([status("decision log", STARTING, since_ms=-20_000)], {Source.DECISIONS}),
+        # There is nothing to see: what rests on it is not hidden.
+        ([status("lifecycle events", DOWN, source_is_missing=True)], set()),
+        ([status("lifecycle events", DOWN)], {Source.CHECKPOINTS}),
+        ([status("checkpoints of ip-count", DOWN)], set()),
+        ([], set()),
+    ],
+)
+def test_what_cannot_be_seen(observers: list[ObserverStatus], blind: set[Source]) -> None:
+    assert alert_picture.blind(observers, LIMITS, 1_000) == blind
+
+
+def test_where_no_pipeline_of_ours_ever_ran_nobody_misses_its_topics(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    missing = [status(name, DOWN, source_is_missing=True) for name in ("decision log", "lifecycle events")]
+    log = status("transaction log")
+    current.see_decision_log(LogSight.ABSENT)
+    assert alert_picture.picture(current, [*missing, log], LIMITS, 1_000).observers == (log,)
+    current.see_decision_log(LogSight.UNREADABLE, "it was there before")
+    assert len(alert_picture.picture(current, [*missing, log], LIMITS, 1_000).observers) == 3
+    store.close()
+
+
+def checkpoint(number: int, **times: int) -> CheckpointFacts:
+    return CheckpointFacts(pipeline="p", number=number, **times)
+
+
+def test_how_checkpoints_stand() -> None:
+    (one,) = alert_picture.checkpoint_histories(
+        [
+            checkpoint(7, started_ms=100, failed_ms=150, completed_ms=200, failures=4),
+            checkpoint(8, started_ms=300, failed_ms=350, failures=2),
+            checkpoint(9, started_ms=400, failed_ms=450, failures=1),
+        ]
+    )
+    assert (one.newest.number, one.completed_ms, one.failures) == (9, 200, 3)
+
+
+def test_a_new_directory_counts_from_zero_and_is_the_newest() -> None:
+    (one,) = alert_picture.checkpoint_histories(
+        [checkpoint(900, started_ms=100, completed_ms=200), checkpoint(0, started_ms=300)]
+    )
+    assert (one.newest.number, one.completed_ms) == (0, 200)
