@@ -34,6 +34,10 @@ from collector.observers.observer import Observer
 from collector.observers.spark_checkpoint import SparkCheckpoint
 from collector.observers.transaction_log import TransactionLog
 from collector.observers.transaction_polling import TransactionPolling
+from collector.ordering.follow_up import FollowUp
+from collector.ordering.looks import TransactionLooks
+from collector.ordering.order_history import OrderHistory
+from collector.ordering.plan import Reach
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
 from collector.settings import Settings, TransactionSource
@@ -47,7 +51,9 @@ from resource_managers.kafka_connection import KafkaConnection
 HISTORY = "history.duckdb"
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
-Running = Observer | Watch | ClusterName | AlertService
+Running = Observer | Watch | ClusterName | AlertService | FollowUp
+LOOK_LIMIT_S = 2.0
+"""How long one look of the follow-up at one transaction retries transient answers."""
 log = logging.getLogger("collector")
 
 
@@ -94,8 +100,9 @@ def _serve(
     databases = managers(settings.databases)
     observers += database_observers(current, store, settings.databases, databases, tunable)
     actors = Actors({broker.name: KafkaActor(broker), **database_actor.actors(databases)})
+    follow_up = _follow_up(settings, connection, current, store, actors)
     actions = Actions(
-        current, store, actors, decision_log, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
+        current, store, actors, decision_log, follow_up, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
     )
     ready = threading.Event()
     served = Served(
@@ -122,7 +129,7 @@ def _serve(
     app = application(served)
     alert_api.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
-    with _loading(current, ready, [cluster, *observers, watch, alerts]):
+    with _loading(current, ready, [cluster, *observers, watch, alerts, follow_up]):
         host, port = listening.getsockname()[:2]
         print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
         server.run(sockets=[listening])
@@ -189,6 +196,23 @@ def _observers(
         interval_ms = tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
     return found
+
+
+def _follow_up(
+    settings: Settings, connection: KafkaConnection, current: CurrentState, store: Store, actors: Actors
+) -> FollowUp:
+    tunable = settings.tunable
+    # A decision log of its own: its thread looks while orders are given.
+    decision_log = DecisionLog(connection, tunable.decision_topic)
+    reach = Reach(current=current, actors=actors, log=decision_log, limit_s=LOOK_LIMIT_S)
+    looks = TransactionLooks(reach, read_only=settings.read_only)
+    return FollowUp(
+        current,
+        OrderHistory(store),
+        looks.by_kind(),
+        pause_ms=tunable.follow_up_pause_ms,
+        most_ms=tunable.follow_up_most_ms,
+    )
 
 
 def _kept_tokens(settings: Settings) -> KnownTokens:

@@ -1,4 +1,4 @@
-"""Carries out operators' orders: evidence is read again at the moment of acting, and every order leaves one audit row."""
+"""Carries out operators' orders: evidence is read again at the moment of acting, and every order leaves an audit row."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from collector.acting import Actors
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.observations import OperatorOrder
 from collector.ordering.abort import plan_abort
 from collector.ordering.commit import plan_commit
+from collector.ordering.confirmation import text_to_type
+from collector.ordering.follow_up import FollowUp
+from collector.ordering.key_locks import KeyLocks
+from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderHistory
 from collector.ordering.plan import Plan, Reach, carry_out
-from collector.orders import Action, Order, OrderOutcome, OrderResult, Step
-from collector.store import Store
+from collector.ordering.selection import require_unchanged, select
+from collector.orders import Action, Filter, Order, OrderOutcome, OrderResult, Step
+from collector.store import Store, StoreFailed
 from collector.transaction_rows import evidence_row
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
 from resource_managers.decision_log import DecisionLog
@@ -32,59 +39,96 @@ class Actions:
         store: Store,
         actors: Actors,
         decision_log: DecisionLog,
+        follow_up: FollowUp,
         *,
         read_only: bool,
         limit_ms: int,
     ) -> None:
-        self._current, self._store, self._actors = current, store, actors
+        self._current, self._store, self._actors, self._follow_up = current, store, actors, follow_up
         self._reach = Reach(current=current, actors=actors, log=decision_log, limit_s=limit_ms / 1000)
+        self._history = OrderHistory(store)
         self._read_only = read_only
         self._lock = threading.Lock()
+        self._keys = KeyLocks()
 
     def give(self, order: Order, who: str) -> OrderResult:
-        """Carry out an order, or check it where it is a dry run.
+        """Carry out an order, or check it where it is a dry run; the same idempotency key again gets the first answer.
 
-        Raises OrderRefused when it is not safe or the evidence changed, StoreFailed when the audit cannot be written
-        (nothing was done then), ResourceManagerError when the broker could not be asked.
+        Raises OrderRefused when it is not safe or the evidence changed, StoreFailed when it cannot be written down,
+        ResourceManagerError when the broker could not be asked (nothing was done then).
         """
-        with self._lock:
-            # An order that could not be written down is not carried out.
-            self._store.check_writable()
-            started = time.monotonic()
-            found: list[Judged] = []
+        with self._keys.held((who, order.idempotency_key) if order.idempotency_key else None), self._lock:
             try:
-                found = self._seen(order)
-                plan = self._plan(order, found, who)
-                steps = _dry(plan) if order.dry_run else _carried_out(plan)
-            except (OrderRefused, DecisionLogUnreadable) as error:
-                self._audit(order, who, OrderOutcome.REFUSED, str(error), found)
-                raise OrderRefused(str(error)) from error
-            except Exception as error:
-                self._audit(order, who, OrderOutcome.FAILED, f"{type(error).__name__}: {error}", found)
+                return self._history.answer_to(order, who) or self._give(order, who)
+            except KeyReused as error:
+                self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, str(error))), order, who)
                 raise
-            took_ms = round((time.monotonic() - started) * 1000)
-            outcome = _outcome(order, steps)
-            detail = json.dumps([step.to_json() for step in steps])
-            audit = self._audit(order, who, outcome, detail, found)
-            for step in steps:
-                if step.outcome.fulfils(order.action):
-                    done = OperatorOrder(key=step.key, action=order.action.value, who=who, at_ms=now_ms(), audit=audit)
-                    self._current.carried_out(done)
-            return OrderResult(audit=audit, outcome=outcome, took_ms=took_ms, steps=tuple(steps))
 
     def refuse(self, order: Order, who: str, why: str) -> int:
         """Write down an order that its sender may not give; return the audit row's number. Raises StoreFailed."""
-        return self._audit(order, who, OrderOutcome.REFUSED, why, [])
+        return self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, why)), order, who)
 
-    def _plan(self, order: Order, found: Sequence[Judged], who: str) -> Plan:
+    def preview(self, wanted: Filter) -> dict[str, Any]:
+        """Return what a bulk abort with this filter would mean now. Raises OrderRefused when no order could name it."""
+        at_ms = now_ms()
+        return select(self._current.judged(at_ms=at_ms), wanted, at_ms).to_json(wanted)
+
+    def _give(self, order: Order, who: str) -> OrderResult:
+        # An order that could not be written down is not carried out.
+        self._store.check_writable()
+        started = time.monotonic()
+        evidence: list[Any] = []
+        try:
+            order, plan, to_type = self._plan(order, who, evidence)
+        except (OrderRefused, DecisionLogUnreadable) as error:
+            raise self._refused(order, who, str(error), evidence) from error
+        except Exception as error:
+            row = _row(order, who, OrderOutcome.FAILED, f"{type(error).__name__}: {error}", evidence)
+            self._written(self._history.audit(row), order, who)
+            raise
+        if order.dry_run:
+            steps = [act.dry() for act in plan.acts]
+            return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, to_type)
+        intent = self._history.intend(order, who, evidence, plan.acts)
+        try:
+            steps = [act.step(end) for act, end in zip(plan.acts, carry_out(plan), strict=True)]
+            outcome = outcome_of(order.action, steps)
+            answer = self._conclude(order, who, outcome, steps, started, evidence, intent)
+        except OrderRefused as error:
+            raise self._refused(order, who, str(error), evidence, intent) from error
+        except StoreFailed as error:
+            self._follow_up.watch(intent)
+            raise StoreFailed(f"the order was sent, and how it ended could not be written down: {error}") from error
+        unknown = frozenset(step.key for step in steps if not step.outcome.is_known)
+        self._follow_up.watch(replace(intent, first_audit=answer.audit, unknown=unknown))
+        for step in steps:
+            if step.outcome.fulfils(order.action):
+                done = OperatorOrder(
+                    key=step.key, action=order.action.value, who=who, at_ms=now_ms(), audit=answer.audit
+                )
+                self._current.carried_out(done)
+        return answer
+
+    def _plan(self, order: Order, who: str, evidence: list[Any]) -> tuple[Order, Plan, str]:
+        """Return the order with its keys, its plan, and what must be typed to give it; fills ``evidence`` on the way."""
+        if self._read_only:
+            raise OrderRefused("the collector runs read-only: no order is carried out")
+        if order.filter is not None:
+            at_ms = now_ms()
+            selection = select(self._current.judged(at_ms=at_ms), order.filter, at_ms)
+            evidence.append({"filter": order.filter.to_json(), "fingerprint": order.fingerprint})
+            require_unchanged(selection, order.fingerprint)
+            seen = {one.view.key: one.view.revision for one in selection.chosen}
+            order = replace(order, keys=tuple(seen), seen=seen)
+        found = self._seen(order)
+        evidence += [_evidence(one) for one in found]
         if order.action is Action.COMMIT:
-            return plan_commit(self._reach, found, who)
-        return plan_abort(self._reach, found, who, None if order.dry_run else order.confirm)
+            return order, plan_commit(self._reach, found, who), ""
+        confirm = None if order.dry_run else order.confirm
+        return order, plan_abort(self._reach, found, who, confirm), text_to_type(found)
 
     def _seen(self, order: Order) -> list[Judged]:
         """Return the transactions of an order as they are now. Raises OrderRefused when the operator saw something else."""
-        if self._read_only:
-            raise OrderRefused("the collector runs read-only: no order is carried out")
         found: list[Judged] = []
         for key in order.keys:
             judged = self._current.find(key)
@@ -108,43 +152,63 @@ class Actions:
             found.append(judged)
         return found
 
-    def _audit(self, order: Order, who: str, outcome: OrderOutcome, detail: str, found: Sequence[Judged]) -> int:
-        evidence = [
-            {
-                "key": one.view.key,
-                "state": one.view.state.value,
-                "verdict": one.judgement.verdict.value,
-                "rule": one.judgement.rule,
-                "revision": one.view.revision,
-                "evidence": [evidence_row(fact) for fact in one.judgement.evidence],
-            }
-            for one in found
-        ]
-        row = (
-            now_ms(),
-            who,
-            order.action.value,
-            json.dumps(order.keys),
-            order.reason,
-            outcome.value,
-            detail,
-            json.dumps(evidence),
-        )
-        audit = self._store.append_audit(row)
-        log.info("audit %d: %s by %s: %s", audit, order.action.value, who, outcome.value)
+    def _refused(
+        self, order: Order, who: str, why: str, evidence: Sequence[Any], intent: Intent | None = None
+    ) -> OrderRefused:
+        row = _row(order, who, OrderOutcome.REFUSED, why, evidence)
+        self._written(self._history.refuse(order, who, row, intent), order, who)
+        return OrderRefused(why)
+
+    def _conclude(
+        self,
+        order: Order,
+        who: str,
+        outcome: OrderOutcome,
+        steps: Sequence[Step],
+        started: float,
+        evidence: Sequence[Any],
+        intent: Intent | None,
+        confirm: str = "",
+    ) -> OrderResult:
+        took_ms = round((time.monotonic() - started) * 1000)
+        result = OrderResult(audit=0, outcome=outcome, took_ms=took_ms, steps=tuple(steps), confirm=confirm)
+        row = _row(order, who, outcome, json.dumps([step.to_json() for step in steps]), evidence)
+        unknown = [step.key for step in steps if not step.outcome.is_known] if intent is not None else []
+        answer = self._history.conclude(order, row, result, intent, unknown)
+        self._written(answer.audit, order, who)
+        return answer
+
+    def _written(self, audit: int, order: Order, who: str) -> int:
+        log.info("audit %d: %s by %s", audit, order.action.value, who)
         self._current.changed()
         return audit
 
 
-def _dry(plan: Plan) -> list[Step]:
-    return [act.dry() for act in plan.acts]
+def outcome_of(action: Action, steps: Sequence[Step]) -> OrderOutcome:
+    """Return how an order ended that was carried out."""
+    if all(step.outcome.fulfils(action) for step in steps):
+        return OrderOutcome.ACCEPTED
+    return OrderOutcome.FAILED if all(step.outcome.is_known for step in steps) else OrderOutcome.PENDING
 
 
-def _carried_out(plan: Plan) -> list[Step]:
-    return [act.step(end) for act, end in zip(plan.acts, carry_out(plan), strict=True)]
+def _row(order: Order, who: str, outcome: OrderOutcome, detail: str, evidence: Sequence[Any] = ()) -> AuditRow:
+    return AuditRow(
+        who=who,
+        action=order.action,
+        keys=order.keys,
+        reason=order.reason,
+        outcome=outcome,
+        detail=detail,
+        evidence=evidence,
+    )
 
 
-def _outcome(order: Order, steps: Sequence[Step]) -> OrderOutcome:
-    if order.dry_run:
-        return OrderOutcome.DRY_RUN
-    return OrderOutcome.ACCEPTED if all(step.outcome.fulfils(order.action) for step in steps) else OrderOutcome.FAILED
+def _evidence(one: Judged) -> dict[str, Any]:
+    return {
+        "key": one.view.key,
+        "state": one.view.state.value,
+        "verdict": one.judgement.verdict.value,
+        "rule": one.judgement.rule,
+        "revision": one.view.revision,
+        "evidence": [evidence_row(fact) for fact in one.judgement.evidence],
+    }

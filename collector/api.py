@@ -125,11 +125,12 @@ def application(served: Served) -> FastAPI:
 
     @app.post("/api/v1/orders")
     async def order(request: Request, caller: KnownCaller) -> dict[str, Any]:
-        try:
-            body = read_object(await request.body(), "the body")
-        except MalformedRecord as error:
-            raise HTTPException(400, f"{error}: send an order as docs/api.md describes it") from None
-        return await asyncio.to_thread(_order, served, body, caller)
+        body = await _json(request)
+        return await asyncio.to_thread(_order, served, body, request.headers.get("idempotency-key", ""), caller)
+
+    @app.post("/api/v1/orders/preview")
+    async def preview(request: Request, _: KnownCaller) -> dict[str, Any]:
+        return await asyncio.to_thread(served.actions.preview, orders.read_preview(await _json(request)))
 
     _serve_tables(app, served)
     return app
@@ -235,8 +236,15 @@ def _siblings(served: Served, judged: Judged) -> list[str]:
     return sorted(v.key for v in same_batch if v.about == about and v.key != key)
 
 
-def _order(served: Served, body: Any, caller: Caller) -> dict[str, Any]:
-    order = orders.read(body)
+async def _json(request: Request) -> Any:
+    try:
+        return read_object(await request.body(), "the body")
+    except MalformedRecord as error:
+        raise HTTPException(400, f"{error}: send an order as docs/api.md describes it") from None
+
+
+def _order(served: Served, body: Any, idempotency_key: str, caller: Caller) -> dict[str, Any]:
+    order = orders.read(body, idempotency_key)
     if caller.role is not Role.OPERATOR or served.read_only:
         why = (
             "the collector runs read-only"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -12,8 +15,27 @@ from lifecycle.errors import IndoubtError
 REASON_LEAST = 3
 REASON_MOST = 2_000
 KEYS_MOST = 1_000
-_FIELDS = {"action": str, "keys": list, "seen": dict, "reason": str, "dry_run": bool, "confirm": str}
-_OPTIONAL = {"seen": {}, "dry_run": False, "confirm": ""}
+_FIELDS = {
+    "action": str,
+    "keys": list,
+    "seen": dict,
+    "reason": str,
+    "dry_run": bool,
+    "confirm": str,
+    "filter": dict,
+    "fingerprint": str,
+    "idempotency_key": str,
+}
+_OPTIONAL: dict[str, Any] = {
+    "keys": [],
+    "seen": {},
+    "dry_run": False,
+    "confirm": "",
+    "filter": {},
+    "fingerprint": "",
+    "idempotency_key": "",
+}
+_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
 
 
 class Action(Enum):
@@ -21,6 +43,15 @@ class Action(Enum):
 
     COMMIT = "commit"
     ABORT = "abort"
+    RESTART = "restart"
+    """Of a pipeline: end its driver in order, start the next run."""
+    STOP = "stop"
+    """Of a pipeline: end its driver in order, and its supervisor."""
+
+    @property
+    def is_of_pipeline(self) -> bool:
+        """True for orders about a pipeline, not about transactions."""
+        return self in (Action.RESTART, Action.STOP)
 
 
 class OrderOutcome(Enum):
@@ -28,6 +59,8 @@ class OrderOutcome(Enum):
 
     ACCEPTED = "accepted"
     """Everything that was ordered was done."""
+    PENDING = "pending"
+    """It was sent, and how part of it ended is not known yet: a later audit row that refers to this one says it."""
     REFUSED = "refused"
     """Not safe, not allowed, or the evidence changed: nothing was done."""
     FAILED = "failed"
@@ -37,7 +70,7 @@ class OrderOutcome(Enum):
 
 
 class StepOutcome(Enum):
-    """How one transaction of an order ended."""
+    """How one transaction of an order ended, or the pipeline."""
 
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already committed"
@@ -46,14 +79,27 @@ class StepOutcome(Enum):
     RETRY_LATER = "retry later"
     UNKNOWN = "unknown"
     REFUSED = "refused"
-    """Somebody else decided about its batch first: nothing was done to it."""
+    """Somebody else decided first: nothing was done to it."""
+    RESTARTED = "restarted"
+    STOPPED = "stopped"
     DRY_RUN = "dry run"
 
     def fulfils(self, action: Action) -> bool:
-        """Say whether the transaction ended as ordered."""
-        if action is Action.COMMIT:
-            return self in (StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED)
-        return self is StepOutcome.ABORTED
+        """Say whether it ended as ordered."""
+        return self in _FULFILS[action]
+
+    @property
+    def is_known(self) -> bool:
+        """False while the end must still be found out."""
+        return self not in (StepOutcome.RETRY_LATER, StepOutcome.UNKNOWN)
+
+
+_FULFILS = {
+    Action.COMMIT: (StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED),
+    Action.ABORT: (StepOutcome.ABORTED,),
+    Action.RESTART: (StepOutcome.RESTARTED,),
+    Action.STOP: (StepOutcome.STOPPED,),
+}
 
 
 class InvalidOrder(IndoubtError):
@@ -61,8 +107,26 @@ class InvalidOrder(IndoubtError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which transactions a bulk order means: all that have every value given. Empty and 0: whatever there is."""
+
+    pipeline: str = ""
+    verdict: str = ""
+    resource_manager: str = ""
+    transaction_prefix: str = ""
+    open_for_ms: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was given, as an order has it."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Commit or abort these transactions; ``seen`` has the revision of each that the operator looked at."""
+    """Do this to these transactions, or to this pipeline; ``seen`` has the revision of each that the operator looked at.
+
+    A bulk order has a ``filter`` and the ``fingerprint`` of its preview instead of keys. ``digest`` tells two bodies apart.
+    """
 
     action: Action
     keys: tuple[str, ...]
@@ -70,11 +134,15 @@ class Order:
     reason: str
     dry_run: bool
     confirm: str
+    filter: Filter | None = None
+    fingerprint: str = ""
+    idempotency_key: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One transaction of an order: what is sent, in words, and how it ended."""
+    """One transaction of an order, or the pipeline: what is sent, in words, and how it ended."""
 
     key: str
     will: str
@@ -88,21 +156,89 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderResult:
-    """The answer to an order that was not refused."""
+    """The answer to an order that was not refused. ``confirm``: what must be typed to give it, where it may lose data."""
 
     audit: int
     outcome: OrderOutcome
     took_ms: int
     steps: tuple[Step, ...]
+    confirm: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the API's answer has it."""
         steps = [step.to_json() for step in self.steps]
-        return {"audit": self.audit, "outcome": self.outcome.value, "took_ms": self.took_ms, "steps": steps}
+        answer = {"audit": self.audit, "outcome": self.outcome.value, "took_ms": self.took_ms, "steps": steps}
+        return answer | ({"confirm": self.confirm} if self.confirm else {})
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> OrderResult:
+        """Return the answer that ``to_json`` wrote."""
+        steps = tuple(
+            Step(key=s["key"], will=s["will"], outcome=StepOutcome(s["outcome"]), detail=s["detail"])
+            for s in value["steps"]
+        )
+        return cls(
+            audit=value["audit"],
+            outcome=OrderOutcome(value["outcome"]),
+            took_ms=value["took_ms"],
+            steps=steps,
+            confirm=value.get("confirm", ""),
+        )
 
 
-def read(body: Any) -> Order:
-    """Return the order of a JSON body. Raises InvalidOrder that names the field."""
+def read(body: Any, idempotency_key: str = "") -> Order:
+    """Return the order of a JSON body; ``idempotency_key`` is that of its header. Raises InvalidOrder that names the field."""
+    values = _values(body)
+    action = _action(values["action"])
+    keys, seen, reason = values["keys"], values["seen"], values["reason"].strip()
+    chosen = read_filter(values["filter"]) if values["filter"] else None
+    if chosen is not None:
+        _check_bulk(action, keys, values["fingerprint"])
+    elif not _are_keys(keys):
+        raise InvalidOrder(f"order field 'keys' takes 1 to {KEYS_MOST} different keys of transactions")
+    elif action.is_of_pipeline and len(keys) != 1:
+        raise InvalidOrder("order field 'keys' takes one pipeline's key at a time")
+    if not all(isinstance(revision, str) for revision in seen.values()):
+        raise InvalidOrder("order field 'seen' takes a revision, a text, per key")
+    if not REASON_LEAST <= len(reason) <= REASON_MOST:
+        raise InvalidOrder(f"order field 'reason' takes {REASON_LEAST} to {REASON_MOST} characters: say why")
+    return Order(
+        action=action,
+        keys=tuple(keys),
+        seen=seen,
+        reason=reason,
+        dry_run=values["dry_run"],
+        confirm=values["confirm"],
+        filter=chosen,
+        fingerprint=values["fingerprint"],
+        idempotency_key=_idempotency_key(values["idempotency_key"], idempotency_key),
+        digest=_digest(body),
+    )
+
+
+def read_preview(body: Any) -> Filter:
+    """Return the filter of a request for a preview, ``{"action": "abort", "filter": {…}}``. Raises InvalidOrder."""
+    if not isinstance(body, dict) or set(body) != {"action", "filter"}:
+        raise InvalidOrder("a preview is a JSON object with 'action' and 'filter'")
+    _check_bulk_action(_action(body["action"]))
+    return read_filter(body["filter"])
+
+
+def read_filter(value: Any) -> Filter:
+    """Return the filter. Raises InvalidOrder for an unknown name, a wrong value, and one that would mean everything."""
+    kinds: dict[str, type] = {f.name: type(f.default) for f in fields(Filter)}
+    if not isinstance(value, dict) or not value:
+        raise InvalidOrder(f"order field 'filter' takes one or more of {', '.join(kinds)}")
+    for name, given in value.items():
+        if name not in kinds:
+            raise InvalidOrder(f"order field 'filter' has no {name!r}; it takes {', '.join(kinds)}")
+        is_kind = isinstance(given, kinds[name]) and not isinstance(given, bool)
+        if not is_kind or not given or (isinstance(given, int) and given < 0):
+            raise InvalidOrder(f"order field 'filter': {name!r} is {given!r}; it takes a {kinds[name].__name__}")
+    return Filter(**value)
+
+
+def _values(body: Any) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise InvalidOrder("an order is a JSON object")
     unknown = sorted(set(body) - set(_FIELDS))
@@ -114,22 +250,44 @@ def read(body: Any) -> Order:
         if not isinstance(value, kind):
             raise InvalidOrder(f"order field {name!r} is {value!r}; it takes a {kind.__name__}")
         values[name] = value
+    return values
+
+
+def _action(text: Any) -> Action:
     try:
-        action = Action(values["action"])
+        return Action(text)
     except ValueError:
-        raise InvalidOrder(f"order field 'action' is {values['action']!r}; it takes commit or abort") from None
-    keys, seen, reason = values["keys"], values["seen"], values["reason"].strip()
-    if (
-        not keys
-        or len(keys) > KEYS_MOST
-        or not all(isinstance(key, str) for key in keys)
-        or len(set(keys)) != len(keys)
-    ):
-        raise InvalidOrder(f"order field 'keys' takes 1 to {KEYS_MOST} different keys of transactions")
-    if not all(isinstance(revision, str) for revision in seen.values()):
-        raise InvalidOrder("order field 'seen' takes a revision, a text, per key")
-    if not REASON_LEAST <= len(reason) <= REASON_MOST:
-        raise InvalidOrder(f"order field 'reason' takes {REASON_LEAST} to {REASON_MOST} characters: say why")
-    return Order(
-        action=action, keys=tuple(keys), seen=seen, reason=reason, dry_run=values["dry_run"], confirm=values["confirm"]
-    )
+        known = ", ".join(action.value for action in Action)
+        raise InvalidOrder(f"order field 'action' is {text!r}; it takes one of {known}") from None
+
+
+def _are_keys(keys: list[Any]) -> bool:
+    return 0 < len(keys) <= KEYS_MOST and all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
+
+
+def _check_bulk(action: Action, keys: list[Any], fingerprint: str) -> None:
+    _check_bulk_action(action)
+    if keys:
+        raise InvalidOrder("order field 'keys': an order has keys or a 'filter', not both")
+    if not fingerprint:
+        raise InvalidOrder("order field 'fingerprint' is missing: ask for the preview of the filter first")
+
+
+def _check_bulk_action(action: Action) -> None:
+    if action is not Action.ABORT:
+        raise InvalidOrder(f"order field 'filter' goes with 'abort', not with {action.value!r}")
+
+
+def _idempotency_key(of_field: str, of_header: str) -> str:
+    if of_field and of_header and of_field != of_header:
+        raise InvalidOrder("order field 'idempotency_key' and the header Idempotency-Key differ: give one of them")
+    key = of_header or of_field
+    if key and not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise InvalidOrder("order field 'idempotency_key' takes 1 to 128 printable ASCII characters without spaces")
+    return key
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    """Return a text that is the same for the same order, however its body is written."""
+    rest = {name: value for name, value in body.items() if name != "idempotency_key"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

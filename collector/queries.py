@@ -58,7 +58,21 @@ ORDERS_CARRIED_OUT = """
 select audit, at_ms, who, action, keys from audit where outcome in ('accepted', 'failed') order by audit desc limit ?"""
 
 LAST_AUDIT = "select coalesce(max(audit), 0) from audit"
-AUDIT = "select * from audit order by audit desc limit ?"
+ADD_AUDIT = "insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+AUDIT = """
+select a.*, r.refers_to from audit a left join order_results r using (audit) order by a.audit desc limit ?"""
+
+LAST_INTENT = "select coalesce(max(intent), 0) from order_intents"
+ADD_INTENT = "insert into order_intents values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD_ORDER_RESULT = "insert into order_results values (?, ?, ?, ?)"
+ORDER_ANSWER = "select digest, status, answer from order_answers where who = ? and idempotency_key = ?"
+ADD_ORDER_ANSWER = "insert into order_answers values (?, ?, ?, ?, ?, ?)"
+# The newest row about an intent says what is not known still; without any, the collector ended in the middle.
+UNSETTLED_INTENTS = """
+with results as (
+    select intent, min(audit) as first_audit, arg_max("unknown", audit) as "unknown" from order_results group by intent)
+select i.*, r.first_audit, r."unknown" from order_intents i left join results r using (intent)
+where r.first_audit is null or r."unknown" <> '[]' order by i.intent"""
 MALFORMED = """
 select at_ms, source, partition, "offset", error, value from malformed order by at_ms desc, "offset" desc limit ?"""
 

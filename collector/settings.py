@@ -77,6 +77,8 @@ class TunableSettings:
     settled_kept: int = 10_000
     checkpoints_kept: int = 2_000
     order_limit_ms: int = 10_000
+    follow_up_pause_ms: int = 1_000
+    follow_up_most_ms: int = 86_400_000
     transaction_polling_ms: int = 1_000
     checkpoint_polling_ms: int = 500
     remote_checkpoint_polling_ms: int = 5_000

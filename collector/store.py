@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -22,13 +22,21 @@ from collector import history_rows, queries
 from collector.history_file import StoreFailed, open_history
 from collector.observations import CheckpointFileKind, Observed, Position
 
-__all__ = ["Store", "StoreFailed"]
+__all__ = ["Connection", "Store", "StoreFailed", "insert_audit"]
+T = TypeVar("T")
 QUEUE_LIMIT = 50_000
 BATCH_LIMIT = 10_000
 COMMIT_PAUSE_S = 0.02
 CLOSE_LIMIT_S = 20.0
 RETRY_S = 1.0
 log = logging.getLogger(__name__)
+
+
+class Connection(Protocol):
+    """The writer's connection as a change inside a ``Store.write`` sees it."""
+
+    def execute(self, query: str, values: Sequence[Any] = ..., /) -> Any:
+        """Carry out one statement."""
 
 
 class _Close:
@@ -78,13 +86,30 @@ class Store:
         Raises StoreFailed.
         """
 
-        def insert(connection: duckdb.DuckDBPyConnection) -> int:
-            (last,) = _one(connection, queries.LAST_AUDIT)
-            audit = ("insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [last + 1, *row])
-            _transact(connection, [audit, *also])
-            return int(last) + 1
+        def change(connection: Connection) -> int:
+            audit = insert_audit(connection, row)
+            for query, values in also:
+                connection.execute(query, list(values))
+            return audit
 
-        return int(self._in_writer(insert))
+        return self.write(change)
+
+    def write(self, change: Callable[[Connection], T]) -> T:
+        """Carry out ``change`` in one database transaction and return what it returns. Raises StoreFailed."""
+
+        def in_transaction(connection: duckdb.DuckDBPyConnection) -> T:
+            connection.begin()
+            try:
+                answer = change(connection)
+                connection.commit()
+                return answer
+            except BaseException:
+                with contextlib.suppress(duckdb.Error):
+                    connection.rollback()
+                raise
+
+        answer: T = self._in_writer(in_transaction)
+        return answer
 
     def transact(self, statements: Sequence[Statement]) -> None:
         """Carry out statements in one database transaction.
@@ -194,6 +219,13 @@ class Store:
                 log.error("%s; %d observations wait", self.error, len(batch))
                 if self._closing.wait(RETRY_S):
                     return
+
+
+def insert_audit(connection: Connection, row: Sequence[Any]) -> int:
+    """Add one audit row (its columns but the number) inside a ``Store.write``; return its number."""
+    (last,) = connection.execute(queries.LAST_AUDIT).fetchone()
+    connection.execute(queries.ADD_AUDIT, [last + 1, *row])
+    return int(last) + 1
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, batch: Sequence[Observed]) -> None:

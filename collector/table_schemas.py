@@ -30,7 +30,7 @@ JOBS = _columns(
     text="cluster job name pipeline state restores restored_path",
     ints="started_at_ms ended_at_ms changed_at_ms restarts restored_from restored_at_ms",
 )
-AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms")
+AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms refers_to")
 ALERTS = _columns(
     text="key rule name state severity group summary evidence labels",
     ints="since_ms found_at_ms fired_at_ms silenced_by",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collector.current_state import Judged, now_ms
 from collector.fold import OPERATOR
 from collector.ordering.confirmation import require_confirmation
-from collector.ordering.plan import Act, End, Plan, Reach, end_of, handle_of, joined
+from collector.ordering.plan import Act, End, Plan, Reach, end_of, handle_of, joined, target_of
 from collector.orders import Action, StepOutcome
 from collector.verdicts import LogSight
 from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Ruling
@@ -45,6 +45,7 @@ def _plan_ours(reach: Reach, found: Sequence[Judged], who: str) -> Plan:
         Act(
             key=one.view.key,
             will=f"abort decision for its batch, then {reach.actors.will(Action.ABORT, handle)}",
+            target=target_of("abort", handle, one.view.pipeline, one.view.about),
         )
         for one, handle in zip(found, handles, strict=True)
     )
@@ -136,6 +137,7 @@ def _plan_foreign(reach: Reach, found: Sequence[Judged]) -> Plan:
         Act(
             key=one.view.key,
             will=reach.actors.will(Action.ABORT, target),
+            target={"kind": "fence"},
             checked="open now",
         )
         for one, target in zip(found, targets, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from collector.current_state import Judged, now_ms
 from collector.fold import OPERATOR
-from collector.ordering.plan import Act, End, Plan, Reach, end_of, ready_text
+from collector.ordering.plan import Act, End, Plan, Reach, end_of, ready_text, target_of
 from collector.orders import Action
 from lifecycle.decisions import BatchAttempt, Outcome, Settled
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
@@ -40,8 +40,15 @@ def plan_commit(reach: Reach, found: Sequence[Judged], who: str) -> Plan:
         handles.append(next(h for h in listing[1].handles if h.key == handle.key))
         abouts.append((listing[1].prefix, listing[1].about))
     acts = tuple(
-        Act(key=one.view.key, will=reach.actors.will(Action.COMMIT, handle), checked=ready_text(readiness))
-        for one, handle, readiness in zip(found, handles, reach.actors.check(handles), strict=True)
+        Act(
+            key=one.view.key,
+            will=reach.actors.will(Action.COMMIT, handle),
+            target=target_of("commit", handle, prefix, about),
+            checked=ready_text(readiness),
+        )
+        for one, handle, (prefix, about), readiness in zip(
+            found, handles, abouts, reach.actors.check(handles), strict=True
+        )
     )
 
     def carry_out() -> list[End]:

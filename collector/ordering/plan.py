@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from collector.acting import Actors
 from collector.current_state import CurrentState, Judged
 from collector.orders import Step, StepOutcome
+from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import OrderRefused
 from lifecycle.identity import Handle
 from lifecycle.outcomes import (
@@ -43,15 +44,28 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One thing to do: about which key, what is sent, in words, and what a dry run says of it."""
+    """One thing to do: about which key, what is sent, in words, and what a dry run says of it.
+
+    ``target`` is what a later look needs to find out how it ended (JSON values, kept in history); its ``kind`` says which look.
+    """
 
     key: str
     will: str
+    target: Mapping[str, Any]
     checked: str = ""
 
     def step(self, end: End) -> Step:
         """Return it with its end, as the answer has it."""
         return Step(key=self.key, will=self.will, outcome=end[0], detail=end[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what history keeps of it."""
+        return {"key": self.key, "will": self.will, "target": dict(self.target)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Act:
+        """Return the act that ``to_json`` wrote."""
+        return cls(key=value["key"], will=value["will"], target=value["target"])
 
     def dry(self) -> Step:
         """Return it as a dry run's answer has it."""
@@ -109,6 +123,12 @@ def handle_of(judged: Judged) -> Handle:
         prepared_at_ms=opened_ms,
         timeout_ms=view.timeout_ms or 0,
     )
+
+
+def target_of(kind: str, handle: Handle, prefix: str, about: BatchAttempt | None) -> dict[str, Any]:
+    """Return what a later look needs to find out how a transaction of ours ended."""
+    named = None if about is None else {"life": about.life, "batch": about.batch, "attempt": about.attempt}
+    return {"kind": kind, "handle": handle.to_json(), "prefix": prefix, "about": named}
 
 
 def ready_text(readiness: Readiness) -> str:

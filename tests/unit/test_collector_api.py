@@ -19,6 +19,8 @@ from collector.authentication import KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState
 from collector.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
+from collector.ordering.follow_up import FollowUp
+from collector.ordering.order_history import OrderHistory
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
 from collector.settings import Tokens
@@ -87,11 +89,13 @@ class Api:
         self.current.see_decision_log(LogSight.READABLE)
         self.current.observe(story())
         self.ready = True
+        self.follow_up = FollowUp(self.current, OrderHistory(self.store), {}, pause_ms=1000, most_ms=1000)
         actions = Actions(
             self.current,
             self.store,
             Actors({"kafka": KafkaActor(KafkaResourceManager(NOBODY))}),
             DecisionLog(NOBODY),
+            self.follow_up,
             read_only=read_only,
             limit_ms=1000,
         )
@@ -276,7 +280,7 @@ def test_an_error_is_always_the_same_envelope(api: Api, path: str, status: int, 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"action": "restart"},
+        {"action": "explode"},
         {"keys": []},
         {"keys": "kafka"},
         {"keys": ["a", "a"]},
@@ -355,6 +359,60 @@ def test_a_decided_transaction_is_never_aborted(api: Api) -> None:
     answer = api.order(action="abort", confirm="ip-count-0-1")
     assert answer.status_code == 409
     assert "may not be aborted" in answer.json()["error"]["message"]
+
+
+def preview(api: Api, headers: dict[str, str] = OPERATOR, **wanted: Any) -> Any:
+    body = {"action": "abort", "filter": wanted}
+    return api.client.post("/api/v1/orders/preview", headers=headers, json=body)
+
+
+def test_a_preview_tells_what_a_bulk_abort_would_mean_and_whoever_reads_may_ask(api: Api) -> None:
+    answer = preview(api, VIEWER, transaction_prefix="flink-")
+    assert answer.status_code == 200
+    found = answer.json()
+    assert [row["transaction"] for row in found["rows"]] == ["flink-orders-3"]
+    assert (found["keys"], found["confirm"]) == ([found["rows"][0]["key"]], "flink-orders-3")
+    assert preview(api, {}, transaction_prefix="flink-").status_code == 401
+    assert [one["verdict"] for one in preview(api, pipeline=PREFIX).json()["left_out"]] == ["commit it"]
+
+
+def test_a_bulk_abort_of_a_set_that_changed_is_refused(fresh_api: Api) -> None:
+    shown = preview(fresh_api, transaction_prefix="flink-").json()
+    later = broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-4", producer_id=9)
+    fresh_api.current.observe([observed(11, later)])
+    body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
+    answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": shown["confirm"]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert "2 now" in answer.json()["error"]["message"]
+    row = fresh_api.rows("audit")[0]
+    assert (row["outcome"], row["evidence"][0]["fingerprint"]) == ("refused", shown["fingerprint"])
+
+
+def test_a_bulk_abort_of_what_may_lose_data_takes_what_its_preview_says_typed(fresh_api: Api) -> None:
+    shown = preview(fresh_api, transaction_prefix="flink-").json()
+    body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
+    answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": "flink-"})
+    assert answer.status_code == 409
+    assert "'confirm'" in answer.json()["error"]["message"]
+
+
+def test_a_refused_order_given_again_gets_the_same_answer_and_no_second_audit_row(fresh_api: Api) -> None:
+    first = fresh_api.order(seen={}, idempotency_key="once")
+    assert first.status_code == 409
+    again = fresh_api.order(seen={}, idempotency_key="once")
+    assert (again.status_code, again.json()) == (409, first.json())
+    assert len(fresh_api.rows("audit")) == 1
+    other = fresh_api.order(seen={}, idempotency_key="once", reason="another")
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "order_refused")
+    assert "'once' came with another order" in other.json()["error"]["message"]
+    assert [row["outcome"] for row in fresh_api.rows("audit")] == ["refused", "refused"]
+
+
+def test_the_idempotency_key_may_be_a_header(fresh_api: Api) -> None:
+    headers = {**OPERATOR, "Idempotency-Key": "once"}
+    answers = [fresh_api.order(headers, seen={}).json() for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len(fresh_api.rows("audit")) == 1
 
 
 def test_state_is_the_same_after_a_restart(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ LANDED = {
     "0002_flink.sql": "7b76f5a68c2b7084",
     "0003_prepared_branches.sql": "bf61f295483ad1c8",
     "0004_alerts.sql": "85b1cc145a2bc46c",
+    "0005_orders.sql": "9f25243a8cc7318b",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

@@ -1,0 +1,171 @@
+"""Finds out how orders ended whose end was not known at once, also after a restart of the collector.
+
+It never decides anything: each look may repeat what the order itself has sent, for exactly the same transaction, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from collector.current_state import CurrentState, now_ms
+from collector.observations import OperatorOrder
+from collector.ordering.order_history import AuditRow, Intent, OrderHistory
+from collector.ordering.plan import Act, End
+from collector.orders import OrderOutcome, OrderResult, Step, StepOutcome
+
+PAUSE_MOST_S = 60.0
+STOP_LIMIT_S = 10.0
+CUT_SHORT = "the collector ended in the middle of this order: how it ended is looked up"
+log = logging.getLogger(__name__)
+
+Look = Callable[[Act, Intent], End]
+"""Says how one act of an intent ended; unknown while that cannot be told. Raises whatever keeps it from looking."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """An intent of which something is unknown. ``due``: next look, on the monotonic clock."""
+
+    intent: Intent
+    pause_s: float
+    due: float
+
+
+class FollowUp:
+    """Looks again and again, with growing pauses, in a thread of its own; gives up after ``most_ms``, and says so."""
+
+    def __init__(
+        self,
+        current: CurrentState,
+        history: OrderHistory,
+        looks: Mapping[str, Look],
+        *,
+        pause_ms: int,
+        most_ms: int,
+    ) -> None:
+        self._current, self._history, self._looks = current, history, dict(looks)
+        self._pause_s, self._most_ms = pause_ms / 1000, most_ms
+        self._watched: dict[int, _Watched] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="follow-up", daemon=True)
+
+    def watch(self, intent: Intent) -> None:
+        """Find out about this intent: what of it is unknown, or all of it where nothing was written down yet."""
+        if intent.first_audit is not None and not intent.unknown:
+            return
+        with self._changed:
+            self._watched[intent.intent] = _Watched(intent, self._pause_s, time.monotonic() + self._pause_s)
+            self._changed.notify()
+
+    def start(self) -> None:
+        """Take up what history has unsettled, then look, in a thread of its own. Raises StoreFailed."""
+        for intent in self._history.unsettled():
+            self.watch(self._written(intent))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking; what is unsettled stays so in history."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(STOP_LIMIT_S)
+
+    def _run(self) -> None:
+        while (one := self._next()) is not None:
+            try:
+                left = self._look_at(one.intent)
+            except Exception:  # whatever it is, the next look may do better
+                log.exception("follow-up of order %d failed", one.intent.intent)
+                left = one.intent
+            with self._changed:
+                if left.first_audit is not None and not left.unknown:
+                    del self._watched[left.intent]
+                else:
+                    one.intent, one.pause_s = left, min(2 * one.pause_s, PAUSE_MOST_S)
+                    one.due = time.monotonic() + one.pause_s
+
+    def _next(self) -> _Watched | None:
+        """Wait for the next intent that is due; None: stop."""
+        with self._changed:
+            while not self._stopping:
+                first = min(self._watched.values(), key=lambda one: one.due, default=None)
+                left_s = None if first is None else first.due - time.monotonic()
+                if first is not None and left_s is not None and left_s <= 0:
+                    return first
+                self._changed.wait(left_s)
+        return None
+
+    def _look_at(self, intent: Intent) -> Intent:
+        intent = self._written(intent)
+        unknown = [act for act in intent.acts if act.key in intent.unknown]
+        steps = [act.step(self._end(act, intent)) for act in unknown]
+        if now_ms() - intent.at_ms > self._most_ms:
+            steps = [_given_up(step) for step in steps]
+            left: list[str] = []
+        else:
+            left = [step.key for step in steps if not step.outcome.is_known]
+        told = [step for step in steps if step.key not in left]
+        if told:
+            self._tell(intent, told, left)
+        return replace(intent, unknown=frozenset(left))
+
+    def _end(self, act: Act, intent: Intent) -> End:
+        look = self._looks.get(act.target.get("kind", ""))
+        if look is None:
+            return StepOutcome.UNKNOWN, f"this program cannot look up {act.target.get('kind')!r}"
+        try:
+            return look(act, intent)
+        except Exception as error:  # a broker that is gone may be back at the next look
+            return StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}"
+
+    def _tell(self, intent: Intent, steps: list[Step], left: list[str]) -> None:
+        done = all(step.outcome.fulfils(intent.action) for step in steps)
+        row = AuditRow(
+            who=intent.who,
+            action=intent.action,
+            keys=[step.key for step in steps],
+            reason=intent.reason,
+            outcome=OrderOutcome.ACCEPTED if done else OrderOutcome.FAILED,
+            detail=json.dumps([step.to_json() for step in steps]),
+            evidence=[{"fact": f"follow-up of audit {intent.first_audit}", "source": "follow-up", "at_ms": now_ms()}],
+        )
+        audit = self._history.followed_up(intent, row, left)
+        log.info("audit %d: follow-up of audit %s: %s", audit, intent.first_audit, row.outcome.value)
+        for step in steps:
+            if step.outcome.fulfils(intent.action):
+                order = OperatorOrder(
+                    key=step.key, action=intent.action.value, who=intent.who, at_ms=now_ms(), audit=audit
+                )
+                self._current.carried_out(order)
+        self._current.changed()
+
+    def _written(self, intent: Intent) -> Intent:
+        """Return the intent with the audit row of the order, written now where the collector ended before it was."""
+        if intent.first_audit is not None:
+            return intent
+        steps = tuple(act.step((StepOutcome.UNKNOWN, CUT_SHORT)) for act in intent.acts)
+        row = AuditRow(
+            who=intent.who,
+            action=intent.action,
+            keys=[act.key for act in intent.acts],
+            reason=intent.reason,
+            outcome=OrderOutcome.PENDING,
+            detail=json.dumps([step.to_json() for step in steps]),
+            evidence=intent.evidence,
+        )
+        result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=0, steps=steps)
+        audit = self._history.interrupted(intent, row, result)
+        return replace(intent, first_audit=audit, unknown=frozenset(act.key for act in intent.acts))
+
+
+def _given_up(step: Step) -> Step:
+    if step.outcome.is_known:
+        return step
+    return replace(step, outcome=StepOutcome.UNKNOWN, detail=f"given up, nobody could tell its end: {step.detail}")

@@ -1,0 +1,189 @@
+"""What history keeps of orders: intents before anything is sent, audit rows after, the first answer to each idempotency key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from collector import queries
+from collector.current_state import now_ms
+from collector.ordering.plan import Act
+from collector.orders import Action, Order, OrderOutcome, OrderResult
+from collector.store import Connection, Store, insert_audit
+from lifecycle.errors import OrderRefused
+
+OK, REFUSED = 200, 409
+
+
+class KeyReused(OrderRefused):
+    """An idempotency key came with another order before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One row of the audit, but its number and time."""
+
+    who: str
+    action: Action
+    keys: Sequence[str]
+    reason: str
+    outcome: OrderOutcome
+    detail: str
+    evidence: Sequence[Any] = ()
+
+    def values(self) -> tuple[Any, ...]:
+        """Return its columns in the order of the table, from the time on."""
+        keys, evidence = json.dumps(list(self.keys)), json.dumps(list(self.evidence))
+        return (now_ms(), self.who, self.action.value, keys, self.reason, self.outcome.value, self.detail, evidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """An order that was about to be carried out; ``first_audit`` is None where the collector ended in the middle of it."""
+
+    intent: int
+    at_ms: int
+    who: str
+    action: Action
+    reason: str
+    evidence: Sequence[Any]
+    acts: tuple[Act, ...]
+    idempotency_key: str
+    digest: str
+    first_audit: int | None = None
+    unknown: frozenset[str] = frozenset()
+
+
+class OrderHistory:
+    """Reads and writes the orders' tables. Every method raises StoreFailed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def answer_to(self, order: Order, who: str) -> OrderResult | None:
+        """Return the first answer to this order's idempotency key, None where there is none yet.
+
+        Raises OrderRefused when that answer was a refusal, KeyReused when the key came with another body before.
+        """
+        if not order.idempotency_key:
+            return None
+        for digest, status, answer in self._store.rows(queries.ORDER_ANSWER, who, order.idempotency_key):
+            if digest != order.digest:
+                raise KeyReused(
+                    f"idempotency key {order.idempotency_key!r} came with another order before: give each order a key of "
+                    "its own. Nothing was done"
+                )
+            if status != OK:
+                raise OrderRefused(answer)
+            return OrderResult.from_json(json.loads(answer))
+        return None
+
+    def intend(self, order: Order, who: str, evidence: Sequence[Any], acts: Sequence[Act]) -> Intent:
+        """Write down what is about to be sent."""
+        at_ms = now_ms()
+        kept = (at_ms, who, order.action.value, order.reason, json.dumps(list(evidence)))
+        texts = (json.dumps([act.to_json() for act in acts]), order.idempotency_key, order.digest)
+
+        def insert(connection: Connection) -> int:
+            (last,) = connection.execute(queries.LAST_INTENT).fetchone()
+            connection.execute(queries.ADD_INTENT, [last + 1, *kept, *texts])
+            return int(last) + 1
+
+        return Intent(
+            intent=self._store.write(insert),
+            at_ms=at_ms,
+            who=who,
+            action=order.action,
+            reason=order.reason,
+            evidence=evidence,
+            acts=tuple(acts),
+            idempotency_key=order.idempotency_key,
+            digest=order.digest,
+        )
+
+    def refuse(self, order: Order, who: str, row: AuditRow, intent: Intent | None = None) -> int:
+        """Write down a refusal, which is the answer to the order's idempotency key from now on; return the audit number."""
+
+        def change(connection: Connection) -> int:
+            audit = _add(connection, row, intent, ())
+            _answer(connection, who, order.idempotency_key, order.digest, REFUSED, row.detail)
+            return audit
+
+        return self._store.write(change)
+
+    def conclude(
+        self, order: Order, row: AuditRow, result: OrderResult, intent: Intent | None, unknown: Sequence[str] = ()
+    ) -> OrderResult:
+        """Write down how an order ended (or its dry run) and the answer; return the answer with its audit number."""
+
+        def change(connection: Connection) -> OrderResult:
+            audit = _add(connection, row, intent, unknown)
+            answer = _numbered(result, audit)
+            text = json.dumps(answer.to_json())
+            _answer(connection, row.who, order.idempotency_key, order.digest, OK, text)
+            return answer
+
+        return self._store.write(change)
+
+    def interrupted(self, intent: Intent, row: AuditRow, result: OrderResult) -> int:
+        """Write down an order that the end of the collector cut short; return the number of its first audit row."""
+
+        def change(connection: Connection) -> int:
+            audit = _add(connection, row, intent, [act.key for act in intent.acts])
+            text = json.dumps(_numbered(result, audit).to_json())
+            _answer(connection, intent.who, intent.idempotency_key, intent.digest, OK, text)
+            return audit
+
+        return self._store.write(change)
+
+    def followed_up(self, intent: Intent, row: AuditRow, unknown: Sequence[str]) -> int:
+        """Write down what became known later; ``unknown`` are the keys that still are not. Return the audit number."""
+        return self._store.write(lambda connection: _add(connection, row, intent, unknown, intent.first_audit))
+
+    def audit(self, row: AuditRow) -> int:
+        """Write down what is neither the answer to an idempotency key nor about an intent; return the audit number."""
+        return self._store.append_audit(row.values())
+
+    def unsettled(self) -> list[Intent]:
+        """Return the intents of which something is not known, oldest first."""
+        return [_intent(row) for row in self._store.named_rows(queries.UNSETTLED_INTENTS)]
+
+
+def _add(
+    connection: Connection, row: AuditRow, intent: Intent | None, unknown: Sequence[str], refers_to: int | None = None
+) -> int:
+    audit = insert_audit(connection, row.values())
+    if intent is not None:
+        connection.execute(queries.ADD_ORDER_RESULT, [audit, intent.intent, refers_to, json.dumps(list(unknown))])
+    return audit
+
+
+def _answer(connection: Connection, who: str, key: str, digest: str, status: int, answer: str) -> None:
+    if key:
+        connection.execute(queries.ADD_ORDER_ANSWER, [who, key, digest, now_ms(), status, answer])
+
+
+def _numbered(result: OrderResult, audit: int) -> OrderResult:
+    return OrderResult(
+        audit=audit, outcome=result.outcome, took_ms=result.took_ms, steps=result.steps, confirm=result.confirm
+    )
+
+
+def _intent(row: dict[str, Any]) -> Intent:
+    acts = tuple(Act.from_json(act) for act in json.loads(row["acts"]))
+    unknown = json.loads(row["unknown"]) if row["unknown"] is not None else [act.key for act in acts]
+    return Intent(
+        intent=row["intent"],
+        at_ms=row["at_ms"],
+        who=row["who"],
+        action=Action(row["action"]),
+        reason=row["reason"],
+        evidence=json.loads(row["evidence"]),
+        acts=acts,
+        idempotency_key=row["idempotency_key"],
+        digest=row["digest"],
+        first_audit=row["first_audit"],
+        unknown=frozenset(unknown),
+    )

@@ -1,0 +1,104 @@
+"""Bulk orders without a broker: what a filter means, its fingerprint, what must be typed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collector.current_state import Judged
+from collector.ordering.confirmation import require_confirmation, text_to_type
+from collector.ordering.selection import fingerprint, require_unchanged, select
+from collector.orders import Filter
+from collector.transaction_state_records import BrokerStatus
+from lifecycle.errors import OrderRefused
+from lifecycle.verdicts import Judgement, Verdict
+from tests.unit.collector_observations import T0, broker_record, only_view
+
+
+def foreign(transaction: str, *, at: int = 0, may_abort: bool = True, loses_data: bool = True) -> Judged:
+    """Return an open transaction that no pipeline of ours owns, opened ``at`` ms after T0."""
+    view = only_view(broker_record(BrokerStatus.ONGOING, at, transaction=transaction, start=at))
+    verdict = Judgement(
+        verdict=Verdict.FOREIGN, rule=6, evidence=(), may_abort=may_abort, loses_data=loses_data and may_abort
+    )
+    return Judged(view=view, judgement=verdict, pipeline=None)
+
+
+FOUND = [
+    foreign("flink-a-1"),
+    foreign("flink-a-2", at=5_000),
+    foreign("streams-1"),
+    foreign("flink-b", may_abort=False),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        (Filter(transaction_prefix="flink-a"), {"flink-a-1", "flink-a-2"}),
+        (Filter(transaction_prefix="flink"), {"flink-a-1", "flink-a-2"}),
+        (Filter(pipeline="streams-1"), {"streams-1"}),
+        (Filter(verdict="foreign", transaction_prefix="s"), {"streams-1"}),
+        (Filter(verdict="abort it"), set()),
+        (Filter(resource_manager="mysql"), set()),
+        (Filter(open_for_ms=8_000), {"flink-a-1", "streams-1"}),
+    ],
+)
+def test_a_filter_means_what_may_be_aborted_and_fits(wanted: Filter, ids: set[str]) -> None:
+    assert {one.view.transaction for one in select(FOUND, wanted, T0 + 10_000).chosen} == ids
+
+
+def test_what_fits_and_may_not_be_aborted_is_told() -> None:
+    selection = select(FOUND, Filter(transaction_prefix="flink"), T0)
+    assert [one.view.transaction for one in selection.left_out] == ["flink-b"]
+    preview = selection.to_json(Filter(transaction_prefix="flink"))
+    assert preview["left_out"] == [{"key": FOUND[3].view.key, "transaction": "flink-b", "verdict": "foreign"}]
+    assert preview["keys"] == [row["key"] for row in preview["rows"]]
+    assert preview["confirm"] == "flink-a-"
+
+
+def test_the_fingerprint_changes_with_a_key_and_with_a_revision_and_not_with_the_order() -> None:
+    pairs = [("a", "1"), ("b", "2")]
+    assert fingerprint(pairs) == fingerprint(pairs[::-1])
+    assert len({fingerprint(p) for p in (pairs, pairs[:1], [("a", "1"), ("b", "3")], [("a", "1"), ("c", "2")])}) == 4
+
+
+def test_a_set_that_changed_is_refused() -> None:
+    wanted = Filter(transaction_prefix="flink-a")
+    seen = select(FOUND, wanted, T0)
+    require_unchanged(select(FOUND[::-1], wanted, T0), seen.fingerprint)
+    for now in (FOUND[:1], [*FOUND, foreign("flink-a-3")], []):
+        with pytest.raises(OrderRefused):
+            require_unchanged(select(now, wanted, T0), seen.fingerprint)
+
+
+def test_more_than_one_order_takes_is_refused() -> None:
+    many = [replace(FOUND[0], view=replace(FOUND[0].view, transaction=f"flink-{n}")) for n in range(1_001)]
+    with pytest.raises(OrderRefused, match="1001 transactions"):
+        select(many, Filter(transaction_prefix="flink"), T0)
+
+
+@pytest.mark.parametrize(
+    ("ids", "typed"),
+    [
+        ([], ""),
+        (["flink-a-1"], "flink-a-1"),
+        (["x"], "x"),
+        (["flink-a-1", "flink-a-2"], "flink-a-"),
+        (["orders-1", "orders-12"], "orders-1"),
+    ],
+)
+def test_what_must_be_typed(ids: list[str], typed: str) -> None:
+    found = [foreign(id_) for id_ in ids]
+    assert text_to_type([*found, foreign("harmless", loses_data=False)]) == typed
+    require_confirmation(typed, found)
+    for wrong in {typed.upper(), f"{typed} ", typed[:-1], ""} - {typed} if typed else ():
+        with pytest.raises(OrderRefused, match="'confirm'"):
+            require_confirmation(wrong, found)
+
+
+@pytest.mark.parametrize("ids", [["flink-1", "streams-1"], ["a1", "b1"], ["ab-1", "ac-1"]])
+def test_ids_that_begin_differently_take_several_orders(ids: list[str]) -> None:
+    with pytest.raises(OrderRefused, match="several orders"):
+        text_to_type([foreign(id_) for id_ in ids])

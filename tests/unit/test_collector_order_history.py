@@ -1,0 +1,177 @@
+"""Orders in a real history file: answers to idempotency keys, intents that were cut short, and their follow-up, over restarts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from collector import orders, queries
+from collector.current_state import CurrentState
+from collector.ordering.follow_up import CUT_SHORT, FollowUp
+from collector.ordering.key_locks import KeyLocks
+from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderHistory
+from collector.ordering.plan import Act, End
+from collector.orders import Action, Order, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.store import Store
+from collector.verdicts import Limits
+from lifecycle.errors import OrderRefused, Unreachable
+
+LIMIT_S = 10.0
+ACTS = tuple(Act(key=key, will=f"end {key}", target={"kind": "look"}) for key in ("k1", "k2"))
+
+
+def an_order(key: str = "key-1", **changes: str) -> Order:
+    body = {"action": "commit", "keys": ["k1", "k2"], "seen": {}, "reason": "because", **changes}
+    return orders.read(body, key)
+
+
+def row(outcome: OrderOutcome, detail: str = "") -> AuditRow:
+    return AuditRow(who="anna", action=Action.COMMIT, keys=["k1"], reason="because", outcome=outcome, detail=detail)
+
+
+class History:
+    """A history file that is closed and opened again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.open()
+
+    def open(self) -> None:
+        self.store = Store(self._path)
+        self.orders = OrderHistory(self.store)
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.open()
+
+    @property
+    def audit(self) -> list[tuple[int, str, str, int | None]]:
+        """Return (number, keys, outcome, refers to) of each audit row, oldest first."""
+        rows = self.store.named_rows(queries.AUDIT, 100)
+        return [(r["audit"], r["keys"], r["outcome"], r["refers_to"]) for r in reversed(rows)]
+
+    def follow_up(self, look: Callable[[Act, Intent], End], *, most_ms: int = 3_600_000) -> FollowUp:
+        current = CurrentState(self.store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+        return FollowUp(current, self.orders, {"look": look}, pause_ms=1, most_ms=most_ms)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    made = History(tmp_path / "history.duckdb")
+    yield made
+    made.store.close()
+
+
+def followed(history: History, look: Callable[[Act, Intent], End], *, most_ms: int = 3_600_000) -> None:
+    """Run a follow-up until nothing is unsettled."""
+    follow_up, deadline = history.follow_up(look, most_ms=most_ms), threading.Event()
+    follow_up.start()
+    try:
+        for _ in range(int(LIMIT_S / 0.02)):
+            if not history.orders.unsettled():
+                return
+            deadline.wait(0.02)
+        raise AssertionError(f"still unsettled after {LIMIT_S:.0f} s: {history.orders.unsettled()}")
+    finally:
+        follow_up.stop()
+
+
+def test_the_first_answer_is_given_again_also_after_a_restart(history: History) -> None:
+    order = an_order()
+    steps = (Step(key="k1", will="w", outcome=StepOutcome.COMMITTED),)
+    result = OrderResult(audit=0, outcome=OrderOutcome.ACCEPTED, took_ms=3, steps=steps)
+    answer = history.orders.conclude(order, row(OrderOutcome.ACCEPTED), result, None)
+    assert answer.audit == 1
+    history.reopen()
+    assert history.orders.answer_to(order, "anna") == answer
+    assert history.orders.answer_to(order, "carla") is None, "each caller has keys of its own"
+    assert history.orders.answer_to(an_order(""), "anna") is None
+
+
+def test_a_refusal_is_an_answer_too(history: History) -> None:
+    history.orders.refuse(an_order(), "anna", row(OrderOutcome.REFUSED, "not safe"))
+    history.reopen()
+    with pytest.raises(OrderRefused, match="not safe"):
+        history.orders.answer_to(an_order(), "anna")
+
+
+def test_another_body_under_the_same_key_is_refused(history: History) -> None:
+    history.orders.refuse(an_order(), "anna", row(OrderOutcome.REFUSED, "not safe"))
+    with pytest.raises(KeyReused, match="'key-1' came with another order"):
+        history.orders.answer_to(an_order(reason="another"), "anna")
+
+
+def test_an_order_cut_short_is_pending_in_the_audit_and_settled_after_a_restart(history: History) -> None:
+    history.orders.intend(an_order(), "anna", [{"key": "k1"}], ACTS)
+    history.reopen()
+    assert [one.first_audit for one in history.orders.unsettled()] == [None]
+    followed(history, lambda act, intent: (StepOutcome.COMMITTED, f"seen {act.key}"))
+    assert history.audit == [(1, '["k1", "k2"]', "pending", None), (2, '["k1", "k2"]', "accepted", 1)]
+    answer = history.orders.answer_to(an_order(), "anna")
+    assert answer is not None
+    assert (answer.audit, answer.outcome, answer.steps[0].detail) == (1, OrderOutcome.PENDING, CUT_SHORT)
+
+
+def test_each_part_is_told_as_soon_as_it_is_known(history: History) -> None:
+    seen: list[str] = []
+
+    def look(act: Act, intent: Intent) -> End:
+        seen.append(act.key)
+        if act.key == "k2" and seen.count("k2") < 3:
+            raise Unreachable("no broker answers")
+        return (StepOutcome.COMMITTED if act.key == "k1" else StepOutcome.LOST), ""
+
+    history.orders.intend(an_order(), "anna", [], ACTS)
+    followed(history, look)
+    assert history.audit == [
+        (1, '["k1", "k2"]', "pending", None),
+        (2, '["k1"]', "accepted", 1),
+        (3, '["k2"]', "failed", 1),
+    ]
+    assert seen.count("k1") == 1, "what is known is not looked at again"
+
+
+def test_what_is_known_when_the_collector_ends_is_not_looked_at_after_its_restart(history: History) -> None:
+    intent = history.orders.intend(an_order(), "anna", [], ACTS)
+    result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=3, steps=())
+    history.orders.conclude(an_order(), row(OrderOutcome.PENDING), result, intent, ["k2"])
+    history.reopen()
+    looked: list[str] = []
+    followed(history, lambda act, _: (looked.append(act.key), (StepOutcome.COMMITTED, ""))[1])
+    assert looked == ["k2"]
+    assert history.audit[-1] == (2, '["k2"]', "accepted", 1)
+
+
+def test_what_nobody_can_tell_is_given_up_and_said_to_be(history: History) -> None:
+    history.orders.intend(an_order(), "anna", [], ACTS)
+    followed(history, lambda *_: (StepOutcome.UNKNOWN, "marker gone"), most_ms=0)
+    assert history.audit[-1] == (2, '["k1", "k2"]', "failed", 1)
+    (detail,) = history.store.rows("select detail from audit where audit = 2")[0]
+    assert "given up, nobody could tell its end: marker gone" in detail
+
+
+def test_an_order_that_was_refused_in_the_middle_is_settled(history: History) -> None:
+    intent = history.orders.intend(an_order(), "anna", [], ACTS)
+    history.orders.refuse(an_order(), "anna", row(OrderOutcome.REFUSED, "somebody was first"), intent)
+    assert history.orders.unsettled() == []
+
+
+def test_the_same_key_at_the_same_time_waits_for_the_first() -> None:
+    locks, running, together = KeyLocks(), [], []
+
+    def hold(key: str) -> None:
+        with locks.held(key):
+            running.append(key)
+            together.append(running.count("a"))
+            running.remove(key)
+
+    threads = [threading.Thread(target=hold, args=(key,)) for key in ("a", "a", "b", "a") * 20]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert max(together) == 1
+    assert not locks._locks
