@@ -20,6 +20,7 @@ from collector.authentication import Caller, KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.error_answers import handle_errors
+from collector.loss_rows import loss_row, loss_rows
 from collector.observers.observer import ObserverStatus
 from collector.overview import EndsPerMinute, Watch, overview
 from collector.rate_limits import RequestLimits
@@ -166,6 +167,21 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
         rows.sort(key=lambda row: (row["at_ms"] or 0, row["key"]), reverse=True)
         return table_answer(request, table_schemas.ABORTS, rows[:limit])
 
+    @app.get("/api/v1/losses", dependencies=protected)
+    def losses(
+        request: Request,
+        verdict: str | None = None,
+        pipeline: str | None = None,
+        transaction: str | None = None,
+        all: bool = False,
+        since_ms: int = 0,
+        limit: Limit = 500,
+    ) -> Response:
+        current = served.current
+        found = current.losses_of(transaction) if transaction else current.losses(committed=all)
+        rows = loss_rows(found, verdict=verdict, pipeline=pipeline, since_ms=since_ms, limit=limit)
+        return table_answer(request, table_schemas.LOSSES, rows)
+
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
         found = [c for c in served.current.checkpoints() if pipeline in (None, c.pipeline)]
@@ -225,7 +241,9 @@ def _transaction(served: Served, key: str) -> dict[str, Any]:
     judged = served.current.find(key)
     if judged is None:
         raise HTTPException(404, f"transaction {key} is not in memory: it never was seen, or was settled long ago")
-    return detail_row(judged, served.current.orders(judged.view.key), _siblings(served, judged))
+    loss = served.current.loss(judged.view)
+    row = detail_row(judged, served.current.orders(judged.view.key), _siblings(served, judged))
+    return {**row, "loss": loss_row(loss) if loss is not None else None}
 
 
 def _siblings(served: Served, judged: Judged) -> list[str]:

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from collector import history_rows, queries, transaction_view
+from collector import history_rows, losses, queries, transaction_view
 from collector.abort_causes import AbortClues
 from collector.branches import BranchFacts, PlaceLook
+from collector.data_loss import UNDONE, Loss
 from collector.facts import BrokerIdentity, CheckpointFacts, PipelineFacts, with_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
@@ -70,6 +71,7 @@ class CurrentState:
             history_rows.operator_orders(rows(queries.ORDERS_CARRIED_OUT, kept)),
             history_rows.flink_checkpoints(rows(queries.FLINK_CHECKPOINTS, checkpoints)),
             history_rows.flink_jobs(rows(queries.FLINK_JOBS, checkpoints)),
+            history_rows.transaction_offsets(rows(queries.OFFSETS_OF_TRANSACTIONS, kept)),
         )
         ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
         with self._lock:
@@ -200,6 +202,29 @@ class CurrentState:
                 for view in found
             ]
 
+    def losses(self, *, committed: bool = False) -> list[Loss]:
+        """Return whether data was lost with each transaction in memory that was undone (with ``committed``: that has ended)."""
+        with self._lock:
+            found = transaction_view.views(self._state, settled=committed)
+            undone = (view for view in found if committed or view.state in UNDONE)
+            material = losses.material(self._state, self._sight[0], undone)
+        return losses.judged(material)
+
+    def losses_of(self, transaction: str) -> list[Loss]:
+        """Return the same for every transaction of one id that history knows. Raises StoreFailed."""
+        with self._lock:
+            prefixes = self._state.ledger.prefixes()
+        past = losses.past_of(transaction, self._store.rows, prefixes)
+        with self._lock:
+            material = losses.material_of_past(past, self._state, self._sight[0], transaction)
+        return losses.judged(material)
+
+    def loss(self, view: TransactionView) -> Loss | None:
+        """Return the same for one transaction; None while it has not ended."""
+        with self._lock:
+            material = losses.material(self._state, self._sight[0], [view])
+        return next(iter(losses.judged(material)), None)
+
     def orders(self, key: str) -> list[OperatorOrder]:
         """Return the operators' orders about one transaction."""
         with self._lock:
@@ -251,19 +276,11 @@ class CurrentState:
             pipeline=pipelines.get(view.pipeline) if view.ours else None,
             log_sight=self._sight[0],
             log_error=self._sight[1],
-            replayed_ms=self._replayed_ms(view, decided),
+            replayed_ms=transaction_view.replayed_ms(self._state, view),
             later_batch_decided=view.about is not None and decided is not None and decided[0] > view.about.batch,
             limits=self._limits,
             now_ms=at_ms,
         )
-
-    def _replayed_ms(self, view: TransactionView, decided: tuple[int, int] | None) -> int | None:
-        if view.about is None or view.ended_ms is None:
-            return None
-        checkpoint = self._state.checkpoints.get((view.pipeline, view.about.batch))
-        if checkpoint is not None and checkpoint.completed_ms is not None and checkpoint.completed_ms > view.ended_ms:
-            return checkpoint.completed_ms
-        return decided[1] if decided is not None and decided[0] > view.about.batch else None
 
     def _pipeline(self, prefix: str) -> PipelineHistory:
         facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)

@@ -92,6 +92,11 @@ class FlinkState:
         known = facts.checkpoints.get(seen.number)
         return known is not None and (known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS)
 
+    def copy(self) -> FlinkState:
+        """Return a state that does not change with this one."""
+        jobs = {id_: replace(facts, checkpoints=dict(facts.checkpoints)) for id_, facts in self.jobs.items()}
+        return FlinkState(checkpoints_kept=self.checkpoints_kept, jobs=jobs)
+
     def restored_from(self, job: str) -> dict[int, Restore]:
         """Return the first restore from each checkpoint of a job, by whichever job: proof that it was completed."""
         found: dict[int, Restore] = {}

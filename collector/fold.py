@@ -33,6 +33,7 @@ from collector.observations import (
     IdExpired,
     Malformed,
     Observation,
+    OffsetsSeen,
     OperatorOrder,
 )
 from collector.transaction_state_records import BrokerStatus
@@ -65,6 +66,8 @@ class State:
     """The newest look at each database, by its name."""
     orders: dict[str, OperatorOrder] = field(default_factory=dict)
     flink: FlinkState = field(default_factory=FlinkState)
+    offsets: dict[BrokerIdentity, dict[str, OffsetsSeen]] = field(default_factory=dict)
+    """Where the records of transactions are, by partition, as far as that was looked for."""
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     open: set[BrokerIdentity] = field(default_factory=set)
     """Transactions whose end was not seen."""
@@ -99,6 +102,9 @@ def apply(state: State, observation: Observation) -> None:
             state.flink.see_job(observation)
         case BranchListed() | BranchGone():
             _branch(state, observation)
+        case OffsetsSeen():
+            identity = BrokerIdentity(observation.transaction, observation.producer_id, observation.start_ms)
+            state.offsets.setdefault(identity, {})[observation.partition] = observation
         case OperatorOrder():
             state.orders[observation.key] = observation
         case Malformed():
@@ -270,6 +276,8 @@ def trim(state: State) -> None:
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
     for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
         del state.inits[id_]
+    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
+        del state.offsets[identity]
     for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
         del state.orders[key]
     for about in told_before - {told.about for told in state.told.values()}:
@@ -287,6 +295,7 @@ def _trim_transactions(state: State) -> None:
     for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
         identity, handle = transaction.identity, transaction.handle_identity
         del state.broker[identity]
+        state.offsets.pop(identity, None)
         state.open.discard(identity)
         state.aborted.discard(identity)
         if state.latest_of_id.get(identity.transaction) == identity:

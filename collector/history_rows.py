@@ -22,6 +22,7 @@ from collector.observations import (
     IdExpired,
     Malformed,
     Observed,
+    OffsetsSeen,
     OperatorOrder,
 )
 from collector.transaction_state_records import BrokerStatus
@@ -102,6 +103,17 @@ TABLES: dict[str, pa.Schema] = {
         ("owner", pa.string()),
         ("database", pa.string()),
     ),
+    "transaction_offsets": _schema(
+        ("transaction_id", pa.string()),
+        ("producer_id", pa.int64()),
+        ("start_ms", pa.int64()),
+        ("topic_partition", pa.string()),
+        ("first_offset", pa.int64()),
+        ("first_is_exact", pa.bool_()),
+        ("next_offset", pa.int64()),
+        ("how", pa.string()),
+        ("at_ms", pa.int64()),
+    ),
     "malformed": _schema(("at_ms", pa.int64()), ("error", pa.string()), ("value", pa.string())),
 }
 
@@ -143,6 +155,9 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
             named = (*place, b.place, b.resource_manager, b.transaction)
             proof = b.proof.value if b.proof is not None else None
             return "prepared_branches", (*named, GONE, b.at_ms, proof, None, None, None)
+        case OffsetsSeen() as o:
+            where = (o.transaction, o.producer_id, o.start_ms, o.partition)
+            return "transaction_offsets", (*place, *where, o.first, o.first_is_exact, o.next_offset, o.how, o.at_ms)
         case Malformed() as m:
             return "malformed", (*place, m.at_ms, m.error, m.value)
         case OperatorOrder():
@@ -282,6 +297,22 @@ def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGon
                 at_ms=at_ms,
                 proof=BranchProof(proof) if proof is not None else None,
             )
+
+
+def transaction_offsets(rows: Iterable[Sequence[Any]]) -> Iterator[OffsetsSeen]:
+    """Yield the observations of rows of transaction_offsets."""
+    for _, _, _, transaction, producer_id, start_ms, partition, first, first_is_exact, next_offset, how, at_ms in rows:
+        yield OffsetsSeen(
+            transaction=transaction,
+            producer_id=producer_id,
+            start_ms=start_ms,
+            partition=partition,
+            first=first,
+            first_is_exact=first_is_exact,
+            next_offset=next_offset,
+            how=how,
+            at_ms=at_ms,
+        )
 
 
 def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:

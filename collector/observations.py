@@ -117,6 +117,25 @@ class BranchGone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsSeen:
+    """Where the records of one transaction are in one partition: from ``first`` up to and without ``next_offset``.
+
+    Where ``first_is_exact``, its leader told the first; else both ends are those of a stretch of time that holds its records and
+    others', None where nothing was found. ``how`` says it in words, ``at_ms`` when it was looked for.
+    """
+
+    transaction: str
+    producer_id: int
+    start_ms: int
+    partition: str
+    first: int | None
+    first_is_exact: bool
+    next_offset: int | None
+    how: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOrder:
     """An order that this collector carried out, for one transaction's key."""
 
@@ -144,6 +163,7 @@ Observation = (
     | CheckpointFile
     | FlinkCheckpoint
     | FlinkJob
+    | OffsetsSeen
     | BranchListed
     | BranchGone
     | OperatorOrder

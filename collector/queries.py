@@ -9,7 +9,7 @@ EVENTS_FOLDED = """
 select (select count(*) from transaction_records) + (select count(*) from lifecycle_events)
      + (select count(*) from decision_records) + (select count(*) from checkpoint_files)
      + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)
-     + (select count(*) from prepared_branches)"""
+     + (select count(*) from prepared_branches) + (select count(*) from transaction_offsets)"""
 MALFORMED_COUNT = "select count(*) from malformed"
 
 # Every transaction whose end is not in history, and the newest ones whose end is: what current state is made of.
@@ -47,6 +47,13 @@ kept as (
     (select place, transaction_id from last where what <> 'listed' order by at_ms desc limit ?))
 select b.* from prepared_branches b semi join kept k using (place, transaction_id) order by source, "offset" """
 CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
+RECORDS_OF_IDS = """
+select * from transaction_records where starts_with(transaction_id, ?) order by rowid desc limit ?"""
+DECISIONS_OF_PREFIX = """
+select partition, "offset", record from (
+    select * from decision_records where prefix = ? order by "offset" desc limit ?)
+order by "offset" """
+OFFSETS_OF_TRANSACTIONS = "select * from transaction_offsets order by rowid desc limit ?"
 FLINK_CHECKPOINTS = "select * from flink_checkpoints order by rowid desc limit ?"
 FLINK_JOBS = "select * from flink_jobs order by rowid desc limit ?"
 # The newest: a directory that is followed again is listed once, and only its newest files are read.

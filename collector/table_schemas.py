@@ -22,6 +22,10 @@ TRANSACTIONS = _columns(
     flags="ours may_commit may_abort loses_data",
 )
 ABORTS = _columns(text="key transaction pipeline verdict cause certainty", ints="at_ms batch slot open_ms rows")
+LOSSES = _columns(
+    text="key transaction pipeline verdict certainty why cause cause_certainty partitions offsets",
+    ints="at_ms producer_id producer_epoch checkpoint opened_at_ms rows",
+)
 CHECKPOINTS = _columns(
     text="pipeline state source kind reason job path",
     ints="number started_at_ms ended_at_ms duration_ms transactions rows state_bytes",

@@ -188,6 +188,17 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
             yield _view(state, named, None, None, branch)
 
 
+def replayed_ms(state: State, view: TransactionView) -> int | None:
+    """Return when a transaction's batch was completed after it had ended, or None."""
+    if view.about is None or view.ended_ms is None:
+        return None
+    checkpoint = state.checkpoints.get((view.pipeline, view.about.batch))
+    if checkpoint is not None and checkpoint.completed_ms is not None and checkpoint.completed_ms > view.ended_ms:
+        return checkpoint.completed_ms
+    decided = state.last_decided.get(view.about.life)
+    return decided[1] if decided is not None and decided[0] > view.about.batch else None
+
+
 def _is_known_committed(state: State, told: ToldTransaction) -> bool:
     outcome, branch = state.ledger.outcome(told.key), state.branches.get(told.key)
     if branch is not None and branch.proof is BranchProof.COMMITTED:

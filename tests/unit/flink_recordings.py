@@ -3,10 +3,11 @@
 ``first_*``: a job ``orders`` with the sink prefix ``orders-eu`` (naming strategy INCREMENTING, a checkpoint every second,
 transaction timeout 8 s) whose checkpoint 5 was made to fail; it restarted from checkpoint 4. It was then killed 11 ms after
 checkpoint 17 had been written, before its transactions were committed. ``restored_*``: the same job, restored from checkpoint 17
-39 s later, when the broker had timed those transactions out. ``pooling_*``: naming strategy POOLING. ``transaction_state.json``:
+39 s later, when the broker had timed those transactions out. ``pooling_*``: naming strategy POOLING. ``savepoint_*``: a job that
+was restarted twice and took a savepoint. ``transaction_state.json``:
 key and value (hex) of __transaction_state for some of their transactional ids, in the order of time. Flink printed the same
 "already fenced … data loss" for orders-eu-0-4 and -1-4, which were committed, as for -0-17 and -1-17, which were lost. Only the
-directory of the checkpoints was given another name.
+directories of checkpoints and savepoints were given other names.
 """
 
 from __future__ import annotations

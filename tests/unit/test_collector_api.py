@@ -158,6 +158,7 @@ PATHS = [
     "transactions/k",
     "aborts",
     "jobs",
+    "losses",
     "checkpoints",
     "audit",
     "malformed",
@@ -248,6 +249,23 @@ def test_aborts_checkpoints_and_malformed(api: Api) -> None:
     api.store.flushed()
     (aside,) = api.rows("malformed")
     assert (aside["source"], aside["offset"], aside["error"], aside["value"]) == ("test", 9, "event is not JSON", "{")
+
+
+def test_losses_say_what_is_missing_and_why(api: Api) -> None:
+    (loss,) = api.rows("losses")
+    assert (loss["transaction"], loss["verdict"], loss["certainty"], loss["cause"]) == (
+        "gone",
+        "cannot be told",
+        "guess",
+        "timeout",
+    )
+    assert api.rows("losses?verdict=lost") == []
+    detail = api.client.get(f"/api/v1/transactions/{loss['key']}", headers=VIEWER).json()
+    assert detail["loss"] == loss
+    api.store.flushed()
+    assert api.rows("losses?transaction=gone") == [loss]
+    (open_one,) = [r for r in api.rows("transactions") if r["transaction"] == "flink-orders-3"]
+    assert api.client.get(f"/api/v1/transactions/{open_one['key']}", headers=VIEWER).json()["loss"] is None
 
 
 def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:

@@ -17,6 +17,7 @@ LANDED = {
     "0003_prepared_branches.sql": "bf61f295483ad1c8",
     "0004_alerts.sql": "85b1cc145a2bc46c",
     "0005_orders.sql": "9f25243a8cc7318b",
+    "0006_transaction_offsets.sql": "ec3564aa1bc8c311",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

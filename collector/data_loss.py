@@ -1,0 +1,190 @@
+"""Was data lost? For each transaction that has ended: not lost, lost, harmless, or cannot be told, with the reason. Pure functions.
+
+Flink's KafkaCommitter prints one and the same error ("already fenced … most likely signals data loss") for a transaction that
+had been committed before a crash and for one that the broker had timed out. The coordinator's own records tell the two apart.
+Whether an aborted one held anything that is not written again is told by the decision log (ours), by the checkpoints of the job
+(Flink's), or by what it held (input offsets are undone with it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.abort_causes import AbortClues, Cause, Certainty, Inference, explain
+from collector.flink_transactions import Evidence, Fate, FlinkId
+from collector.observations import OffsetsSeen
+from collector.time_text import utc
+from collector.transaction_view import TransactionView
+from collector.verdicts import LogSight
+from lifecycle.states import TransactionState
+
+OFFSETS_TOPIC = "__consumer_offsets-"
+COMMITTED = (TransactionState.COMMITTED, TransactionState.COMMITTING)
+UNDONE = (TransactionState.ABORTED, TransactionState.ABORTING, TransactionState.LOST)
+
+
+class LossVerdict(Enum):
+    """Whether what a transaction held is missing; the value is what the API says."""
+
+    NOT_LOST = "not lost"
+    """Committed: its records are there."""
+    LOST = "lost"
+    """Its owner counts it as written, and the broker has undone it."""
+    HARMLESS = "harmless"
+    """Undone, and its owner knows: it never counted, or is written again."""
+    UNKNOWN = "cannot be told"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCase:
+    """Everything that a rule may look at. ``flink`` None: its id is not of Flink's form, or it is ours."""
+
+    clues: AbortClues
+    log_sight: LogSight
+    replayed_ms: int | None = None
+    """When its batch was completed after it was undone, or None."""
+    flink: Evidence | None = None
+
+    @property
+    def view(self) -> TransactionView:
+        """Return the transaction."""
+        return self.clues.view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """The verdict, how sure it is and from what; ``cause`` says who undid it, None where it was committed."""
+
+    view: TransactionView
+    verdict: LossVerdict
+    certainty: Certainty
+    why: str
+    cause: Inference | None = None
+    checkpoint: int | None = None
+    pipeline: str = ""
+    offsets: tuple[OffsetsSeen, ...] = ()
+    """The offsets concerned, where they were found."""
+
+
+Answer = tuple[LossVerdict, Certainty, str]
+Rule = Callable[[LossCase, Inference], Answer | None]
+
+
+def judge_loss(case: LossCase) -> Loss | None:
+    """Return whether data was lost with a transaction, or None while it has not ended."""
+    view, about = case.view, case.view.about
+    checkpoint = about.batch if about is not None else case.flink.checkpoint if case.flink is not None else None
+    pipeline = (case.flink.pipeline if case.flink is not None else "") or view.pipeline
+    if view.state in COMMITTED:
+        at = f" at {utc(view.ended_ms)}" if view.ended_ms is not None else ""
+        why = f"committed{at}: an error about it that came later (already fenced, data loss) is a false alarm"
+        return Loss(
+            view=view,
+            verdict=LossVerdict.NOT_LOST,
+            certainty=Certainty.CERTAIN,
+            why=why,
+            checkpoint=checkpoint,
+            pipeline=pipeline,
+        )
+    if view.state not in UNDONE:
+        return None
+    cause = explain(case.clues)
+    answers = (rule(case, cause) for rule in RULES)
+    verdict, certainty, why = next((answer for answer in answers if answer is not None), None) or _unknown(case, cause)
+    return Loss(
+        view=view,
+        verdict=verdict,
+        certainty=certainty,
+        why=why,
+        cause=cause,
+        checkpoint=checkpoint,
+        pipeline=pipeline,
+    )
+
+
+def rule_empty(case: LossCase, cause: Inference) -> Answer | None:
+    """No partition was ever added to it."""
+    broker = case.view.broker
+    opened_by_its_end = (
+        broker is not None and broker.ongoing_epoch is None and broker.ended_ms == broker.identity.start_ms
+    )
+    if not opened_by_its_end or (broker is not None and broker.partitions):
+        return None
+    return LossVerdict.HARMLESS, Certainty.CERTAIN, "nothing was written in it"
+
+
+def rule_decided(case: LossCase, cause: Inference) -> Answer | None:
+    """Ours, and listed in a commit decision that counts: lost, until its batch is replayed."""
+    view = case.view
+    if view.listing is None and view.state is not TransactionState.LOST:
+        return None
+    decided = f"decision {view.listing[0]} lists it to be committed" if view.listing is not None else "it was decided"
+    undone = f"{decided}, and it was aborted ({cause.cause.value}: {cause.why})"
+    if case.replayed_ms is not None:
+        return (
+            LossVerdict.HARMLESS,
+            Certainty.CERTAIN,
+            f"{undone}; its batch was completed again at {utc(case.replayed_ms)}",
+        )
+    return LossVerdict.LOST, Certainty.CERTAIN, f"{undone}: only a replay of its batch brings it back"
+
+
+def rule_undecided(case: LossCase, cause: Inference) -> Answer | None:
+    """Ours, and never decided: its batch is written again."""
+    if not case.view.ours:
+        return None
+    if case.log_sight is not LogSight.READABLE:
+        return (
+            LossVerdict.UNKNOWN,
+            Certainty.GUESS,
+            "the decision log cannot be read: whether it was decided is not known",
+        )
+    return LossVerdict.HARMLESS, Certainty.CERTAIN, "no commit decision lists it: its batch is written again"
+
+
+def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
+    """Flink's checkpoints, or what became of its ids, tell whether the job counts it as written."""
+    found = case.flink
+    if found is None:
+        return None
+    certainty = Certainty.CERTAIN if found.sure else Certainty.LIKELY
+    match found.fate:
+        case Fate.COMPLETED:
+            return LossVerdict.LOST, certainty, f"{found.why}; it was aborted ({cause.cause.value}: {cause.why})"
+        case Fate.REPLAYED:
+            return LossVerdict.HARMLESS, certainty, found.why
+        case Fate.NOT_COMPLETED:
+            return LossVerdict.HARMLESS, Certainty.LIKELY, found.why
+        case Fate.PENDING:
+            return LossVerdict.UNKNOWN, Certainty.GUESS, f"{found.why}: completed it will have lost this"
+        case Fate.UNSEEN:
+            return None
+
+
+def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
+    """It held its own input's offsets, as read-process-write applications have it (Kafka Streams)."""
+    broker = case.view.broker
+    if broker is None or not any(partition.startswith(OFFSETS_TOPIC) for partition in broker.partitions):
+        return None
+    why = "it held the offsets of its input, and they were undone with it: the input is read again"
+    return LossVerdict.HARMLESS, Certainty.LIKELY, why
+
+
+def rule_client(case: LossCase, cause: Inference) -> Answer | None:
+    """Its own client aborted it: it knows."""
+    if cause.cause is not Cause.CLIENT or cause.certainty is Certainty.GUESS:
+        return None
+    return LossVerdict.HARMLESS, Certainty.LIKELY, f"its own client gave it up ({cause.why})"
+
+
+RULES: tuple[Rule, ...] = (rule_empty, rule_decided, rule_undecided, rule_flink, rule_offsets, rule_client)
+
+
+def _unknown(case: LossCase, cause: Inference) -> Answer:
+    """Nothing says whether its owner counts it as written."""
+    undone = f"aborted ({cause.cause.value}: {cause.why})"
+    if case.flink is not None and FlinkId.parse(case.view.transaction) is not None:
+        return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; {case.flink.why}"
+    return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; only its owner knows whether it writes it again"

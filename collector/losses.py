@@ -1,0 +1,107 @@
+"""Gathers what the question "was data lost?" needs out of current state or history, and has it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from collector import flink_transactions, history_rows, queries, transaction_view
+from collector.abort_causes import AbortClues
+from collector.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from collector.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.flink_facts import FlinkState
+from collector.flink_transactions import FlinkId
+from collector.fold import State, apply
+from collector.observations import Observation, OffsetsSeen
+from collector.transaction_view import TransactionView
+from collector.verdicts import LogSight
+from lifecycle.errors import MalformedRecord
+
+RECORDS_MOST = 20_000
+DECISIONS_MOST = 200_000
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What is judged, taken out of a state at one moment; whoever holds it needs no lock."""
+
+    cases: tuple[LossCase, ...]
+    transactions: tuple[BrokerTransaction, ...] = ()
+    inits: Mapping[str, tuple[Init, ...]]
+    flink: FlinkState
+    offsets: Mapping[BrokerIdentity, Mapping[str, OffsetsSeen]]
+
+
+def material(state: State, sight: LogSight, views: Iterable[TransactionView]) -> Material:
+    """Return what judging these transactions needs. Call it under the state's lock."""
+    cases = tuple(_case(state, sight, view) for view in views if view.state in (*COMMITTED, *UNDONE))
+    wants_flink = any(_may_be_flinks(case) for case in cases)
+    return Material(
+        cases=cases,
+        transactions=tuple(state.broker.values()) if wants_flink else (),
+        inits=dict(state.inits) if wants_flink else {},
+        flink=state.flink.copy() if wants_flink else FlinkState(),
+        offsets={identity: dict(seen) for identity, seen in state.offsets.items()},
+    )
+
+
+def judged(found: Material) -> list[Loss]:
+    """Return whether data was lost with each transaction, in the order given."""
+    sinks = flink_transactions.sinks(found.transactions, found.inits)
+    losses = []
+    for case in found.cases:
+        broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)
+        if broker is not None and parsed is not None and _may_be_flinks(case):
+            sink = sinks.get(parsed.prefix) or flink_transactions.Sink(parsed.prefix)
+            case = replace(case, flink=flink_transactions.evidence(broker, sink, found.flink))
+        loss = judge_loss(case)
+        if loss is not None:
+            seen = found.offsets.get(broker.identity, {}) if broker is not None else {}
+            losses.append(replace(loss, offsets=tuple(seen[partition] for partition in sorted(seen))))
+    return losses
+
+
+def past_of(transaction: str, rows: Rows, prefixes: frozenset[str]) -> State:
+    """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
+
+    ``prefixes`` are those of our own pipelines: their decisions are read too.
+    """
+    parsed = FlinkId.parse(transaction)
+    stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
+    past = State(settled_kept=RECORDS_MOST)
+    observations: list[Observation] = list(
+        history_rows.broker_records(rows(queries.RECORDS_OF_IDS, stem, RECORDS_MOST))
+    )
+    if parsed is not None and parsed.prefix in prefixes:
+        observations += history_rows.decision_records(rows(queries.DECISIONS_OF_PREFIX, parsed.prefix, DECISIONS_MOST))
+    for observation in observations:
+        try:
+            apply(past, observation)
+        except MalformedRecord:
+            continue  # it was told when it was loaded
+    return past
+
+
+def material_of_past(past: State, state: State, sight: LogSight, transaction: str) -> Material:
+    """Return what judging every transaction of one id needs, with what only memory has. Call it under the state's lock."""
+    past.flink, past.checkpoints, past.orders, past.offsets = (
+        state.flink,
+        state.checkpoints,
+        state.orders,
+        state.offsets,
+    )
+    found = transaction_view.views(past, settled=True)
+    return material(past, sight, (view for view in found if view.transaction == transaction))
+
+
+def _case(state: State, sight: LogSight, view: TransactionView) -> LossCase:
+    order = state.orders.get(view.key) or state.orders.get(view.key.rpartition("@")[0])
+    clues = AbortClues(view=view, inits=state.inits.get(view.transaction, ()), order=order)
+    return LossCase(clues=clues, log_sight=sight, replayed_ms=transaction_view.replayed_ms(state, view))
+
+
+def _may_be_flinks(case: LossCase) -> bool:
+    view = case.view
+    return not view.ours and view.state in UNDONE and FlinkId.parse(view.transaction) is not None

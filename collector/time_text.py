@@ -1,0 +1,11 @@
+"""Times as people read them in sentences."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def utc(at_ms: int) -> str:
+    """Return epoch milliseconds as ``2026-11-21 16:59:02.756 UTC``."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d} UTC"

@@ -1,0 +1,483 @@
+"""Was data lost? Told by the real records of a Flink that printed the same error for both, and by a table of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector import flink_answers, losses, transaction_view
+from collector.abort_causes import Certainty
+from collector.current_state import CurrentState
+from collector.data_loss import Loss, LossVerdict
+from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.flink_transactions import FlinkId, Naming, sinks
+from collector.fold import State
+from collector.observations import BrokerRecord, Observation, Observed, OffsetsSeen, Position
+from collector.store import Store
+from collector.transaction_state_records import BrokerStatus
+from collector.verdicts import Limits, LogSight
+from lifecycle.decisions import Settled
+from lifecycle.events import EventType
+from tests.unit.collector_observations import (
+    T0,
+    broker_record,
+    decided,
+    event,
+    folded,
+    handle,
+    outcome,
+    run_started,
+    transaction_event,
+)
+from tests.unit.flink_recordings import CLUSTER, FIRST_JOB, recorded, transaction_records
+
+LOST, HARMLESS, NOT_LOST, UNKNOWN = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.NOT_LOST, LossVerdict.UNKNOWN
+CERTAIN, LIKELY, GUESS = Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
+
+
+def judged(state: State, sight: LogSight = LogSight.READABLE) -> dict[tuple[str, int | None], Loss]:
+    """Return the losses by id and start."""
+    found = losses.judged(losses.material(state, sight, transaction_view.views(state, settled=True)))
+    return {(loss.view.transaction, loss.view.opened_ms): loss for loss in found}
+
+
+def told_by_rest(name: str, **changes: Any) -> list[Observation]:
+    """Return what one recorded look at Flink tells."""
+    (job,) = flink_answers.jobs(CLUSTER, recorded(f"{name}_jobs_overview"))
+    told = flink_answers.checkpoints(job, recorded(f"{name}_checkpoints"))
+    seen = replace(
+        job, restored_number=told.restored_number, restored_ms=told.restored_ms, restored_path=told.restored_path
+    )
+    return [*told.checkpoints, replace(seen, **changes)]
+
+
+def flinks(*rest: Observation) -> dict[str, Loss]:
+    """Return the verdict about the first transaction of each id of the real sink."""
+    found = judged(folded(*transaction_records("orders-eu"), *rest))
+    first: dict[str, Loss] = {}
+    for (id_, _), loss in sorted(found.items(), key=lambda item: item[0][1] or 0):
+        first.setdefault(id_, loss)
+    return first
+
+
+GONE = told_by_rest("first", state="GONE", changed_ms=1795280384000)
+RESTORED = told_by_rest("restored")
+
+
+@pytest.mark.parametrize("rest", [[], told_by_rest("first"), [*GONE, *RESTORED]], ids=["no REST", "before", "after"])
+def test_the_same_error_of_flink_is_told_apart(rest: list[Observation]) -> None:
+    found = flinks(*rest)
+    for subtask in (0, 1):
+        assert found[f"orders-eu-{subtask}-4"].verdict is NOT_LOST
+        assert "committed at 2026-11-21 16:58:48" in found[f"orders-eu-{subtask}-4"].why
+        assert found[f"orders-eu-{subtask}-17"].verdict is LOST
+        assert "timeout" in found[f"orders-eu-{subtask}-17"].why
+
+
+@pytest.mark.parametrize(
+    ("rest", "certainty", "says"),
+    [
+        ([], LIKELY, "never took its id again"),
+        (told_by_rest("first"), LIKELY, "never took its id again"),
+        ([*GONE, *RESTORED], CERTAIN, "a job was restored from it at 2026-11-21 16:59:44.845 UTC"),
+    ],
+    ids=["no REST", "before", "after"],
+)
+def test_what_a_job_was_restored_from_makes_it_certain(
+    rest: list[Observation], certainty: Certainty, says: str
+) -> None:
+    loss = flinks(*rest)["orders-eu-0-17"]
+    assert (loss.certainty, loss.checkpoint) == (certainty, 17)
+    assert says in loss.why
+
+
+@pytest.mark.parametrize("rest", [[], [*GONE, *RESTORED]], ids=["no REST", "REST"])
+def test_what_is_written_again_is_harmless(rest: list[Observation]) -> None:
+    found = flinks(*rest)
+    assert {found[f"orders-eu-{subtask}-{number}"].verdict for subtask in (0, 1) for number in (5, 18)} == {HARMLESS}
+
+
+def test_before_the_job_is_restored_nothing_is_claimed() -> None:
+    """What was known in the outage: the job is gone, its transactions timed out, nobody took an id since."""
+    outage = 1795280370000
+    records = [record for record in transaction_records("orders-eu") if record.update_ms < outage]
+    loss = judged(folded(*records, *GONE))[("orders-eu-0-17", 1795280343647)]
+    assert (loss.verdict, loss.certainty) == (UNKNOWN, GUESS)
+    assert "what a job is restored from will tell" in loss.why
+
+
+def test_a_sink_is_known_by_what_became_of_its_ids() -> None:
+    for prefix, naming in (("orders-eu", Naming.INCREMENTING), ("pooled", Naming.POOLING)):
+        state = folded(*transaction_records(prefix))
+        assert sinks(state.broker.values(), state.inits)[prefix].naming is naming
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("orders-eu-0-17", ("orders-eu", 0, 17)),
+        ("a-10-0", ("a", 10, 0)),
+        ("a-1-2-3", ("a-1", 2, 3)),
+        ("orders-01-7", None),
+        ("orders-0", None),
+        ("-0-7", None),
+        ("orders-0-7-", None),
+        ("orders-0-٧", None),
+    ],
+)
+def test_ids_of_flinks_form_are_parsed_whole(text: str, parsed: tuple[str, int, int] | None) -> None:
+    found = FlinkId.parse(text)
+    assert (found and (found.prefix, found.subtask, found.number)) == parsed
+
+
+# --- a table of cases: one Flink-like transaction, opened at T0 + 20 s under number 3, and what else is known
+
+PENDING, DONE, FAILED = FlinkStatus.IN_PROGRESS, FlinkStatus.COMPLETED, FlinkStatus.FAILED
+TIMED_OUT = (82_500, 1)
+"""When it ended and by how much its epoch moved."""
+
+
+def transaction(
+    number: int, opened: int, ended: int, *, subtask: int = 0, moved: int = 0, committed: bool = False
+) -> list[BrokerRecord]:
+    named: dict[str, Any] = {
+        "transaction": f"sink-{subtask}-{number}",
+        "producer_id": 100 * subtask + number,
+        "start": opened,
+    }
+    end = (
+        (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
+        if committed
+        else (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
+    )
+    records = [broker_record(BrokerStatus.ONGOING, opened, **named)]
+    return records + [broker_record(status, ended, epoch=4 + moved, **named) for status in end]
+
+
+def checkpoint(number: int, status: FlinkStatus = DONE, took: int = 1_000, **fields: Any) -> FlinkCheckpoint:
+    """Return checkpoint ``number``, triggered ``number`` * 10 s after T0."""
+    at = T0 + 10_000 * number
+    seen = FlinkCheckpoint(
+        cluster=CLUSTER, job="a" * 32, job_name="orders", number=number, status=status, kind=FlinkKind.CHECKPOINT,
+        triggered_ms=at, ended_ms=None if status is PENDING else at + took,
+    )  # fmt: skip
+    return replace(seen, **fields)
+
+
+def job(
+    id_: str = "a" * 32, state: str = "RUNNING", restored: int | None = None, restored_at: int = 0, **fields: Any
+) -> FlinkJob:
+    at = T0 + restored_at if restored is not None else None
+    seen = FlinkJob(
+        cluster=CLUSTER, job=id_, name="orders", state=state, started_ms=T0 - 1_000, changed_ms=T0 + 200_000,
+        restored_number=restored, restored_ms=at,
+    )  # fmt: skip
+    return replace(seen, **fields)
+
+
+EARLIER = [*transaction(1, 2_000, 11_100, committed=True), *transaction(2, 11_000, 21_100, committed=True)]
+COMMITS = [*transaction(0, 100, 1_100, committed=True), *EARLIER]
+THIS = transaction(3, 21_500, *TIMED_OUT[:1], moved=TIMED_OUT[1])
+BEFORE = [checkpoint(0), checkpoint(1), checkpoint(2)]
+OTHER_JOB = [
+    job("b" * 32),
+    *(checkpoint(n, job="b" * 32, triggered_ms=T0 + 3_000 * n, ended_ms=T0 + 3_000 * n + 10) for n in range(30, 40)),
+]
+
+CASES: list[tuple[str, list[Observation], LossVerdict, Certainty, str]] = [
+    (
+        "its checkpoint completed",
+        [*COMMITS, job(), *BEFORE, checkpoint(3)],
+        LOST,
+        CERTAIN,
+        "checkpoint 3 of eu/orders holds it",
+    ),
+    (
+        "a later one completed, its own failed",
+        [*COMMITS, job(), *BEFORE, checkpoint(3, FAILED), checkpoint(4)],
+        LOST,
+        CERTAIN,
+        "checkpoint 4",
+    ),
+    (
+        "a savepoint alone commits nothing",
+        [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SAVEPOINT)],
+        UNKNOWN,
+        GUESS,
+        "has ended yet",
+    ),
+    (
+        "stopped with a savepoint",
+        [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
+        LOST,
+        CERTAIN,
+        "checkpoint 3",
+    ),
+    (
+        "its checkpoint runs",
+        [*COMMITS, job(), *BEFORE, checkpoint(3, PENDING)],
+        UNKNOWN,
+        GUESS,
+        "completed it will have lost this",
+    ),
+    (
+        "it failed and the job was set back",
+        [*COMMITS, job(restored=2, restored_at=35_000), *BEFORE, checkpoint(3, FAILED)],
+        HARMLESS,
+        CERTAIN,
+        "set back to checkpoint 2",
+    ),
+    (
+        "set back, and later ones completed",
+        [*COMMITS, job(restored=2, restored_at=35_000), *BEFORE, checkpoint(3, FAILED), checkpoint(4), checkpoint(5)],
+        HARMLESS,
+        CERTAIN,
+        "set back to checkpoint 2",
+    ),
+    (
+        "restored from its own",
+        [*COMMITS, job(restored=3, restored_at=35_000), *BEFORE, checkpoint(3, PENDING)],
+        LOST,
+        CERTAIN,
+        "a job was restored from it",
+    ),
+    (
+        "its job is over",
+        [*COMMITS, job(state="CANCELED"), *BEFORE, checkpoint(3, FAILED)],
+        HARMLESS,
+        LIKELY,
+        "eu/orders is CANCELED",
+    ),
+    (
+        "its job went while it ran",
+        [*COMMITS, job(state="GONE"), *BEFORE, checkpoint(3, PENDING)],
+        UNKNOWN,
+        GUESS,
+        "the end of its checkpoint was not seen",
+    ),
+    ("its job went, it never was seen", [*COMMITS, job(state="GONE"), *BEFORE], UNKNOWN, GUESS, "will tell"),
+    (
+        "another job was restored from it",
+        [
+            *COMMITS,
+            job(state="GONE"),
+            *BEFORE,
+            job(
+                "c" * 32,
+                restored=3,
+                restored_at=90_000,
+                started_ms=T0 + 89_000,
+                restored_path=f"s3://b/{'a' * 32}/chk-3",
+            ),
+        ],
+        LOST,
+        CERTAIN,
+        "restored from it",
+    ),
+    (
+        "another job was restored from before it",
+        [
+            *COMMITS,
+            job(state="GONE"),
+            *BEFORE,
+            job(
+                "c" * 32,
+                restored=2,
+                restored_at=90_000,
+                started_ms=T0 + 89_000,
+                restored_path=f"s3://b/{'a' * 32}/chk-2",
+            ),
+        ],
+        HARMLESS,
+        CERTAIN,
+        "set back to checkpoint 2",
+    ),
+    (
+        "two jobs, the commits tell which",
+        [*COMMITS, *OTHER_JOB, job(), *BEFORE, checkpoint(3)],
+        LOST,
+        CERTAIN,
+        "eu/orders",
+    ),
+    ("two jobs, nothing tells which", [*OTHER_JOB, job(), checkpoint(3)], UNKNOWN, GUESS, "2 Flink jobs ran then"),
+    ("no Flink is watched", [], UNKNOWN, GUESS, "--flink NAME=URL"),
+    ("the job known ran later", [job(started_ms=T0 + 100_000)], UNKNOWN, GUESS, "no Flink job that ran then"),
+]
+
+
+@pytest.mark.parametrize(
+    ("observed", "verdict", "certainty", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_flinks_checkpoints_tell(
+    observed: list[Observation], verdict: LossVerdict, certainty: Certainty, says: str
+) -> None:
+    loss = judged(folded(*THIS, *observed))[("sink-0-3", T0 + 21_500)]
+    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
+    assert says in loss.why
+
+
+def pooled(opened: int, *rest: Observation) -> Loss:
+    """Return the verdict about an aborted transaction of a pooling sink."""
+    commits: list[Observation] = []
+    for at in (100, 10_100, 20_100):
+        commits += transaction(0, at - 50, at + 950, committed=True)
+    return judged(folded(*commits, *transaction(1, opened, opened + 61_000, moved=1), *rest))[("sink-0-1", T0 + opened)]
+
+
+@pytest.mark.parametrize(
+    ("opened", "rest", "verdict"),
+    [
+        (21_500, [job(), *BEFORE, checkpoint(3)], LOST),
+        (21_500, [job(), *BEFORE, checkpoint(3, FAILED)], UNKNOWN),
+        (21_500, [job(restored=2, restored_at=35_000), *BEFORE, checkpoint(3, FAILED), checkpoint(4)], HARMLESS),
+        (21_500, [job(restored=9, restored_at=35_000), *BEFORE], UNKNOWN),
+        (21_500, [], UNKNOWN),
+    ],
+    ids=["completed", "failed, the job goes on", "set back", "set back to one that is not known", "nothing known"],
+)
+def test_pooled_ids_are_judged_by_time(opened: int, rest: list[Observation], verdict: LossVerdict) -> None:
+    loss = pooled(opened, *rest)
+    assert loss.verdict is verdict, loss.why
+    assert loss.certainty is not CERTAIN
+
+
+OURS: list[tuple[str, list[Observation], LogSight, LossVerdict, Certainty, str]] = [
+    (
+        "decided and timed out",
+        [decided(1, handle())],
+        LogSight.READABLE,
+        LOST,
+        CERTAIN,
+        "decision 1 lists it to be committed",
+    ),
+    ("never decided", [], LogSight.READABLE, HARMLESS, CERTAIN, "its batch is written again"),
+    ("the log cannot be read", [], LogSight.UNREADABLE, UNKNOWN, GUESS, "the decision log cannot be read"),
+    (
+        "a decision that counts, the log unreadable now",
+        [decided(1, handle())],
+        LogSight.UNREADABLE,
+        LOST,
+        CERTAIN,
+        "decision 1",
+    ),
+    (
+        "outcome lost",
+        [decided(1, handle()), outcome(2, handle(), Settled.LOST)],
+        LogSight.READABLE,
+        LOST,
+        CERTAIN,
+        "decision 1",
+    ),
+    (
+        "replayed since",
+        [decided(1, handle()), event(EventType.CHECKPOINT_COMPLETED, 90_000, batch=41)],
+        LogSight.READABLE,
+        HARMLESS,
+        CERTAIN,
+        "its batch was completed again",
+    ),
+    (
+        "a later batch was decided",
+        [decided(1, handle()), decided(2, handle("ip-count-0-0", epoch=9), batch=42, at=95_000)],
+        LogSight.READABLE,
+        HARMLESS,
+        CERTAIN,
+        "completed again",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("observed", "sight", "verdict", "certainty", "says"), [c[1:] for c in OURS], ids=[c[0] for c in OURS]
+)
+def test_the_decision_log_tells_of_ours(
+    observed: list[Observation], sight: LogSight, verdict: LossVerdict, certainty: Certainty, says: str
+) -> None:
+    aborted = [
+        broker_record(BrokerStatus.ONGOING, 0),
+        broker_record(BrokerStatus.PREPARE_ABORT, 61_000, epoch=5, version=2),
+        broker_record(BrokerStatus.COMPLETE_ABORT, 61_004, epoch=5, version=2),
+    ]
+    told = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
+    loss = judged(folded(run_started(0), *aborted, told, *observed), sight)[("ip-count-0-1", T0)]
+    assert (loss.verdict, loss.certainty, loss.checkpoint) == (verdict, certainty, 41), loss.why
+    assert says in loss.why
+
+
+def foreign(ended: int, moved: int = 0, partitions: Iterable[str] = ("sink-0",), **fields: Any) -> Loss:
+    """Return the verdict about a transaction of an application that is nobody's."""
+    named: dict[str, Any] = {"transaction": "shop-writer", "partitions": tuple(partitions), **fields}
+    records = [broker_record(BrokerStatus.ONGOING, 0, **named)]
+    records += [
+        broker_record(status, ended, **{**named, "epoch": 4 + moved})
+        for status in (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
+    ]
+    (loss,) = judged(folded(*records)).values()
+    return loss
+
+
+def test_of_others_only_what_proves_itself_is_claimed() -> None:
+    assert (foreign(900).verdict, foreign(900).certainty) == (HARMLESS, LIKELY)
+    assert "its own client gave it up" in foreign(900).why
+    timed_out = foreign(61_000, moved=1)
+    assert timed_out.verdict is UNKNOWN
+    assert "only its owner knows" in timed_out.why
+    assert foreign(900, moved=1).verdict is UNKNOWN
+    with_offsets = foreign(61_000, moved=1, partitions=("out-0", "__consumer_offsets-7"))
+    assert (with_offsets.verdict, with_offsets.certainty) == (HARMLESS, LIKELY)
+    assert "the input is read again" in with_offsets.why
+
+
+def test_an_abort_before_the_first_write_held_nothing() -> None:
+    empty: dict[str, Any] = {"transaction": "shop-writer", "start": 5, "epoch": 5, "version": 2, "partitions": ()}
+    records = [
+        broker_record(status, 5, **empty) for status in (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
+    ]
+    (loss,) = judged(folded(*records)).values()
+    assert (loss.verdict, loss.certainty) == (HARMLESS, CERTAIN)
+
+
+def test_an_open_transaction_is_not_judged() -> None:
+    assert judged(folded(broker_record(BrokerStatus.ONGOING, 0))) == {}
+
+
+def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    try:
+        current = CurrentState(store, settled_kept=10, checkpoints_kept=100, limits=Limits())
+        current.see_decision_log(LogSight.ABSENT)
+        records: list[Observation] = [*transaction_records("orders-eu"), *GONE, *RESTORED]
+        for number in range(100):
+            later = transaction(number, 1_000_000 + number, 1_000_100 + number, subtask=7, committed=True)
+            records += [
+                replace(one, start_ms=(one.start_ms or 0) + 10**9, update_ms=one.update_ms + 10**9) for one in later
+            ]
+        places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
+        current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
+        store.flushed()
+        assert "orders-eu-0-17" not in {loss.view.transaction for loss in current.losses(committed=True)}
+        (lost,) = current.losses_of("orders-eu-0-17")
+        assert (lost.verdict, lost.certainty, lost.pipeline) == (LOST, CERTAIN, "eu/orders")
+        (committed,) = current.losses_of("orders-eu-1-4")
+        assert committed.verdict is NOT_LOST
+        assert current.losses_of("never-was-0-1") == []
+    finally:
+        store.close()
+
+
+def test_offsets_stand_beside_the_verdict() -> None:
+    seen = OffsetsSeen(
+        transaction="sink-0-3", producer_id=3, start_ms=T0 + 21_500, partition="sink-0", first=7, first_is_exact=True,
+        next_offset=12, how="told by the leader", at_ms=T0,
+    )  # fmt: skip
+    loss = judged(folded(*THIS, seen))[("sink-0-3", T0 + 21_500)]
+    assert loss.offsets == (seen,)
+
+
+def test_both_jobs_of_the_recording_are_what_the_cases_say() -> None:
+    state = folded(*GONE, *RESTORED)
+    assert state.flink.restored_from(FIRST_JOB).keys() == {4, 17}
