@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from collector import alert_rules, metrics, silences, table_schemas
 from collector.alert_service import AlertService
-from collector.alert_store import alert_json
+from collector.alert_store import Outlook, alert_json
 from collector.alerting import Alerting, ShownAlert
 from collector.api import KnownCaller, Limit, Served, caller_of_request, table_answer
 from collector.authentication import Caller
@@ -50,6 +50,10 @@ def serve(app: FastAPI, served: Served, alerts: AlertService, access: MetricsAcc
             and pipeline in (None, row["labels"].get("pipeline"))
         ]
         return table_answer(request, table_schemas.ALERTS, found[:limit])
+
+    @app.get("/api/v1/receivers", dependencies=[Depends(caller_of_request)])
+    def read_receivers(request: Request) -> Response:
+        return table_answer(request, table_schemas.RECEIVERS, [receiver_row(one) for one in alerts.outlooks()])
 
     @app.get("/metrics")
     def read_metrics(request: Request) -> Response:
@@ -101,6 +105,17 @@ def alert_row(shown: ShownAlert) -> dict[str, Any]:
         "name": _NAMES[value["rule"]],
         "group": shown.alert.finding.group,
         "silenced_by": shown.silence.number if shown.silence is not None else None,
+    }
+
+
+def receiver_row(outlook: Outlook) -> dict[str, Any]:
+    """Return a row of GET /receivers."""
+    return {
+        "receiver": outlook.receiver,
+        "waiting": outlook.waiting,
+        "oldest_at_ms": outlook.oldest_ms,
+        "given_up": outlook.given_up,
+        "error": outlook.error,
     }
 
 

@@ -15,6 +15,8 @@ from collector.store import Statement, Store
 from lifecycle.verdicts import Evidence
 
 SILENCES_LOADED = 10_000
+SHOWN_MOST = 200
+"""So many alerts stand in a notification, the most urgent first; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +156,10 @@ def notification_json(notification: Notification) -> dict[str, Any]:
         "group": notification.group,
         "status": notification.status.value,
         "severity": notification.severity.value,
-        "firing": [alert_json(alert) for alert in notification.firing],
-        "resolved": [alert_json(alert) for alert in notification.resolved],
+        "firing_count": len(notification.firing),
+        "resolved_count": len(notification.resolved),
+        "firing": [alert_json(alert) for alert in notification.firing[:SHOWN_MOST]],
+        "resolved": [alert_json(alert) for alert in notification.resolved[:SHOWN_MOST]],
     }
 
 

@@ -39,6 +39,7 @@ ALERTS = _columns(
     text="key rule name state severity group summary evidence labels",
     ints="since_ms found_at_ms fired_at_ms silenced_by",
 )
+RECEIVERS = _columns(text="receiver error", ints="waiting oldest_at_ms given_up")
 SILENCES = _columns(text="matchers reason author state", ints="silence starts_at_ms ends_at_ms")
 MALFORMED = _columns(text="source error value", ints="at_ms partition offset")
 

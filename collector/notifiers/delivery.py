@@ -72,6 +72,7 @@ class Delivering:
         self._random = random.Random()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = {notifier.name: asyncio.Event() for notifier in notifiers}
+        self._ending = asyncio.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
         self._attempts: Counter[tuple[str, Outcome]] = Counter()
@@ -93,15 +94,18 @@ class Delivering:
     def stop(self) -> None:
         """Stop; returns when the attempts under way have ended, at most their limit later."""
         self._stopping.set()
-        self.wake()
+        self._set(self._ending, *self._news.values())
         self._thread.join(self._patience.limit_ms / 1000 + STORE_RETRY_S + 20.0)
 
     def wake(self) -> None:
         """Say that there is something to deliver; called from any thread."""
+        self._set(*self._news.values())
+
+    def _set(self, *events: asyncio.Event) -> None:
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has just been closed
-                for event in self._news.values():
+                for event in events:
                     loop.call_soon_threadsafe(event.set)
 
     def _run(self) -> None:
@@ -179,11 +183,8 @@ class Delivering:
                 await asyncio.sleep(STORE_RETRY_S)
 
     async def _forget(self) -> None:
-        waited_s = FORGET_EVERY_S
         while not self._stopping.is_set():
-            if waited_s >= FORGET_EVERY_S:
-                waited_s = 0.0
-                with contextlib.suppress(StoreFailed):  # it is tried again
-                    await asyncio.to_thread(self._kept.forget, now_ms() - FORGET_AFTER_MS)
-            await asyncio.sleep(STORE_RETRY_S)
-            waited_s += STORE_RETRY_S
+            with contextlib.suppress(StoreFailed):  # it is tried again
+                await asyncio.to_thread(self._kept.forget, now_ms() - FORGET_AFTER_MS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), FORGET_EVERY_S)

@@ -30,7 +30,10 @@ class Slack:
 def message(notification: Mapping[str, Any]) -> dict[str, Any]:
     """Return Slack's message (Block Kit)."""
     title = headline(notification)
-    lines = [*_lines(notification["firing"], ""), *_lines(notification["resolved"], "resolved: ")]
+    lines = [
+        *_lines(notification["firing"], notification["firing_count"], ""),
+        *_lines(notification["resolved"], notification["resolved_count"], "resolved: "),
+    ]
     blocks: list[dict[str, Any]] = [_section(f"*{escaped(title)}*")]
     if lines:
         blocks.append(_section("\n".join(lines)))
@@ -40,13 +43,13 @@ def message(notification: Mapping[str, Any]) -> dict[str, Any]:
 
 def headline(notification: Mapping[str, Any]) -> str:
     """Return one line: how many alerts of which group fire, or that they are resolved."""
-    firing, resolved = notification["firing"], notification["resolved"]
+    firing, resolved = notification["firing_count"], notification["resolved_count"]
     rule, _, what = str(notification["group"]).partition("|")
     about = f"{rule} {what}".strip()
     if not firing:
-        return f"Resolved: {about} ({len(resolved)})"
-    ended = f", {len(resolved)} resolved" if resolved else ""
-    return f"{str(notification['severity']).capitalize()}: {about} ({len(firing)} firing{ended})"
+        return f"Resolved: {about} ({resolved})"
+    ended = f", {resolved} resolved" if resolved else ""
+    return f"{str(notification['severity']).capitalize()}: {about} ({firing} firing{ended})"
 
 
 def escaped(text: str) -> str:
@@ -54,9 +57,9 @@ def escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _lines(alerts: Sequence[Mapping[str, Any]], before: str) -> list[str]:
+def _lines(alerts: Sequence[Mapping[str, Any]], count: int, before: str) -> list[str]:
     shown = [f"• {before}{escaped(alert['summary'])}" for alert in alerts[:SHOWN]]
-    more = len(alerts) - SHOWN
+    more = count - len(shown)
     return [*shown, f"• {before}and {more} more"] if more > 0 else shown
 
 

@@ -80,6 +80,12 @@ class CollectorProcess:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    def metrics(self) -> str:
+        """Return /metrics as anybody on this machine reads it."""
+        answer = httpx.get(self._client.base_url.join("/metrics"), timeout=LIMIT_S)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
     def rows(self, path: str) -> list[dict[str, Any]]:
         """Return a table's rows."""
         found: list[dict[str, Any]] = self.get(path)["rows"]

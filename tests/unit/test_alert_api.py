@@ -102,7 +102,7 @@ def test_arrow_has_the_same_rows_as_json_and_its_columns_when_empty(api: AlertAp
         assert (set(table.column_names), table.num_rows) == (set(rows[0]), expected)
 
 
-@pytest.mark.parametrize("path", ["api/v1/alerts", "api/v1/silences", "metrics"])
+@pytest.mark.parametrize("path", ["api/v1/alerts", "api/v1/silences", "api/v1/receivers", "metrics"])
 def test_nothing_is_told_without_a_token(api: AlertApi, path: str) -> None:
     assert api.client.get(f"/{path}").json()["error"]["code"] == "unauthorized"
     api.ready = False
@@ -232,6 +232,13 @@ def test_who_may_read_metrics(
     # Nothing else is opened by it.
     assert client.get("/api/v1/alerts").status_code == 401
     api.store.close()
+
+
+def test_receivers_say_how_they_stand(api: AlertApi) -> None:
+    rows = api.rows("receivers")
+    assert rows == [{"receiver": "webhook", "waiting": 0, "oldest_at_ms": None, "given_up": 0, "error": ""}]
+    answer = api.client.get("/api/v1/receivers", headers={**VIEWER, "Accept": ARROW})
+    assert pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().to_pylist() == rows
 
 
 def test_secrets_of_receivers_are_in_no_answer(api: AlertApi) -> None:

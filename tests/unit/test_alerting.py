@@ -10,7 +10,7 @@ import pytest
 
 from collector import alert_picture, queries, silences
 from collector.alert_inputs import AlertLimits, OneSidedBatch, Picture, Source
-from collector.alert_store import AlertStore
+from collector.alert_store import SHOWN_MOST, AlertStore
 from collector.alerting import Alerting
 from collector.alerts import AlertState, Timing
 from collector.current_state import CurrentState, now_ms
@@ -97,6 +97,15 @@ def test_pending_firing_and_resolved_go_on_over_restarts_and_each_change_is_told
     assert (stage.states(), stage.waiting()) == ([AlertState.RESOLVED], 2)
 
 
+def test_a_notification_shows_the_most_urgent_and_counts_the_others(stage: Stage) -> None:
+    many = tuple(replace(HELD, batch=n) for n in range(SHOWN_MOST + 50))
+    stage.judge(0, one_sided=many)
+    stage.judge(10_000)
+    delivery = stage.kept.next_delivery("webhook")
+    assert delivery is not None
+    assert (len(delivery.body["firing"]), delivery.body["firing_count"]) == (SHOWN_MOST, SHOWN_MOST + 50)
+
+
 def test_a_step_that_may_have_been_kept_is_not_told_twice(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.judge(0, one_sided=(HELD,))
     keep = AlertStore.keep
@@ -169,6 +178,10 @@ def test_a_silence_is_not_kept_without_its_audit_row(stage: Stage) -> None:
     with pytest.raises(StoreFailed):
         stage.kept.keep_silence(silence, (1, None, "silence", "[]", "r", "accepted", "", "[]"))
     assert stage.kept.silences() == []
+    broken = replace(silence, reason=None)  # type: ignore[arg-type]
+    with pytest.raises(StoreFailed):
+        stage.kept.keep_silence(broken, (1, "anna", "silence", "[]", "r", "accepted", "", "[]"))
+    assert stage.store.named_rows(queries.AUDIT, 10) == []
 
 
 def test_there_is_no_silence_of_that_number(stage: Stage) -> None:

@@ -189,6 +189,27 @@ def test_the_end_of_what_was_told_is_told_although_it_is_silenced_since() -> Non
     assert [(ms, n.status) for ms, n in run.told] == [(2_000, FIRING), (55_000, RESOLVED)]
 
 
+def test_what_was_told_before_it_was_silenced_is_not_forgotten_when_others_are_told() -> None:
+    run = Run()
+    quiet = [silence(10_000, 3_000_000, transaction="t-1")]
+    for ms in range(0, 120_000, 1_000):
+        firing = [finding("t-1")] if ms < 60_000 else []
+        run.at(ms, *firing, *([finding("t-2")] if ms >= 20_000 else []), silences=quiet)
+    assert [(ms, len(n.firing), len(n.resolved)) for ms, n in run.told] == [
+        (2_000, 1, 0),
+        (20_000, 1, 0),
+        (75_000, 1, 1),
+    ]
+
+
+def test_an_end_that_was_not_told_yet_is_kept_however_old() -> None:
+    run = Run(replace(TIMING, group_interval_ms=60_000, resolved_kept_ms=1_000))
+    for ms in range(0, 90_000, 1_000):
+        run.at(ms, *([finding()] if ms < 10_000 else []))
+    assert [(ms, n.status) for ms, n in run.told] == [(2_000, FIRING), (62_000, RESOLVED)]
+    assert run.book == Book(number=2)
+
+
 def test_a_silence_of_another_pipeline_silences_nothing() -> None:
     run = Run()
     for ms in range(0, 10_000, 1_000):

@@ -53,6 +53,8 @@ def notification(firing: list[dict[str, Any]], resolved: list[dict[str, Any]] | 
         "group": "A1|p",
         "status": "firing" if firing else "resolved",
         "severity": "critical",
+        "firing_count": len(firing),
+        "resolved_count": len(resolved or []),
         "firing": firing,
         "resolved": resolved or [],
     }
