@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from collector import history_rows, losses, queries, transaction_view
 from collector.abort_causes import AbortClues
 from collector.branches import BranchFacts, PlaceLook
 from collector.data_loss import UNDONE, Loss
-from collector.facts import BrokerIdentity, CheckpointFacts, PipelineFacts, with_record
+from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, PipelineFacts, with_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.fold import State, apply
@@ -187,6 +187,21 @@ class CurrentState:
                 return None
             case = self._case(view, now_ms(), {})
         return Judged(view=view, judgement=judge(case), pipeline=case.pipeline)
+
+    def open_at_coordinators(self) -> list[BrokerTransaction]:
+        """Return the transactions whose end was not seen, each the newest of its id, in no order."""
+        with self._lock:
+            newest = (i for i in self._state.open if self._state.latest_of_id.get(i.transaction) == i)
+            return [self._state.broker[identity] for identity in newest]
+
+    def ids_of_producers(self, producer_ids: Collection[int]) -> dict[int, frozenset[str]]:
+        """Return the transactional ids that these producer ids were seen under, as far as they are in memory."""
+        found: dict[int, set[str]] = {}
+        with self._lock:
+            for identity in self._state.broker:
+                if identity.producer_id in producer_ids:
+                    found.setdefault(identity.producer_id, set()).add(identity.transaction)
+        return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
 
     def abort_clues(self) -> list[AbortClues]:
         """Return every aborted or lost transaction in memory with what may tell why, in no order."""

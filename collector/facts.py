@@ -73,6 +73,12 @@ class BrokerTransaction:
         return HandleIdentity(self.identity.transaction, self.identity.producer_id, epoch)
 
     @property
+    def key(self) -> str:
+        """Return the text that names it and no later one of the same id: what TransactionView.key is."""
+        handle = self.handle_identity
+        return f"kafka:{handle.transaction}:{handle.producer_id}:{handle.producer_epoch}@{self.identity.start_ms}"
+
+    @property
     def is_committing(self) -> bool:
         """True once the coordinator has accepted the commit."""
         return self.prepare_commit_ms is not None or self.complete_commit_ms is not None

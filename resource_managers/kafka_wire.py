@@ -104,7 +104,7 @@ class KafkaWire:
             if not isinstance(node, type):
                 by_node.setdefault(node, []).append(id_)
         requests = [(node, DescribeTransactionsRequest(transactional_ids=some)) for node, some in by_node.items()]
-        for (_, some), answer in zip(by_node.items(), self._send(requests), strict=True):
+        for (_, some), answer in zip(by_node.items(), self.send(requests), strict=True):
             if isinstance(answer, type):
                 found |= dict.fromkeys(some, answer)
                 for id_ in some:
@@ -146,6 +146,25 @@ class KafkaWire:
         spec = AbortTransactionSpec(TopicPartition(*partition), producer_id, epoch, max(0, coordinator_epoch))
         self.admin.abort_transaction(spec)
 
+    def send(self, requests: Sequence[tuple[Any, Any]], limit_ms: int = REQUEST_LIMIT_MS) -> list[Any]:
+        """Send (node id, request) pairs at once, at most IN_FLIGHT on the way; a response or an error class each, in order.
+
+        Node None is any broker. For requests of the public protocol that need a node: see kafka_partitions.py.
+        """
+        answers: list[Any] = []
+        for start in range(0, len(requests), IN_FLIGHT // 2):
+            some = requests[start : start + IN_FLIGHT // 2]
+            answers += self.admin._manager.run(self._gather, some, limit_ms)
+        return answers
+
+    def group_coordinators(self, groups: Sequence[str]) -> dict[str, Any]:
+        """Return the node id of each consumer group's coordinator, or an error class; known ones are not asked again."""
+        return self._find_coordinators(groups, CoordinatorType.GROUP) if groups else {}
+
+    def forget_group_coordinator(self, group: str) -> None:
+        """Have the group's coordinator looked up again: it moved, or did not answer."""
+        self._forget(group, CoordinatorType.GROUP)
+
     def close(self) -> None:
         """End the connections."""
         self.admin.close()
@@ -157,7 +176,7 @@ class KafkaWire:
         nodes = self._find_coordinators([key(item) for item in items], kind)
         answers: list[Any] = [nodes[key(item)] for item in items]
         going = [index for index, node in enumerate(answers) if not isinstance(node, type)]
-        sent = self._send([(answers[index], request(items[index])) for index in going])
+        sent = self.send([(answers[index], request(items[index])) for index in going])
         for index, answer in zip(going, sent, strict=True):
             answers[index] = answer
             code = answer if isinstance(answer, type) else _error(getattr(answer, "error_code", 0) or 0)
@@ -181,19 +200,12 @@ class KafkaWire:
     def _forget(self, key: str, kind: Any) -> None:
         self.admin._manager.cluster._coordinators.pop((CoordinatorType.build_from(kind), key), None)
 
-    def _send(self, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
-        """Send (node, request) pairs at once, at most IN_FLIGHT on the way; a response or an error class each."""
-        answers: list[Any] = []
-        for start in range(0, len(requests), IN_FLIGHT // 2):
-            answers += self.admin._manager.run(self._gather, requests[start : start + IN_FLIGHT // 2])
-        return answers
-
-    async def _gather(self, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
+    async def _gather(self, requests: Sequence[tuple[Any, Any]], limit_ms: int) -> list[Any]:
         manager = self.admin._manager
         futures: list[Any] = []
         for node, request in requests:
             try:
-                futures.append(manager.send(request, node_id=node))
+                futures.append(manager.send(request, node_id=node, request_timeout_ms=limit_ms))
             except kafka_errors.KafkaError as error:
                 # A node that left the cluster, or that refused our credentials, is told at once.
                 futures.append(type(error))

@@ -1,0 +1,169 @@
+"""Which consumer groups wait behind a partition's last stable offset, inferred from what they committed: pure, no clock.
+
+A broker does not know a group's isolation level; what its committed offset does beside the last stable offset tells it,
+with how sure that is. Times are epoch ms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.abort_causes import Certainty
+from resource_managers.kafka_partitions import Partition
+
+WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
+
+
+class ReaderKind(Enum):
+    """How a consumer group stands on one partition; the value is what the API says."""
+
+    WAITING = "waiting"
+    """It read up to the last stable offset and does not move, while records behind it are hidden."""
+    STALLED = "stalled"
+    """It has records to read below the last stable offset and has not moved for long: its own trouble."""
+    MARKERS_ONLY = "markers only"
+    """Its lag is transaction markers and aborted records alone: it has read everything there is."""
+    READS_UNCOMMITTED = "reads uncommitted"
+    """It is past the last stable offset: open transactions do not hold it back."""
+    READING = "reading"
+    """It has, or may have, records to read below the last stable offset, and moved not long ago."""
+
+
+class Tail(Enum):
+    """What a read_committed reader finds from a group's offset up to the last stable offset."""
+
+    UNREAD = "unread"
+    RECORDS = "records"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSight:
+    """One partition at a look. ``since_ms``: since when its last stable offset stands while records are hidden behind it."""
+
+    partition: Partition
+    last_stable_offset: int
+    high_watermark: int
+    since_ms: int
+    seen_ms: int
+
+    @property
+    def hidden(self) -> int:
+        """Return how many offsets read_committed readers may not see."""
+        return max(0, self.high_watermark - self.last_stable_offset)
+
+    @property
+    def stands(self) -> bool:
+        """True when two looks or more saw records hidden behind the same last stable offset."""
+        return self.hidden > 0 and self.since_ms < self.seen_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderSight:
+    """What a group had committed on a partition at a look. ``since_ms``: first seen at this offset; ``state``: Kafka's word."""
+
+    group: str
+    partition: Partition
+    offset: int
+    state: str
+    since_ms: int
+    seen_ms: int
+
+    @property
+    def stands(self) -> bool:
+        """True when two looks or more saw it at the same offset."""
+        return self.since_ms < self.seen_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """A group on a partition, judged. ``lag`` counts offsets up to the high watermark; ``since_ms``: of this kind."""
+
+    group: str
+    kind: ReaderKind
+    certainty: Certainty
+    offset: int
+    lag: int
+    state: str
+    since_ms: int
+
+    @property
+    def is_without_members(self) -> bool:
+        """True when nobody is in the group: it may be given up, or its reader assigns partitions by itself."""
+        return self.state in WITHOUT_MEMBERS
+
+
+def partition_sight(
+    before: PartitionSight | None, partition: Partition, last_stable_offset: int, high_watermark: int, at_ms: int
+) -> PartitionSight:
+    """Return the partition as it is now; its time goes on where the same offset held back records before."""
+    goes_on = (
+        before is not None
+        and before.hidden > 0
+        and before.last_stable_offset == last_stable_offset
+        and high_watermark > last_stable_offset
+    )
+    return PartitionSight(
+        partition=partition,
+        last_stable_offset=last_stable_offset,
+        high_watermark=high_watermark,
+        since_ms=before.since_ms if before is not None and goes_on else at_ms,
+        seen_ms=at_ms,
+    )
+
+
+def reader_sight(
+    before: ReaderSight | None, group: str, partition: Partition, offset: int, state: str, at_ms: int
+) -> ReaderSight:
+    """Return the group as it is now; its time goes on where it had committed the same offset before."""
+    goes_on = before is not None and before.offset == offset
+    return ReaderSight(
+        group=group,
+        partition=partition,
+        offset=offset,
+        state=state,
+        since_ms=before.since_ms if before is not None and goes_on else at_ms,
+        seen_ms=at_ms,
+    )
+
+
+def judge_reader(reader: ReaderSight, partition: PartitionSight, tail: Tail, stalled_ms: int) -> Reader | None:
+    """Return how a group stands, or None when there is nothing to say: it is up to date.
+
+    Ask for the group's offset first and for the last stable offset then: since that only grows, an offset beyond it is
+    beyond it for certain. Beside an older look at the partition nothing is said of such an offset.
+    """
+    stable, offset = partition.last_stable_offset, reader.offset
+    likely = Certainty.GUESS if reader.state in WITHOUT_MEMBERS else Certainty.LIKELY
+    if offset > stable:
+        if partition.hidden == 0 or partition.seen_ms < reader.seen_ms:
+            return None
+        return _reader(reader, partition, ReaderKind.READS_UNCOMMITTED, Certainty.CERTAIN, reader.since_ms)
+    at_stable = offset == stable or tail is Tail.NOTHING
+    if at_stable and partition.hidden:
+        if not (reader.stands and partition.stands):
+            return _reader(reader, partition, ReaderKind.READING, likely, reader.since_ms)
+        since_ms = max(reader.since_ms, partition.since_ms)
+        return _reader(reader, partition, ReaderKind.WAITING, likely, since_ms)
+    if offset == stable:
+        return None
+    if tail is Tail.NOTHING:
+        return _reader(reader, partition, ReaderKind.MARKERS_ONLY, Certainty.CERTAIN, reader.since_ms)
+    if tail is Tail.RECORDS and reader.seen_ms - reader.since_ms >= stalled_ms:
+        return _reader(reader, partition, ReaderKind.STALLED, likely, reader.since_ms)
+    return _reader(reader, partition, ReaderKind.READING, likely, reader.since_ms)
+
+
+def _reader(
+    reader: ReaderSight, partition: PartitionSight, kind: ReaderKind, certainty: Certainty, since_ms: int
+) -> Reader:
+    return Reader(
+        group=reader.group,
+        kind=kind,
+        certainty=certainty,
+        offset=reader.offset,
+        lag=max(0, partition.high_watermark - reader.offset),
+        state=reader.state,
+        since_ms=since_ms,
+    )

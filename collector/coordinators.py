@@ -1,0 +1,42 @@
+"""Asks the transaction coordinators what they know of producers that hold a partition open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from collector.current_state import CurrentState, now_ms
+from collector.hanging import CoordinatorView, Doubt, doubt, key_of
+from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer
+
+
+class Coordinators:
+    """Thread-safe; nothing rests on what was asked before."""
+
+    def __init__(self, partitions: KafkaPartitions, current: CurrentState) -> None:
+        self._partitions, self._current = partitions, current
+
+    def doubts(self, producers: Collection[OpenProducer], layout: Layout) -> dict[str, Doubt | None]:
+        """Return by key what the coordinators hold against each of these, None where they explain it.
+
+        There is no entry for one whose coordinator did not answer. Raises Unreachable when one is missing: nothing can be
+        said of any producer id then.
+        """
+        if not producers:
+            return {}
+        wanted = {producer.producer_id for producer in producers}
+        listed = self._partitions.transactional_ids(wanted, layout)
+        remembered = self._current.ids_of_producers(wanted)
+        ids = {number: listed.get(number, frozenset()) | remembered.get(number, frozenset()) for number in wanted}
+        described = self._partitions.describe_transactions({id_ for some in ids.values() for id_ in some})
+        asked_ms = now_ms()
+        found: dict[str, Doubt | None] = {}
+        for producer in producers:
+            its_ids = sorted(ids[producer.producer_id])
+            if any(id_ in described.failed for id_ in its_ids):
+                continue
+            rows = {id_: described.found[id_] for id_ in its_ids}
+            having = tuple(t for t in rows.values() if t is not None and t.producer_id == producer.producer_id)
+            moved = tuple(id_ for id_, t in rows.items() if t not in having)
+            view = CoordinatorView(transactions=having, moved=moved, asked_ms=asked_ms)
+            found[key_of(producer)] = doubt(producer, view, asked_ms)
+        return found

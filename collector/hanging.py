@@ -1,0 +1,247 @@
+"""Hanging transactions (KIP-664): open on a partition while no coordinator will ever end them. Pure: rules, then two looks.
+
+The order of the looks is the guard against a transaction that just began or ended: the partition's leader shows it open,
+the coordinator is asked, and the leader shows the very same one open again some seconds later. So it was open while the
+coordinator said that there was none. Times are epoch ms.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from lifecycle.identity import TransactionalId
+from lifecycle.verdicts import Evidence, Judgement, Verdict
+from resource_managers.kafka_partitions import OpenProducer, Partition
+from resource_managers.protocol import OpenTransactionView
+
+KEY_PREFIX = "hanging:"
+OVERDUE_MS = 60_000
+"""How long past its timeout an open transaction must be: coordinators look for expired ones every 10 s, clocks differ."""
+COORDINATOR, LEADER = "transaction coordinator", "partition leader"
+_OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+
+
+class Remedy(Enum):
+    """How a hanging transaction is ended; the value is what the API says."""
+
+    MARKER = "abort marker on the partition"
+    """No coordinator will write one (WriteTxnMarkers, as kafka-transactions.sh abort does)."""
+    ORDINARY = "ordinary abort"
+    """Its coordinator has it open: the transaction's own row takes the order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorView:
+    """What coordinators said about one producer id.
+
+    ``transactions``: those that have it now. ``moved``: transactional ids that had it once and have another one now, or
+    are not known any more.
+    """
+
+    transactions: tuple[OpenTransactionView, ...]
+    moved: tuple[str, ...]
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Why a transaction on a partition looks abandoned. ``transaction``: its transactional id, empty where nobody knows it."""
+
+    rule: int
+    transaction: str
+    evidence: Evidence
+    remedy: Remedy
+    may_abort: bool
+    loses_data: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A doubted transaction. ``since_ms``: first doubted; ``found_ms``: when it was proven, None before."""
+
+    producer: OpenProducer
+    doubt: Doubt
+    since_ms: int
+    found_ms: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the text that names it: ``hanging:topic-partition:producer_id:epoch:start_offset``."""
+        return key_of(self.producer)
+
+    @property
+    def confirmation(self) -> str:
+        """Return what an order must repeat where it may lose data: the transactional id, or without one the partition."""
+        return (self.doubt.transaction or partition_name(self.producer.partition)) if self.doubt.loses_data else ""
+
+    @property
+    def revision(self) -> str:
+        """Return a text that changes when what it rests on changes."""
+        parts = (self.key, self.doubt.rule, self.doubt.transaction, self.doubt.remedy.value, self.doubt.may_abort)
+        return hashlib.sha256(repr((*parts, self.confirmation)).encode()).hexdigest()[:16]
+
+    @property
+    def judgement(self) -> Judgement:
+        """Return the verdict with its evidence."""
+        producer = self.producer
+        opened = (
+            f"producer {producer.producer_id}, epoch {producer.producer_epoch} holds "
+            f"{partition_name(producer.partition)} open since offset {producer.start_offset}"
+        )
+        evidence = [
+            Evidence(fact=opened, source=LEADER, at_ms=producer.last_timestamp_ms),
+            self.doubt.evidence,
+        ]
+        if self.found_ms is not None:
+            again = f"still open {(self.found_ms - self.since_ms) / 1000:.1f} s after the coordinator said so first"
+            evidence.append(Evidence(fact=again, source=LEADER, at_ms=self.found_ms))
+        return Judgement(
+            verdict=Verdict.HANGING,
+            rule=self.doubt.rule,
+            evidence=tuple(evidence),
+            may_abort=self.doubt.may_abort,
+            loses_data=self.doubt.loses_data,
+        )
+
+
+def key_of(producer: OpenProducer) -> str:
+    """Return the key of a transaction on a partition."""
+    where = partition_name(producer.partition)
+    return f"{KEY_PREFIX}{where}:{producer.producer_id}:{producer.producer_epoch}:{producer.start_offset}"
+
+
+def partition_name(partition: Partition) -> str:
+    """Return ``topic-number``."""
+    return f"{partition[0]}-{partition[1]}"
+
+
+def doubt(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """Return what the first rule that answers holds against the transaction, or None: its coordinator will end it."""
+    return next((found for rule in RULES if (found := rule(producer, view, now_ms)) is not None), None)
+
+
+def h1_nobody_has_the_producer_id(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """No coordinator has the producer id under any transactional id."""
+    if view.transactions or view.moved:
+        return None
+    fact = f"no coordinator has producer id {producer.producer_id} under any transactional id"
+    # An absence: ids that the collector's user may not describe would not be listed either.
+    return _marker(1, "", fact, view, loses_data=True)
+
+
+def h2_the_id_went_on(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """The transactional id that had this producer id has another one now, or is forgotten."""
+    if view.transactions or not view.moved:
+        return None
+    fact = f"{view.moved[0]} does not have producer id {producer.producer_id} any more, nor has any other id"
+    return _marker(2, view.moved[0], fact, view, loses_data=_is_ours(view.moved[0]))
+
+
+def h3_no_open_transaction(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """The coordinator has the producer id, and no open transaction of it."""
+    if not view.transactions or any(t.state in _OPEN for t in view.transactions):
+        return None
+    t = view.transactions[0]
+    fact = f"{t.transaction} has no open transaction: it is {t.state}, epoch {t.producer_epoch}"
+    # At the same epoch its producer can begin anew on this partition, and the marker would end that.
+    alive = (t.producer_epoch or 0) <= producer.producer_epoch
+    return _marker(3, t.transaction, fact, view, loses_data=alive or _is_ours(t.transaction))
+
+
+def h4_open_elsewhere(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """The producer's open transaction does not hold this partition: its end will write no marker here."""
+    opened = [t for t in view.transactions if t.state in _OPEN]
+    if not opened or any(producer.partition in t.partitions for t in opened):
+        return None
+    t = opened[0]
+    fact = f"{t.transaction} is {t.state}, epoch {t.producer_epoch}, without {partition_name(producer.partition)}"
+    if (t.producer_epoch or 0) > producer.producer_epoch:
+        return _marker(4, t.transaction, fact, view, loses_data=_is_ours(t.transaction))
+    # At the same epoch the running transaction may still come to this partition, and the marker would tear it apart.
+    fact += ": at the same epoch; once that transaction has ended, this one can be aborted"
+    return replace(_marker(4, t.transaction, fact, view, loses_data=True), may_abort=False)
+
+
+def h5_overdue(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """Its coordinator should have aborted it by its timeout long ago and did not."""
+    for t in view.transactions:
+        if t.state != "Ongoing" or t.started_at_ms is None or t.timeout_ms is None:
+            continue
+        late_ms = now_ms - t.started_at_ms - t.timeout_ms
+        if producer.partition in t.partitions and late_ms > OVERDUE_MS:
+            fact = f"{t.transaction} is Ongoing {late_ms / 1000:.0f} s past its timeout of {t.timeout_ms / 1000:g} s"
+            evidence = Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms)
+            return Doubt(
+                rule=5,
+                transaction=t.transaction,
+                evidence=evidence,
+                remedy=Remedy.ORDINARY,
+                may_abort=True,
+                loses_data=True,
+            )
+    return None
+
+
+RULES: tuple[Callable[[OpenProducer, CoordinatorView, int], Doubt | None], ...] = (
+    h1_nobody_has_the_producer_id,
+    h2_the_id_went_on,
+    h3_no_open_transaction,
+    h4_open_elsewhere,
+    h5_overdue,
+)
+
+
+def followed(
+    before: Mapping[str, Suspect],
+    looked: Collection[Partition],
+    seen: Iterable[OpenProducer],
+    doubts: Mapping[str, Doubt | None],
+    *,
+    looked_ms: int,
+    answered_ms: int,
+    confirm_ms: int,
+) -> dict[str, Suspect]:
+    """Return the suspects after a look.
+
+    ``seen``: open transactions on the partitions that were ``looked`` at, from ``looked_ms`` on. ``doubts``: what the
+    coordinator, which was asked after that and answered by ``answered_ms``, makes of them: None where it explains the
+    transaction, no entry where it could not be asked. A suspect is proven once a look that began ``confirm_ms`` after
+    the coordinator's first answer saw it still open and the coordinator said the same again.
+    """
+    after = {key: suspect for key, suspect in before.items() if suspect.producer.partition not in looked}
+    for producer in seen:
+        key = key_of(producer)
+        known = before.get(key)
+        if key not in doubts:
+            if known is not None:
+                after[key] = known
+            continue
+        doubted = doubts[key]
+        if doubted is None:
+            continue
+        if known is None:
+            after[key] = Suspect(producer=producer, doubt=doubted, since_ms=answered_ms)
+            continue
+        proven = known.found_ms is None and looked_ms - known.since_ms >= confirm_ms
+        found_ms = looked_ms if proven else known.found_ms
+        after[key] = replace(known, producer=producer, doubt=doubted, found_ms=found_ms)
+    return after
+
+
+def _marker(rule: int, transaction: str, fact: str, view: CoordinatorView, *, loses_data: bool) -> Doubt:
+    return Doubt(
+        rule=rule,
+        transaction=transaction,
+        evidence=Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms),
+        remedy=Remedy.MARKER,
+        may_abort=True,
+        loses_data=loses_data,
+    )
+
+
+def _is_ours(transaction: str) -> bool:
+    # Its batch may have been decided to be committed, and then only a replay brings the rows back.
+    return TransactionalId.parse(transaction) is not None

@@ -1,0 +1,264 @@
+"""What was last seen of partitions and of the groups that read them, put together: who is blocked, and behind whom. No I/O.
+
+For the one thread that looks; readers get the frozen picture that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from collector.blocked_readers import (
+    PartitionSight,
+    Reader,
+    ReaderKind,
+    ReaderSight,
+    Tail,
+    judge_reader,
+    partition_sight,
+    reader_sight,
+)
+from collector.hanging import Suspect
+from resource_managers.kafka_partitions import OpenProducer, Partition
+
+TAILS_KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds a last stable offset back. ``key`` names its row (transactions or hanging), empty while nobody knows it."""
+
+    producer: OpenProducer
+    key: str
+    transaction: str
+    opened_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """A partition with hidden records or groups that have something to be said about; ``holder`` where one was found."""
+
+    sight: PartitionSight
+    holder: Holder | None
+    readers: tuple[Reader, ...]
+
+    @property
+    def held_since_ms(self) -> int | None:
+        """Return since when its last stable offset is held back, as far as is known; None when it is not."""
+        if self.sight.hidden == 0:
+            return None
+        opened_ms = self.holder.opened_ms if self.holder is not None else None
+        return self.sight.since_ms if opened_ms is None else min(opened_ms, self.sight.since_ms)
+
+    @property
+    def waiting(self) -> tuple[Reader, ...]:
+        """Return the groups that wait behind the holder, the longest first."""
+        return tuple(reader for reader in self.readers if reader.kind is ReaderKind.WAITING)
+
+    @property
+    def needs_a_look(self) -> bool:
+        """True where records are hidden, or a group with members has stopped."""
+        stalled = (r for r in self.readers if r.kind is ReaderKind.STALLED and not r.is_without_members)
+        return self.sight.hidden > 0 or any(stalled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPicture:
+    """Everything known of blocked partitions and hanging transactions at ``at_ms``."""
+
+    at_ms: int
+    blocked: tuple[Blocked, ...] = ()
+    hanging: tuple[Suspect, ...] = ()
+
+    def hanging_of(self, key: str) -> Suspect | None:
+        """Return the proven hanging transaction of that key, or None."""
+        return next((suspect for suspect in self.hanging if suspect.key == key), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailWanted:
+    """A stretch to be read: from where nothing was found yet, up to the last stable offset. ``offset``: the group's."""
+
+    partition: Partition
+    offset: int
+    start: int
+    end: int
+
+
+class Tails:
+    """What read_committed readers find behind committed offsets; proven once, since what is below the LSO never changes."""
+
+    def __init__(self) -> None:
+        self._records: set[tuple[Partition, int]] = set()
+        self._nothing_up_to: dict[tuple[Partition, int], int] = {}
+
+    def between(self, partition: Partition, offset: int, end: int) -> Tail:
+        """Return what is from ``offset`` up to ``end``, as far as it was read."""
+        if (partition, offset) in self._records:
+            return Tail.RECORDS
+        return Tail.NOTHING if self._nothing_up_to.get((partition, offset), -1) >= end else Tail.UNREAD
+
+    def wanted(self, partition: Partition, offset: int, end: int) -> TailWanted:
+        """Return what is left to be read of a stretch."""
+        start = max(offset, self._nothing_up_to.get((partition, offset), offset))
+        return TailWanted(partition=partition, offset=offset, start=start, end=end)
+
+    def learn(self, wanted: TailWanted, *, has_record: bool, read_to: int) -> None:
+        """Note that a record was found, or that there is none up to ``read_to``."""
+        if len(self._records) + len(self._nothing_up_to) >= TAILS_KEPT:
+            self._records.clear()
+            self._nothing_up_to.clear()
+        key = (wanted.partition, wanted.offset)
+        if has_record:
+            self._records.add(key)
+            self._nothing_up_to.pop(key, None)
+        else:
+            self._nothing_up_to[key] = max(read_to, self._nothing_up_to.get(key, read_to))
+
+
+class PartitionSights:
+    """The last look at each partition and reader, and what follows from them."""
+
+    def __init__(self, stalled_ms: int) -> None:
+        self._tails = Tails()
+        self._stalled_ms = stalled_ms
+        self._partitions: dict[Partition, PartitionSight] = {}
+        self._groups: dict[str, dict[Partition, ReaderSight]] = {}
+        self._readers: dict[Partition, set[str]] = {}
+        self._holders: dict[Partition, Holder] = {}
+        self._blocked: dict[Partition, Blocked] = {}
+        self._touched: set[Partition] = set()
+
+    def saw_partition(self, partition: Partition, last_stable_offset: int, high_watermark: int, at_ms: int) -> None:
+        """Note one look at a partition."""
+        before = self._partitions.get(partition)
+        after = partition_sight(before, partition, last_stable_offset, high_watermark, at_ms)
+        self._partitions[partition] = after
+        self._touched.add(partition)
+        if after.hidden == 0 or (before is not None and before.last_stable_offset != last_stable_offset):
+            self._holders.pop(partition, None)
+
+    def saw_group(
+        self, group: str, state: str, offsets: Mapping[Partition, int], at_ms: int, *, is_whole: bool
+    ) -> None:
+        """Note a look at a group's committed offsets; ``is_whole``: at all of them, so that what is missing is gone."""
+        known = self._groups.setdefault(group, {})
+        self._touched |= offsets.keys()
+        for partition, offset in offsets.items():
+            known[partition] = reader_sight(known.get(partition), group, partition, offset, state, at_ms)
+            self._readers.setdefault(partition, set()).add(group)
+        if is_whole:
+            for partition in known.keys() - offsets.keys():
+                self._forget_reader(group, partition)
+
+    def saw_holder(self, partition: Partition, holder: Holder | None) -> None:
+        """Note who holds a partition's last stable offset back."""
+        self._touched.add(partition)
+        if holder is None:
+            self._holders.pop(partition, None)
+        else:
+            self._holders[partition] = holder
+
+    def keep_only(self, partitions: Iterable[Partition]) -> None:
+        """Forget partitions that are not there any more."""
+        for partition in self._partitions.keys() - set(partitions):
+            del self._partitions[partition]
+            self._holders.pop(partition, None)
+            self._touched.add(partition)
+
+    def keep_only_groups(self, groups: Iterable[str]) -> None:
+        """Forget groups that are not there any more."""
+        for group in self._groups.keys() - set(groups):
+            for partition in list(self._groups[group]):
+                self._forget_reader(group, partition)
+            del self._groups[group]
+
+    def hiding(self) -> set[Partition]:
+        """Return the partitions that hid records when they were last seen."""
+        return {partition for partition, sight in self._partitions.items() if sight.hidden > 0}
+
+    def held(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Return those of these whose last stable offset stands: somebody holds it back."""
+        return [p for p in partitions if (sight := self._partitions.get(p)) is not None and sight.stands]
+
+    def readers_of(self, partitions: Iterable[Partition]) -> dict[str, list[Partition]]:
+        """Return group -> those of these partitions that it has committed offsets on."""
+        found: dict[str, list[Partition]] = {}
+        for partition in partitions:
+            for group in self._readers.get(partition, ()):
+                found.setdefault(group, []).append(partition)
+        return found
+
+    def not_up_to_date(self, groups: Iterable[str]) -> set[Partition]:
+        """Return the partitions where one of these groups was not at the last stable offset: they need a newer look."""
+        found: set[Partition] = set()
+        for group in groups:
+            for partition, reader in self._groups.get(group, {}).items():
+                sight = self._partitions.get(partition)
+                if sight is None or sight.last_stable_offset != reader.offset:
+                    found.add(partition)
+        return found
+
+    def unread_tails(self, most: int) -> list[TailWanted]:
+        """Return stretches to be read, so that markers can be told from records: groups that stand below the offset."""
+        found: list[TailWanted] = []
+        for group in self._groups.values():
+            for partition, reader in group.items():
+                sight = self._partitions.get(partition)
+                # A look at the partition that is older than the group's: its leader does not answer.
+                if sight is None or sight.seen_ms < reader.seen_ms or not reader.stands:
+                    continue
+                if reader.offset >= sight.last_stable_offset:
+                    continue
+                end = sight.last_stable_offset
+                if self._tails.between(partition, reader.offset, end) is Tail.UNREAD:
+                    found.append(self._tails.wanted(partition, reader.offset, end))
+                    if len(found) == most:
+                        return found
+        return found
+
+    def read_tail(self, wanted: TailWanted, *, has_record: bool, read_to: int) -> None:
+        """Note what a stretch holds: a record, or none up to ``read_to``."""
+        self._tails.learn(wanted, has_record=has_record, read_to=read_to)
+        self._touched.add(wanted.partition)
+
+    def blocked(self) -> tuple[Blocked, ...]:
+        """Return every partition that hides records or has a group with a lag, the longest waits first."""
+        for partition in self._touched:
+            sight = self._partitions.get(partition)
+            readers = self._judged(partition, sight) if sight is not None else ()
+            if sight is None or not (sight.hidden or readers):
+                self._blocked.pop(partition, None)
+            else:
+                holder = self._holders.get(partition)
+                self._blocked[partition] = Blocked(sight=sight, holder=holder, readers=readers)
+        self._touched.clear()
+        return tuple(sorted(self._blocked.values(), key=_urgency))
+
+    def _judged(self, partition: Partition, sight: PartitionSight) -> tuple[Reader, ...]:
+        found: list[Reader] = []
+        for group in self._readers.get(partition, ()):
+            reader = self._groups[group][partition]
+            tail = self._tails.between(partition, reader.offset, sight.last_stable_offset)
+            judged = judge_reader(reader, sight, tail, self._stalled_ms)
+            if judged is not None:
+                found.append(judged)
+        return tuple(sorted(found, key=lambda r: (list(ReaderKind).index(r.kind), r.since_ms, r.group)))
+
+    def _forget_reader(self, group: str, partition: Partition) -> None:
+        self._groups[group].pop(partition, None)
+        self._touched.add(partition)
+        readers = self._readers.get(partition, set())
+        readers.discard(group)
+        if not readers:
+            self._readers.pop(partition, None)
+
+
+def _urgency(blocked: Blocked) -> tuple[int, int, Partition]:
+    waiting = min((reader.since_ms for reader in blocked.waiting), default=None)
+    rank = 0 if waiting is not None else 1 if blocked.needs_a_look else 2
+    return (
+        rank,
+        waiting if waiting is not None else blocked.held_since_ms or blocked.sight.seen_ms,
+        blocked.sight.partition,
+    )

@@ -1,0 +1,324 @@
+"""What partitions, their producers and their consumer groups look like from the brokers; pipelined, and it changes nothing.
+
+Every partition, group and broker answers for itself: one whose leader is down fails alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.admin.transactions import DescribeProducersRequest, ListTransactionsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.consumer.offsets import IsolationLevel, ListOffsetsRequest, OffsetSpec
+from kafka.protocol.metadata import MetadataRequest
+
+from lifecycle.errors import Unreachable
+from lifecycle.identity import Marker
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_descriptions import view_of
+from resource_managers.kafka_wire import ErrorClass, wire
+from resource_managers.protocol import OpenTransactionView
+
+PARTITIONS_PER_REQUEST = 500
+GROUPS_PER_REQUEST = 100
+LOOK_LIMIT_MS = 3_000
+TRANSACTION_STATE = "__transaction_state"
+Partition = tuple[str, int]
+"""Topic and partition number."""
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers(Generic[K, V]):
+    """What was told of each item that was asked for, and why the others were not told of."""
+
+    found: dict[K, V]
+    failed: dict[K, ErrorClass]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where every partition of the cluster is led. ``leaderless``: partitions that nobody leads now."""
+
+    leaders: Mapping[Partition, int]
+    leaderless: frozenset[Partition]
+    internal: frozenset[str]
+    brokers: frozenset[int]
+
+    def coordinators(self) -> frozenset[int]:
+        """Return the brokers that coordinate transactions: all of them where the topic of their log may not be seen."""
+        found = {node for (topic, _), node in self.leaders.items() if topic == TRANSACTION_STATE}
+        return frozenset(found) or self.brokers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenProducer:
+    """A producer with an open transaction on one partition, as its leader has it (DescribeProducers, KIP-664).
+
+    ``last_timestamp_ms``: of its last record, by the producer's clock; None where it has none. ``coordinator_epoch``: of the
+    coordinator that wrote this producer's last marker here, -1 without one.
+    """
+
+    partition: Partition
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int | None
+    coordinator_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A consumer group. ``state`` is Kafka's word (Stable, Empty, ...), empty where the broker does not tell it."""
+
+    name: str
+    state: str
+
+
+class KafkaPartitions:
+    """Thread-safe: it keeps no state but how to reach the cluster."""
+
+    def __init__(self, connection: KafkaConnection, decisions_topic: str) -> None:
+        self._connection, self._decisions_topic = connection, decisions_topic
+
+    def layout(self) -> Layout:
+        """Return where all partitions are led. Raises Unreachable."""
+        request = MetadataRequest(
+            topics=MetadataRequest.ALL_TOPICS,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        (answer,) = wire(self._connection).send([(None, request)], LOOK_LIMIT_MS)
+        if isinstance(answer, type):
+            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} told its topics: {answer.__name__}")
+        leaders = {(topic.name, p.partition_index): p.leader_id for topic in answer.topics for p in topic.partitions}
+        return Layout(
+            leaders={partition: node for partition, node in leaders.items() if node >= 0},
+            leaderless=frozenset(partition for partition, node in leaders.items() if node < 0),
+            internal=frozenset(topic.name for topic in answer.topics if topic.is_internal),
+            brokers=frozenset(broker.node_id for broker in answer.brokers),
+        )
+
+    def last_stable_offsets(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
+        """Return the last stable offset of each partition (ListOffsets, read_committed)."""
+        return self._offsets(partitions, layout, IsolationLevel.READ_COMMITTED)
+
+    def high_watermarks(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
+        """Return the high watermark of each partition (ListOffsets, read_uncommitted)."""
+        return self._offsets(partitions, layout, IsolationLevel.READ_UNCOMMITTED)
+
+    def open_producers(
+        self, partitions: Collection[Partition], layout: Layout
+    ) -> Answers[Partition, tuple[OpenProducer, ...]]:
+        """Return the producers with an open transaction on each partition, lowest start offset first."""
+
+        def request(by_topic: Mapping[str, Sequence[int]]) -> Any:
+            topic = DescribeProducersRequest.TopicRequest
+            return DescribeProducersRequest(topics=[topic(name=n, partition_indexes=p) for n, p in by_topic.items()])
+
+        def read(partition: Partition, row: Any) -> tuple[OpenProducer, ...]:
+            opened = [p for p in row.active_producers if p.current_txn_start_offset >= 0]
+            opened.sort(key=lambda p: p.current_txn_start_offset)
+            return tuple(_open_producer(partition, producer) for producer in opened)
+
+        return self._ask_leaders(partitions, layout, request, read)
+
+    def groups(self, layout: Layout) -> Answers[int, tuple[ListedGroup, ...]]:
+        """Return the consumer groups of each broker, by its node id."""
+        nodes = sorted(layout.brokers)
+        answers = wire(self._connection).send([(node, ListGroupsRequest()) for node in nodes], LOOK_LIMIT_MS)
+        found: dict[int, tuple[ListedGroup, ...]] = {}
+        failed: dict[int, ErrorClass] = {}
+        for node, answer in zip(nodes, answers, strict=True):
+            error = _error(answer)
+            if error is not None:
+                failed[node] = error
+                continue
+            # Share groups commit no offsets. Connect's workers neither, but cannot be told by their type.
+            consumers = (group for group in answer.groups if (group.group_type or "").lower() != "share")
+            found[node] = tuple(ListedGroup(name=g.group_id, state=g.group_state or "") for g in consumers)
+        return Answers(found=found, failed=failed)
+
+    def group_offsets(self, wanted: Mapping[str, Collection[Partition] | None]) -> Answers[str, dict[Partition, int]]:
+        """Return the committed offsets of each group: those of its partitions named in ``wanted``, or with None all.
+
+        Markers of the two-phase commit (offsets on the decision log) are left out: they are batch numbers. One OffsetFetch (v8)
+        per coordinator and 100 groups.
+        """
+        connection = wire(self._connection)
+        nodes = connection.group_coordinators(list(wanted))
+        failed: dict[str, ErrorClass] = {group: node for group, node in nodes.items() if isinstance(node, type)}
+        asked = list(_bundles({g: node for g, node in nodes.items() if g not in failed}, GROUPS_PER_REQUEST))
+        requests = [(node, _offset_fetch({group: wanted[group] for group in some})) for node, some in asked]
+        found: dict[str, dict[Partition, int]] = {}
+        for (_, some), answer in zip(asked, connection.send(requests, LOOK_LIMIT_MS), strict=True):
+            rows = {} if isinstance(answer, type) else {row.group_id: row for row in answer.groups}
+            for group in some:
+                error = answer if isinstance(answer, type) else _error(rows.get(group))
+                if error is None:
+                    found[group] = _committed(rows[group], self._decisions_topic)
+                elif issubclass(error, kafka_errors.GroupIdNotFoundError):
+                    found[group] = {}
+                else:
+                    failed[group] = error
+                    connection.forget_group_coordinator(group)
+        return Answers(found=found, failed=failed)
+
+    def transactional_ids(self, producer_ids: Iterable[int], layout: Layout) -> dict[int, frozenset[str]]:
+        """Return the transactional ids that coordinators have each producer id under (ListTransactions, KIP-664).
+
+        Ids that the collector's user may not describe are left out by the broker. Raises Unreachable when one
+        coordinator does not answer or is missing: an id may then be there and not be seen.
+        """
+        wanted = sorted(set(producer_ids))
+        missing = sorted(number for topic, number in layout.leaderless if topic == TRANSACTION_STATE)
+        if missing:
+            raise Unreachable(
+                f"partitions {missing} of {TRANSACTION_STATE} have no leader: some ids have no coordinator"
+            )
+        nodes = sorted(layout.coordinators())
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=0)
+        answers = wire(self._connection).send([(node, request) for node in nodes], LOOK_LIMIT_MS)
+        found: dict[int, set[str]] = {producer_id: set() for producer_id in wanted}
+        for node, answer in zip(nodes, answers, strict=True):
+            error = _error(answer)
+            if error is not None:
+                raise Unreachable(f"broker {node} did not list its transactions: {error.__name__}")
+            for row in answer.transaction_states:
+                found.setdefault(row.producer_id, set()).add(row.transactional_id)
+        return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
+
+    def describe_transactions(self, ids: Collection[str]) -> Answers[str, OpenTransactionView | None]:
+        """Return how these transactional ids stand at their coordinators; None: the coordinator does not know the id."""
+        rows = wire(self._connection).describe_transactions(list(ids)) if ids else {}
+        found: dict[str, OpenTransactionView | None] = {}
+        failed: dict[str, ErrorClass] = {}
+        for id_ in ids:
+            row = rows.get(id_, kafka_errors.UnknownError)
+            if not isinstance(row, type):
+                found[id_] = view_of(id_, row)
+            elif issubclass(row, kafka_errors.TransactionalIdNotFoundError):
+                found[id_] = None
+            else:
+                failed[id_] = row
+        return Answers(found=found, failed=failed)
+
+    def _offsets(
+        self, partitions: Collection[Partition], layout: Layout, isolation: IsolationLevel
+    ) -> Answers[Partition, int]:
+        topic_, partition_ = (
+            ListOffsetsRequest.ListOffsetsTopic,
+            ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition,
+        )
+
+        def request(by_topic: Mapping[str, Sequence[int]]) -> Any:
+            topics = [
+                topic_(
+                    name=name, partitions=[partition_(partition_index=n, timestamp=OffsetSpec.LATEST) for n in numbers]
+                )
+                for name, numbers in by_topic.items()
+            ]
+            return ListOffsetsRequest(isolation_level=isolation.value, topics=topics, min_version=2, max_version=7)
+
+        return self._ask_leaders(partitions, layout, request, lambda _, row: int(row.offset))
+
+    def _ask_leaders(
+        self,
+        partitions: Collection[Partition],
+        layout: Layout,
+        request: Callable[[Mapping[str, Sequence[int]]], Any],
+        read: Callable[[Partition, Any], V],
+    ) -> Answers[Partition, V]:
+        led = {partition: layout.leaders[partition] for partition in partitions if partition in layout.leaders}
+        failed: dict[Partition, ErrorClass] = {
+            partition: kafka_errors.LeaderNotAvailableError for partition in partitions if partition not in led
+        }
+        asked = list(_bundles(led, PARTITIONS_PER_REQUEST))
+        requests = [(node, request(_by_topic(some))) for node, some in asked]
+        found: dict[Partition, V] = {}
+        for (_, some), answer in zip(asked, wire(self._connection).send(requests, LOOK_LIMIT_MS), strict=True):
+            rows = (
+                {}
+                if isinstance(answer, type)
+                else {(topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions}
+            )
+            for partition in some:
+                error = answer if isinstance(answer, type) else _error(rows.get(partition))
+                if error is None:
+                    found[partition] = read(partition, rows[partition])
+                else:
+                    failed[partition] = error
+        return Answers(found=found, failed=failed)
+
+
+def _bundles(nodes: Mapping[K, int], most: int) -> Iterable[tuple[int, list[K]]]:
+    """Yield (node, at most ``most`` of the items that it answers for)."""
+    by_node: dict[int, list[K]] = {}
+    for item, node in nodes.items():
+        by_node.setdefault(node, []).append(item)
+    for node, items in by_node.items():
+        for start in range(0, len(items), most):
+            yield node, items[start : start + most]
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def _error(row: Any) -> ErrorClass | None:
+    """Return the error class of an answer or a row of one, None when it has none; no row is an error too."""
+    found: ErrorClass
+    if row is None:
+        found = kafka_errors.UnknownError
+    elif isinstance(row, type):
+        found = row
+    elif row.error_code:
+        found = kafka_errors.for_code(row.error_code)
+    else:
+        return None
+    return found
+
+
+def _open_producer(partition: Partition, row: Any) -> OpenProducer:
+    return OpenProducer(
+        partition=partition,
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        start_offset=row.current_txn_start_offset,
+        last_timestamp_ms=row.last_timestamp if row.last_timestamp >= 0 else None,
+        coordinator_epoch=row.coordinator_epoch,
+    )
+
+
+def _offset_fetch(wanted: Mapping[str, Collection[Partition] | None]) -> Any:
+    group_ = OffsetFetchRequest.OffsetFetchRequestGroup
+    topic_ = group_.OffsetFetchRequestTopics
+    groups = []
+    for group, partitions in wanted.items():
+        topics = None
+        if partitions is not None:
+            topics = [topic_(name=name, partition_indexes=numbers) for name, numbers in _by_topic(partitions).items()]
+        groups.append(group_(group_id=group, topics=topics))
+    return OffsetFetchRequest(groups=groups, require_stable=False, min_version=8, max_version=8)
+
+
+def _committed(group: Any, decisions_topic: str) -> dict[Partition, int]:
+    rows = (((topic.name, row.partition_index), row) for topic in group.topics for row in topic.partitions)
+    return {
+        partition: int(row.committed_offset)
+        for partition, row in rows
+        if not row.error_code and row.committed_offset >= 0 and not _is_marker(partition, row, decisions_topic)
+    }
+
+
+def _is_marker(partition: Partition, row: Any, decisions_topic: str) -> bool:
+    return partition[0] == decisions_topic and Marker.parse(row.committed_offset, row.metadata or "") is not None

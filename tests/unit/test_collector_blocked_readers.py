@@ -1,0 +1,93 @@
+"""How a consumer group stands beside a last stable offset: numbered cases, each with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.blocked_readers import (
+    PartitionSight,
+    Reader,
+    ReaderSight,
+    Tail,
+    judge_reader,
+    partition_sight,
+    reader_sight,
+)
+from tests.unit.collector_observations import T0
+from tests.unit.partition_sightings import PARTITION, group, partition
+
+STALLED_MS = 30_000
+
+
+def judged(reader: ReaderSight, sight: PartitionSight, tail: Tail = Tail.UNREAD) -> Reader | None:
+    return judge_reader(reader, sight, tail, STALLED_MS)
+
+
+@pytest.mark.parametrize(
+    ("reader", "sight", "tail", "kind", "certainty"),
+    [
+        # At the last stable offset, records hidden behind it, both seen twice: it waits.
+        (group(100), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
+        # Nobody is in the group: it may be given up, or its reader assigns partitions by itself.
+        (group(100, state="Empty"), partition(100, 105), Tail.UNREAD, "waiting", "guess"),
+        # Two markers below the last stable offset: there is nothing to read for it either.
+        (group(98), partition(100, 105), Tail.NOTHING, "waiting", "likely"),
+        # It came there only now: it may just be passing.
+        (group(100, since=4_000), partition(100, 105), Tail.UNREAD, "reading", "likely"),
+        # The offset is held back only since now.
+        (group(100), partition(100, 105, since=5_000), Tail.UNREAD, "reading", "likely"),
+        # Nothing is hidden: it has read everything.
+        (group(105), partition(105, 105), Tail.UNREAD, None, None),
+        # Nothing is hidden, and markers alone make its lag.
+        (group(104), partition(105, 105), Tail.NOTHING, "markers only", "certain"),
+        # Its tail was not read yet: nothing is claimed.
+        (group(104), partition(105, 105), Tail.UNREAD, "reading", "likely"),
+        # Records to read, hidden ones behind them: it is not blocked, it just reads.
+        (group(90), partition(100, 105), Tail.RECORDS, "reading", "likely"),
+        # Records to read, and not moved for 30 s: its own trouble, whoever holds the offset back.
+        (group(90, seen=30_000), partition(100, 105, seen=31_000), Tail.RECORDS, "stalled", "likely"),
+        (group(90, seen=30_000, state="Empty"), partition(100, 100, seen=31_000), Tail.RECORDS, "stalled", "guess"),
+        # Never stalled by an unread tail, however old.
+        (group(90, seen=90_000), partition(100, 105, seen=91_000), Tail.UNREAD, "reading", "likely"),
+        # Past the last stable offset that was read after its own: read_uncommitted for certain.
+        (group(103), partition(100, 105), Tail.UNREAD, "reads uncommitted", "certain"),
+        # The same beside an older look proves nothing: the offset may have moved on since.
+        (group(103, seen=6_000), partition(100, 105), Tail.UNREAD, None, None),
+        # Past the end of a partition that hides nothing: the topic was made anew.
+        (group(300), partition(105, 105), Tail.UNREAD, None, None),
+        # The partition's leader does not answer any more: who waited there still waits.
+        (group(100, seen=9_000), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
+    ],
+)
+def test_kinds(reader: ReaderSight, sight: PartitionSight, tail: Tail, kind: str | None, certainty: str | None) -> None:
+    found = judged(reader, sight, tail)
+    assert (found.kind.value if found else None) == kind
+    assert (found.certainty.value if found else None) == certainty
+
+
+def test_a_group_waits_from_the_later_of_its_own_stop_and_the_partitions() -> None:
+    came_later = judged(group(100, since=3_000), partition(100, 105, since=1_000))
+    held_later = judged(group(100, since=1_000), partition(100, 105, since=2_000))
+    assert came_later is not None
+    assert held_later is not None
+    assert (came_later.since_ms, held_later.since_ms) == (T0 + 3_000, T0 + 2_000)
+    assert came_later.lag == 5
+
+
+def test_a_partitions_time_goes_on_only_while_the_same_offset_holds_records_back() -> None:
+    first = partition_sight(None, PARTITION, 100, 105, T0)
+    again = partition_sight(first, PARTITION, 100, 107, T0 + 1)
+    moved = partition_sight(again, PARTITION, 101, 107, T0 + 2)
+    free = partition_sight(moved, PARTITION, 107, 107, T0 + 3)
+    hides_again = partition_sight(free, PARTITION, 107, 108, T0 + 4)
+    assert [s.since_ms - T0 for s in (first, again, moved, free, hides_again)] == [0, 0, 2, 3, 4]
+    assert [s.stands for s in (first, again, moved, free, hides_again)] == [False, True, False, False, False]
+
+
+def test_a_groups_time_goes_on_only_while_it_commits_the_same_offset() -> None:
+    first = reader_sight(None, "g", PARTITION, 5, "Stable", T0)
+    again = reader_sight(first, "g", PARTITION, 5, "Empty", T0 + 1)
+    moved = reader_sight(again, "g", PARTITION, 6, "Stable", T0 + 2)
+    rewound = reader_sight(moved, "g", PARTITION, 5, "Stable", T0 + 3)
+    assert [s.since_ms - T0 for s in (first, again, moved, rewound)] == [0, 0, 2, 3]
+    assert again.state == "Empty"

@@ -1,0 +1,147 @@
+"""Which open transaction on a partition hangs, and that it takes two looks with the coordinator's answer between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collector.hanging import OVERDUE_MS, CoordinatorView, Doubt, Remedy, Suspect, doubt, followed, key_of
+from lifecycle.verdicts import Verdict
+from resource_managers.kafka_partitions import OpenProducer
+from tests.unit.collector_observations import T0
+from tests.unit.partition_sightings import PARTITION, at_coordinator, hanging, producer, told
+
+OVERDUE = T0 + 60_000 + OVERDUE_MS
+EXPLAINED = (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("view", "at_ms", "rule", "may_abort", "loses_data"),
+    [
+        # Ongoing with this partition: an ordinary open transaction.
+        (told(at_coordinator()), T0, *EXPLAINED),
+        # Its end was accepted and the markers are on their way; ending moved the epoch by one.
+        (told(at_coordinator("PrepareCommit", 3)), T0, *EXPLAINED),
+        (told(at_coordinator("PrepareAbort", 3)), T0, *EXPLAINED),
+        # A later transaction of the same producer holds this partition too: its end writes a marker here.
+        (told(at_coordinator("Ongoing", 9)), T0, *EXPLAINED),
+        # 1: nobody has the producer id. An absence may be a lack of permission, so it takes a typed confirmation.
+        (told(), T0, 1, True, True),
+        # 2: its transactional id is known and has another producer id now.
+        (told(moved=("billing",)), T0, 2, True, False),
+        # ... and is one of a pipeline's pattern: its batch may have been decided to be committed.
+        (told(moved=("ip-count-0-1",)), T0, 2, True, True),
+        # 3: the coordinator has ended it at a higher epoch: its producer cannot write any more.
+        (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 3, True, False),
+        (told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, False),
+        # ... at the same epoch: its producer may be about to begin anew here.
+        (told(at_coordinator("CompleteCommit", 2, partitions=())), T0, 3, True, True),
+        # 4: another transaction of the producer is open, without this partition, at a higher epoch.
+        (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, False),
+        # ... at the same epoch: a marker could tear it apart.
+        (told(at_coordinator("Ongoing", 2, partitions=(("orders", 4),))), T0, 4, False, True),
+        # 5: open at the coordinator for longer than it ever lets one be; up to then it is explained.
+        (told(at_coordinator()), OVERDUE, *EXPLAINED),
+        (told(at_coordinator()), OVERDUE + 1, 5, True, True),
+        # Prepare states have no timeout.
+        (told(at_coordinator("PrepareCommit", 3)), OVERDUE + 1, *EXPLAINED),
+    ],
+)
+def test_rules(
+    view: CoordinatorView, at_ms: int, rule: int | None, may_abort: bool | None, loses_data: bool | None
+) -> None:
+    found = doubt(producer(), view, at_ms)
+    assert (found.rule if found else None) == rule
+    assert (found.may_abort if found else None) == may_abort
+    assert (found.loses_data if found else None) == loses_data
+    if found is not None:
+        assert found.remedy is (Remedy.ORDINARY if rule == 5 else Remedy.MARKER)
+
+
+DOUBT = hanging().doubt
+
+
+def step(
+    before: dict[str, Suspect],
+    at: int,
+    *seen: OpenProducer,
+    doubted: Doubt | None = DOUBT,
+    **changes: Any,
+) -> dict[str, Suspect]:
+    """One look at ``at`` ms, answered by the coordinator 10 ms later."""
+    doubts = changes.get("doubts", {key_of(one): doubted for one in seen})
+    looked = changes.get("looked", [PARTITION])
+    return followed(before, looked, seen, doubts, looked_ms=T0 + at, answered_ms=T0 + at + 10, confirm_ms=2_000)
+
+
+def found_ms(suspects: dict[str, Suspect]) -> list[int | None]:
+    return [suspect.found_ms - T0 if suspect.found_ms is not None else None for suspect in suspects.values()]
+
+
+def test_it_is_proven_by_a_look_that_began_long_enough_after_the_coordinators_first_answer() -> None:
+    first = step({}, 0, producer())
+    early = step(first, 2_000, producer())
+    proven = step(early, 2_010, producer())
+    later = step(proven, 9_000, producer())
+    assert [found_ms(s) for s in (first, early, proven, later)] == [[None], [None], [2_010], [2_010]]
+    (suspect,) = later.values()
+    assert suspect.since_ms == T0 + 10
+    assert suspect.judgement.verdict is Verdict.HANGING
+    assert suspect.key == "hanging:orders-3:7:2:100"
+    assert [fact.source for fact in suspect.judgement.evidence] == [
+        "partition leader",
+        "transaction coordinator",
+        "partition leader",
+    ]
+
+
+def test_one_that_ended_between_the_looks_is_not_hanging() -> None:
+    assert step(step({}, 0, producer()), 3_000) == {}
+
+
+def test_a_new_transaction_of_the_same_producer_begins_its_own_time() -> None:
+    assert found_ms(step(step({}, 0, producer()), 3_000, producer(start_offset=140))) == [None]
+
+
+def test_what_the_coordinator_explains_later_is_dropped_and_its_time_begins_anew() -> None:
+    explained = step(step({}, 0, producer()), 1_000, producer(), doubted=None)
+    assert explained == {}
+    assert found_ms(step(explained, 3_000, producer())) == [None]
+
+
+def test_while_the_coordinator_cannot_be_asked_nothing_is_proven_and_nothing_forgotten() -> None:
+    first = step({}, 0, producer())
+    assert step(first, 5_000, producer(), doubts={}) == first
+    assert step({}, 5_000, producer(), doubts={}) == {}
+
+
+def test_while_the_partitions_leader_is_down_nothing_is_forgotten() -> None:
+    first = step({}, 0, producer())
+    assert step(first, 5_000, looked=[]) == first
+
+
+def test_the_revision_changes_with_what_it_rests_on() -> None:
+    base = hanging()
+    other_rule = Suspect(producer=base.producer, doubt=_h3(), since_ms=base.since_ms, found_ms=base.found_ms)
+    same_later = Suspect(producer=base.producer, doubt=base.doubt, since_ms=base.since_ms, found_ms=T0 + 9_000)
+    assert base.revision == same_later.revision
+    assert len({base.revision, other_rule.revision, hanging(start_offset=101).revision}) == 3
+
+
+@pytest.mark.parametrize(
+    ("suspect", "confirmation"),
+    [(hanging(), "orders-3"), (Suspect(producer=producer(), doubt=DOUBT, since_ms=0), "orders-3")],
+)
+def test_without_a_transactional_id_the_partition_is_repeated(suspect: Suspect, confirmation: str) -> None:
+    assert suspect.confirmation == confirmation
+
+
+def test_what_loses_nothing_takes_no_confirmation() -> None:
+    assert Suspect(producer=producer(), doubt=_h3(), since_ms=0).confirmation == ""
+
+
+def _h3() -> Doubt:
+    found = doubt(producer(), told(at_coordinator("CompleteAbort", 3, partitions=())), T0)
+    assert found is not None
+    return found

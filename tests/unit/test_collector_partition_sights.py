@@ -1,0 +1,146 @@
+"""Looks at partitions and groups put together: who is blocked behind whom, what is read to prove it, and what is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.blocked_readers import ReaderKind
+from collector.partition_sights import Holder, PartitionSights
+from collector.sweep import Sweep, share
+from resource_managers.kafka_partitions import Partition
+from tests.unit.collector_observations import T0
+from tests.unit.partition_sightings import PARTITION, only, producer
+
+QUIET: Partition = ("quiet", 0)
+HOLDER = Holder(producer=producer(), key="kafka:billing:7:2@0", transaction="billing", opened_ms=T0 - 500)
+
+
+def sights() -> PartitionSights:
+    return PartitionSights(stalled_ms=30_000)
+
+
+def look(at: PartitionSights, ms: int, stable: int, high: int, **groups: int) -> None:
+    """One look: groups first, then the partition."""
+    for group, offset in groups.items():
+        at.saw_group(group, "Stable", {PARTITION: offset}, T0 + ms, is_whole=True)
+    at.saw_partition(PARTITION, stable, high, T0 + ms)
+
+
+def kinds(at: PartitionSights) -> dict[str, str]:
+    return {reader.group: reader.kind.value for one in at.blocked() for reader in one.readers}
+
+
+def test_a_group_waits_until_the_holder_is_gone_and_then_reads_on() -> None:
+    seen = sights()
+    look(seen, 0, 100, 105, waits=100, dirty=105)
+    look(seen, 1_000, 100, 106, waits=100, dirty=106)
+    assert seen.held([PARTITION]) == [PARTITION]
+    seen.saw_holder(PARTITION, HOLDER)
+    blocked = only(seen.blocked())
+    assert kinds(seen) == {"waits": "waiting", "dirty": "reads uncommitted"}
+    assert (blocked.held_since_ms, blocked.waiting[0].since_ms) == (T0 - 500, T0)
+    look(seen, 2_000, 107, 107, waits=100, dirty=107)
+    assert only(seen.blocked()).holder is None
+    assert kinds(seen) == {"waits": "reading"}
+    look(seen, 3_000, 107, 107, waits=107, dirty=107)
+    assert seen.blocked() == ()
+
+
+def test_a_tail_of_markers_is_read_once_and_only_as_far_as_it_grows() -> None:
+    seen = sights()
+    look(seen, 0, 100, 100, readers=98)
+    assert seen.unread_tails(10) == [], "it may be on its way still"
+    look(seen, 1_000, 100, 100, readers=98)
+    (wanted,) = seen.unread_tails(10)
+    assert (wanted.start, wanted.end) == (98, 100)
+    seen.read_tail(wanted, has_record=False, read_to=100)
+    assert kinds(seen) == {"readers": "markers only"}
+    assert seen.unread_tails(10) == []
+    look(seen, 2_000, 103, 103, readers=98)
+    (grown,) = seen.unread_tails(10)
+    assert (grown.offset, grown.start, grown.end) == (98, 100, 103)
+    seen.read_tail(grown, has_record=True, read_to=101)
+    assert kinds(seen) == {"readers": "reading"}
+    look(seen, 31_000, 110, 110, readers=98)
+    assert kinds(seen) == {"readers": "stalled"}
+    assert seen.unread_tails(10) == [], "a record that was there once is there still"
+
+
+def test_no_more_tails_are_asked_for_than_wanted() -> None:
+    seen = sights()
+    for ms in (0, 1_000):
+        look(seen, ms, 100, 100, **{f"g{number}": 90 - number for number in range(5)})
+    assert len(seen.unread_tails(3)) == 3
+
+
+def test_groups_and_partitions_that_are_gone_are_forgotten() -> None:
+    seen = sights()
+    for ms in (0, 1_000):
+        look(seen, ms, 100, 105, stays=100, leaves=100)
+        seen.saw_partition(QUIET, 1, 2, T0 + ms)
+    assert seen.readers_of(seen.hiding()) == {"stays": [PARTITION], "leaves": [PARTITION]}
+    seen.keep_only_groups(["stays"])
+    assert kinds(seen) == {"stays": "waiting"}
+    seen.saw_group("stays", "Stable", {}, T0 + 2_000, is_whole=True)
+    assert kinds(seen) == {}
+    seen.keep_only([QUIET])
+    assert [one.sight.partition for one in seen.blocked()] == [QUIET]
+    assert seen.hiding() == {QUIET}
+
+
+def test_a_part_of_a_groups_offsets_forgets_none_of_the_others() -> None:
+    seen = sights()
+    seen.saw_group("g", "Stable", {PARTITION: 1, QUIET: 2}, T0, is_whole=True)
+    seen.saw_group("g", "Stable", {PARTITION: 1}, T0 + 1, is_whole=False)
+    assert seen.readers_of([QUIET]) == {"g": [QUIET]}
+
+
+def test_only_partitions_where_a_group_has_a_lag_need_a_newer_look() -> None:
+    seen = sights()
+    seen.saw_group("g", "Stable", {PARTITION: 100, QUIET: 2}, T0, is_whole=True)
+    assert seen.not_up_to_date(["g"]) == {PARTITION, QUIET}
+    seen.saw_partition(PARTITION, 100, 100, T0)
+    assert seen.not_up_to_date(["g"]) == {QUIET}
+    assert seen.not_up_to_date(["other"]) == set()
+
+
+def test_who_waits_longest_comes_first_and_markers_alone_need_no_look() -> None:
+    seen = sights()
+    later: Partition = ("later", 0)
+    for ms in (0, 1_000, 2_000):
+        seen.saw_group("g", "Stable", {QUIET: 8, later: 5, PARTITION: 100}, T0 + ms, is_whole=True)
+        seen.saw_partition(QUIET, 9, 9, T0 + ms)
+        seen.saw_partition(later, 5, 6 if ms else 5, T0 + ms)
+        seen.saw_partition(PARTITION, 100, 105, T0 + ms)
+    for wanted in seen.unread_tails(10):
+        seen.read_tail(wanted, has_record=False, read_to=wanted.end)
+    assert [(b.sight.partition, b.needs_a_look) for b in seen.blocked()] == [
+        (PARTITION, True),
+        (later, True),
+        (QUIET, False),
+    ]
+    assert only(seen.blocked(), QUIET).readers[0].kind is ReaderKind.MARKERS_ONLY
+
+
+@pytest.mark.parametrize(
+    ("total", "interval_ms", "round_ms", "most", "taken"),
+    [
+        (0, 1_000, 5_000, 100, 0),
+        (10, 1_000, 5_000, 100, 2),
+        (11, 1_000, 5_000, 100, 3),
+        (1_000, 1_000, 5_000, 100, 100),
+        (10, 5_000, 1_000, 100, 10),
+    ],
+)
+def test_each_look_takes_its_share_of_a_round(
+    total: int, interval_ms: int, round_ms: int, most: int, taken: int
+) -> None:
+    assert share(total, interval_ms, round_ms, most) == taken
+
+
+def test_a_sweep_goes_round_whatever_comes_and_goes() -> None:
+    sweep: Sweep[str] = Sweep()
+    assert sweep.take(["b", "a", "c"], 2) == ["a", "b"]
+    assert sweep.take(["a", "c", "d"], 2) == ["c", "d"]
+    assert sweep.take(["a", "d"], 5) == ["a", "d"], "each at most once"
+    assert sweep.take([], 5) == []
