@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
-from collector import alert_rules, metrics, silences, table_schemas
+from collector import alert_rules, answer_schemas, metrics, silences, table_schemas
 from collector.alert_service import AlertService
 from collector.alert_store import Outlook, alert_json
 from collector.alerting import Alerting, ShownAlert
 from collector.api import KnownCaller, Limit, Served, caller_of_request, table_answer
 from collector.authentication import Caller
 from collector.current_state import now_ms
+from collector.request_body import json_object
 from collector.settings import MetricsAccess
-from collector.silences import InvalidSilence, Silence
+from collector.silences import REASON_LEAST, REASON_MOST, InvalidSilence, Silence
 from collector.token_file import Role
 
 _NAMES = {rule.number: rule.name for rule in alert_rules.RULES}
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+Reason = Annotated[str, Query(min_length=REASON_LEAST, max_length=REASON_MOST, pattern=answer_schemas.THREE_VISIBLE)]
 
 
 def serve(app: FastAPI, served: Served, alerts: AlertService, access: MetricsAccess, pipelines_most: int) -> None:
@@ -74,14 +75,11 @@ def _serve_silences(app: FastAPI, alerting: Alerting) -> None:
 
     @app.post("/api/v1/silences")
     async def silence(request: Request, caller: KnownCaller) -> dict[str, Any]:
-        try:
-            body = json.loads(await request.body())
-        except ValueError:
-            raise HTTPException(400, "the body is not JSON: send a silence as docs/api.md describes it") from None
+        body = await json_object(request, "a silence")
         return await asyncio.to_thread(_silence, alerting, body, caller)
 
     @app.delete("/api/v1/silences/{number}")
-    def end_silence(caller: KnownCaller, number: int, reason: str = "") -> dict[str, Any]:
+    def end_silence(caller: KnownCaller, number: int, reason: Reason) -> dict[str, Any]:
         return _end_silence(alerting, number, reason, caller)
 
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request, Security
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from collector import orders, queries, table_schemas
 from collector.actions import Actions
+from collector.api_document import ARROW, document
 from collector.authentication import Caller, KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
@@ -24,17 +26,16 @@ from collector.loss_rows import loss_row, loss_rows
 from collector.observers.observer import ObserverStatus
 from collector.overview import EndsPerMinute, Watch, overview
 from collector.rate_limits import RequestLimits
+from collector.request_body import json_object
 from collector.request_guard import RequestGuard
 from collector.settings import BODY_BYTES_MOST
 from collector.store import Store
 from collector.token_file import Role
 from collector.transaction_rows import abort_row, checkpoint_row, detail_row, job_row, transaction_row, urgency
-from lifecycle.errors import MalformedRecord
-from lifecycle.json_record import read_object
 from lifecycle.verdicts import Verdict
 
-ARROW = "application/vnd.apache.arrow.stream"
 LIMIT_MOST = 100_000
+_BEARER = HTTPBearer(auto_error=False, description="A viewer's token reads, an operator's also orders.")
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST)]
 
 
@@ -58,7 +59,9 @@ class Served:
     body_bytes_most: int = BODY_BYTES_MOST
 
 
-def caller_of_request(request: Request) -> Caller:
+def caller_of_request(
+    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
+) -> Caller:
     """Return who calls.
 
     Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
@@ -107,6 +110,10 @@ def application(served: Served) -> FastAPI:
     def health() -> Response:
         return JSONResponse({"ready": True}) if served.is_ready() else JSONResponse({"ready": False}, status_code=503)
 
+    @app.get("/api/v1/openapi.json")
+    def openapi(_: KnownCaller) -> JSONResponse:
+        return JSONResponse(document(app))
+
     @app.get("/api/v1/status")
     def status(caller: KnownCaller) -> dict[str, Any]:
         return _status(served, caller)
@@ -126,12 +133,14 @@ def application(served: Served) -> FastAPI:
 
     @app.post("/api/v1/orders")
     async def order(request: Request, caller: KnownCaller) -> dict[str, Any]:
-        body = await _json(request)
+        body = await json_object(request, "an order")
         return await asyncio.to_thread(_order, served, body, request.headers.get("idempotency-key", ""), caller)
 
     @app.post("/api/v1/orders/preview")
     async def preview(request: Request, _: KnownCaller) -> dict[str, Any]:
-        return await asyncio.to_thread(served.actions.preview, orders.read_preview(await _json(request)))
+        return await asyncio.to_thread(
+            served.actions.preview, orders.read_preview(await json_object(request, "a filter"))
+        )
 
     _serve_tables(app, served)
     return app
@@ -252,13 +261,6 @@ def _siblings(served: Served, judged: Judged) -> list[str]:
         return []
     same_batch = (one.view for one in served.current.judged(settled=True))
     return sorted(v.key for v in same_batch if v.about == about and v.key != key)
-
-
-async def _json(request: Request) -> Any:
-    try:
-        return read_object(await request.body(), "the body")
-    except MalformedRecord as error:
-        raise HTTPException(400, f"{error}: send an order as docs/api.md describes it") from None
 
 
 def _order(served: Served, body: Any, idempotency_key: str, caller: Caller) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from collector.orders import InvalidOrder
 from collector.rate_limits import TooManyRequests
@@ -39,8 +40,10 @@ def handle_errors(app: FastAPI) -> None:
     """Have every error that is raised on purpose answered by the envelope; the others are the guard's."""
 
     @app.exception_handler(HTTPException)
-    def refused(_: Request, error: HTTPException) -> JSONResponse:
+    def refused(request: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = _methods(app, request)
         if error.status_code == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return envelope(error.status_code, str(error.detail), headers)
@@ -63,3 +66,11 @@ def handle_errors(app: FastAPI) -> None:
                 return envelope(503, str(error))
             case _:
                 return envelope(500, str(error))
+
+
+def _methods(app: FastAPI, request: Request) -> str:
+    """Return the methods of every route at the path that was asked for; Starlette names those of the first one."""
+    there = [
+        route for route in app.routes if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    return ", ".join(sorted({method for route in there for method in route.methods or ()}))

@@ -62,8 +62,8 @@ def read(body: Any, author: str, now_ms: int) -> Silence:
 
 def read_reason(value: Any) -> str:
     """Return a reason. Raises InvalidSilence."""
-    reason = value.strip() if isinstance(value, str) else ""
-    if not REASON_LEAST <= len(reason) <= REASON_MOST:
+    reason = value.strip() if isinstance(value, str) and len(value) <= REASON_MOST else ""
+    if len(reason) < REASON_LEAST:
         raise InvalidSilence(f"'reason' takes {REASON_LEAST} to {REASON_MOST} characters: say why")
     return reason
 

@@ -1,0 +1,88 @@
+"""The OpenAPI document tells what the API does, and nothing that it tells of changes an audit row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from collector import answer_schemas, table_schemas
+from tests.unit.hostile_calls import hostile_calls
+from tests.unit.test_alert_api import AlertApi
+from tests.unit.test_collector_api import OPERATOR, VIEWER
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertApi]:
+    made = AlertApi(tmp_path_factory.mktemp("document"))
+    yield made
+    made.store.close()
+
+
+@pytest.fixture(scope="module")
+def document(api: AlertApi) -> dict[str, Any]:
+    found: dict[str, Any] = api.client.get("/api/v1/openapi.json", headers=VIEWER).json()
+    return found
+
+
+def test_every_answer_is_described_and_every_error_is_the_envelope(document: dict[str, Any]) -> None:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            answers = operation["responses"]
+            good = next(answer for status, answer in answers.items() if status < "4")
+            assert all(one["schema"] for one in good["content"].values()), (
+                f"describe {method} {path} in answer_schemas.py"
+            )
+            for status in set(answers) - {"200", "503"}:
+                schema = answers[status]["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/Error"}
+            if path not in ("/api/v1/health", "/metrics"):
+                assert operation["security"] == [{"HTTPBearer": []}]
+                assert {"401", "429", "500", "503"} <= set(answers)
+
+
+def test_nothing_is_described_that_is_not_there(document: dict[str, Any]) -> None:
+    there = {(method, path) for path, operations in document["paths"].items() for method in operations}
+    assert {*answer_schemas.ANSWERS, *answer_schemas.BODIES, *answer_schemas.TEXTS} <= there
+
+
+def test_a_table_has_its_columns_and_no_others(document: dict[str, Any]) -> None:
+    answer = document["paths"]["/api/v1/transactions"]["get"]["responses"]["200"]["content"]
+    row = answer["application/json"]["schema"]["properties"]["rows"]["items"]
+    assert set(row["properties"]) == set(row["required"]) == set(table_schemas.TRANSACTIONS)
+    assert row["additionalProperties"] is False
+    assert row["properties"]["partitions"]["type"] == "array"
+    assert row["properties"]["ours"] == {"type": "boolean"}
+    assert row["properties"]["batch"] == {"type": ["integer", "null"]}
+    assert set(answer) == {"application/json", "application/vnd.apache.arrow.stream"}
+
+
+def test_the_transaction_of_the_detail_has_the_columns_of_the_table() -> None:
+    detail = answer_schemas.ANSWERS["get", "/api/v1/transactions/{key}"]
+    assert set(table_schemas.TRANSACTIONS) <= set(detail["properties"])
+
+
+def test_an_order_is_described_with_its_limits(document: dict[str, Any]) -> None:
+    body = document["paths"]["/api/v1/orders"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    wanted = [{"action", "reason", "keys"}] * 2 + [{"action", "reason", "filter", "fingerprint"}]
+    assert [set(kind["required"]) for kind in body["oneOf"]] == wanted
+    assert {"400", "403", "409", "413", "422"} <= set(document["paths"]["/api/v1/orders"]["post"]["responses"])
+
+
+def test_no_call_to_any_route_changes_an_audit_row(api: AlertApi, document: dict[str, Any]) -> None:
+    api.order()
+    api.order(VIEWER)
+    before = api.store.rows("select * from audit order by audit")
+    assert len(before) == 2
+    statuses: dict[str, set[int]] = {}
+    for headers in (OPERATOR, VIEWER):
+        for method, path, query, body in hostile_calls(document):
+            answer = api.client.request(method, path, params=query, json=body, headers=headers)
+            statuses.setdefault(method, set()).add(answer.status_code)
+            assert answer.status_code != 500, f"{method} {path} {query}: {answer.text}"
+    after = api.store.rows("select * from audit order by audit")
+    assert repr(after[: len(before)]).encode() == repr(before).encode()
+    assert statuses["PUT"] | statuses["PATCH"] <= {404, 405}
+    audit = [path for path in document["paths"] if "audit" in path]
+    assert [list(document["paths"][path]) for path in audit] == [["get"]] * len(audit)
