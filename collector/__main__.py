@@ -26,6 +26,7 @@ from collector.cluster import ClusterName
 from collector.command_line import token
 from collector.current_state import CurrentState
 from collector.databases import managers
+from collector.observers.aborted_offsets import AbortedOffsets
 from collector.observers.databases import database_observers
 from collector.observers.decision_topic import DecisionTopic
 from collector.observers.flink_rest import FlinkRest
@@ -47,6 +48,7 @@ from lifecycle.errors import SettingsError
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_record_offsets import KafkaRecordOffsets
 
 HISTORY = "history.duckdb"
 SWITCH_INTERVAL_S = 0.001
@@ -192,6 +194,8 @@ def _observers(
         found.append(
             SparkCheckpoint(current, store, name, location, interval_ms=interval_ms, retry_most_ms=retry_most_ms)
         )
+    record_offsets, interval_ms = KafkaRecordOffsets(connection), tunable.offsets_polling_ms
+    found.append(AbortedOffsets(current, store, record_offsets, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
     for name, url in settings.flink.items():
         interval_ms = tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_most_ms=retry_most_ms))

@@ -171,6 +171,12 @@ class CurrentState:
         with self._lock:
             return transaction_view.unproven_branches(self._state, resource_manager)
 
+    def open_at_coordinators(self) -> list[BrokerTransaction]:
+        """Return the transactions whose end was not seen, each the newest of its id, in no order."""
+        with self._lock:
+            newest = (i for i in self._state.open if self._state.latest_of_id.get(i.transaction) == i)
+            return [self._state.broker[identity] for identity in newest]
+
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
         """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones."""
         with self._lock:

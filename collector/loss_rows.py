@@ -49,7 +49,7 @@ def loss_row(loss: Loss) -> dict[str, Any]:
 
 
 def _offsets(seen: OffsetsSeen) -> dict[str, Any]:
-    certainty = Certainty.CERTAIN if seen.first_is_exact else Certainty.GUESS
+    certainty = Certainty.LIKELY if seen.first_is_exact else Certainty.GUESS
     return {
         "partition": seen.partition,
         "first": seen.first,

@@ -83,6 +83,7 @@ class TunableSettings:
     checkpoint_polling_ms: int = 500
     remote_checkpoint_polling_ms: int = 5_000
     flink_polling_ms: int = 2_000
+    offsets_polling_ms: int = 2_000
     database_polling_ms: int = 1_000
     database_answer_ms: int = 5_000
     retry_most_ms: int = 2_000

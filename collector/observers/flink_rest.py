@@ -18,7 +18,8 @@ from collector.flink_records import GONE, FlinkCheckpoint, FlinkJob
 from collector.observations import Observed, Position
 from collector.observers.observer import Observer
 from collector.store import Store
-from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
+from lifecycle.errors import ResourceManagerError, Unreachable
+from lifecycle.json_record import read_object
 
 REQUESTS_MOST = 60
 ANSWER_LIMIT_S = 5.0
@@ -155,10 +156,8 @@ class FlinkRest(Observer):
             raise ResourceManagerError(
                 f"Flink at {self._url}{path} answered {answer.status_code}: {_first_error(body)}"
             )
-        try:
-            return json.loads(body)
-        except ValueError as error:
-            raise MalformedRecord(f"Flink at {self._url}{path} did not answer JSON: {error}") from None
+        what = f"Flink's answer at {self._url}{path}"
+        return read_object(b'{"answer":' + body + b"}", what)["answer"]
 
 
 def _first_error(body: bytes) -> str:

@@ -50,7 +50,16 @@ def test_checkpoints_of_a_real_answer() -> None:
     assert (told.restored_number, told.restored_ms, told.total) == (4, 1795280330049, 19)
 
 
+def test_a_savepoint_of_a_real_answer() -> None:
+    told = flink_answers.checkpoints(only_job("savepoint"), recorded("savepoint_checkpoints"))
+    (savepoint,) = [c for c in told.checkpoints if c.kind.is_savepoint]
+    assert (savepoint.number, savepoint.status, savepoint.kind.commits) == (7, DONE, False)
+    assert savepoint.path.startswith("file:/savepoints/savepoint-")
+    assert [c.number for c in told.checkpoints if c.status is FAILED] == [2]
+
+
 def test_restarts_of_a_real_answer() -> None:
+    assert flink_answers.restarts(recorded("savepoint_restarts")) == 2
     assert flink_answers.restarts(recorded("restored_restarts")) == 0
     assert flink_answers.restarts([]) is None
     assert flink_answers.restarts([{"id": "fullRestarts", "value": "3"}]) == 3
@@ -290,7 +299,7 @@ def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> No
         (httpx.Response(503, json={"errors": ["Service temporarily unavailable due to an ongoing leader election.\n\tat x"]}),
          ResourceManagerError, "answered 503: Service temporarily unavailable due to an ongoing leader election.$"),
         (httpx.Response(502, text="<html>bad gateway</html>"), ResourceManagerError, "answered 502: <html>bad gateway"),
-        (httpx.Response(200, text="<html>"), MalformedRecord, "did not answer JSON"),
+        (httpx.Response(200, text="<html>"), MalformedRecord, "answer at http://flink:8081/jobs/overview is not JSON"),
         (httpx.Response(307, headers={"Location": "http://elsewhere"}), ResourceManagerError, "answered 307"),
         (httpx.ConnectError("Connection refused"), Unreachable, "http://flink:8081 did not answer within 5 s: Connection refused"),
         (httpx.ReadTimeout(""), Unreachable, "ReadTimeout"),

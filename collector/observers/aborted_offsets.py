@@ -1,0 +1,147 @@
+"""Finds where the records of undone transactions are, while that can be found: retention deletes what it is found by.
+
+The first offset is told exactly by the partition's leader, but only while the transaction is open; so those that are open for a
+while are asked about in time. What was not asked about in time is found by time: from shortly before it began to its abort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collector.current_state import CurrentState, now_ms
+from collector.data_loss import Loss, LossVerdict
+from collector.facts import BrokerIdentity, BrokerTransaction
+from collector.observations import Observed, OffsetsSeen, Position
+from collector.observers.observer import Observer
+from collector.store import Store
+from resource_managers.kafka_record_offsets import KafkaRecordOffsets
+
+SOURCE = "offsets of transactions"
+OPEN_FOR_MS = 5_000
+"""Most transactions end sooner; one with a short timeout is asked about after a quarter of it."""
+PARTITIONS_MOST = 200
+"""Partitions asked about in one look, of open and of undone transactions each."""
+STARTS_KEPT = 20_000
+LEAD_MS = 2_000
+"""Records have their producer's time, and are made before the transaction's first partition is added."""
+FOUND_EXACTLY = "first: told by the partition's leader while it was open; next: first record after its abort, by time"
+FOUND_BY_TIME = (
+    "by time: it holds this transaction's records, others', and maybe not all where the producer's clock is off"
+)
+Place = tuple[BrokerIdentity, str]
+
+
+class AbortedOffsets(Observer):
+    """Looks at open transactions before they end, and at undone ones that are or may be lost."""
+
+    name = SOURCE
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        offsets: KafkaRecordOffsets,
+        *,
+        interval_ms: int,
+        retry_most_ms: int,
+    ) -> None:
+        super().__init__(current, retry_most_ms)
+        self._offsets, self._interval_s = offsets, interval_ms / 1000
+        self._next_offset = store.next_offsets(SOURCE).get(0, 0)
+        self._starts: dict[Place, int] = {}
+        self._version = -1
+
+    @property
+    def is_listed(self) -> bool:
+        """It is shown only when it has something to say."""
+        return bool(self._starts) or self.status.records > 0 or self.status.error != ""
+
+    def observe(self) -> None:
+        """Look at intervals until stopped. Raises Unreachable, ResourceManagerError."""
+        while not self.stopping.is_set():
+            self._look_at_open(now_ms())
+            if self.current.version != self._version:
+                self._version = self.current.version
+                self._look_at_undone()
+            self.looked()
+            self.stopping.wait(self._interval_s)
+
+    def _look_at_open(self, at_ms: int) -> None:
+        wanted: list[Place] = []
+        for transaction in self.current.open_at_coordinators():
+            if is_open_long(transaction, at_ms):
+                places = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
+                wanted += [place for place in places if place not in self._starts and not is_internal(place[1])]
+        wanted = wanted[:PARTITIONS_MOST]
+        told = self._offsets.transaction_starts({partition for _, partition in wanted})
+        if not told:
+            return
+        # One that ended meanwhile may have been followed by the next of the same producer.
+        still_open = {transaction.identity for transaction in self.current.open_at_coordinators()}
+        for identity, partition in wanted:
+            start = told.get(partition, {}).get(identity.producer_id)
+            if start is not None and identity in still_open:
+                self._starts[identity, partition] = start
+        while len(self._starts) > STARTS_KEPT:
+            del self._starts[next(iter(self._starts))]
+
+    def _look_at_undone(self) -> None:
+        wanted = list(self._unknown_places())[:PARTITIONS_MOST]
+        seen = [one for loss, partition in wanted if (one := self._found(loss, partition)) is not None]
+        observed = []
+        for one in seen:
+            position = Position(source=SOURCE, partition=0, offset=self._next_offset)
+            observed.append(Observed(position=position, observation=one))
+            self._next_offset += 1
+        if observed:
+            self.arrived(observed)
+
+    def _unknown_places(self) -> Iterator[tuple[Loss, str]]:
+        """Yield the partitions of transactions that are or may be lost, whose offsets are not known yet."""
+        for loss in self.current.losses():
+            broker = loss.view.broker
+            if (
+                loss.verdict not in (LossVerdict.LOST, LossVerdict.UNKNOWN)
+                or broker is None
+                or broker.complete_abort_ms is None
+            ):
+                continue
+            known = {seen.partition for seen in loss.offsets}
+            for partition in sorted(broker.partitions - known):
+                if not is_internal(partition):
+                    yield loss, partition
+
+    def _found(self, loss: Loss, partition: str) -> OffsetsSeen | None:
+        broker = loss.view.broker
+        if broker is None or broker.complete_abort_ms is None:
+            return None
+        began = self._offsets.at_times({partition: broker.identity.start_ms - LEAD_MS})
+        ended = self._offsets.at_times({partition: broker.complete_abort_ms + 1})
+        if partition not in began or partition not in ended:
+            return None
+        next_offset = ended[partition]
+        if next_offset is None:
+            next_offset = self._offsets.ends([partition]).get(partition)
+        exact = self._starts.pop((broker.identity, partition), None)
+        return OffsetsSeen(
+            transaction=broker.identity.transaction,
+            producer_id=broker.identity.producer_id,
+            start_ms=broker.identity.start_ms,
+            partition=partition,
+            first=exact if exact is not None else began[partition],
+            first_is_exact=exact is not None,
+            next_offset=next_offset,
+            how=FOUND_EXACTLY if exact is not None else FOUND_BY_TIME,
+            at_ms=now_ms(),
+        )
+
+
+def is_open_long(transaction: BrokerTransaction, at_ms: int) -> bool:
+    """Say whether a transaction is open for so long that it may well be undone."""
+    wait_ms = OPEN_FOR_MS if transaction.timeout_ms is None else min(OPEN_FOR_MS, transaction.timeout_ms // 4)
+    return transaction.ended_ms is None and at_ms - transaction.identity.start_ms >= wait_ms
+
+
+def is_internal(partition: str) -> bool:
+    """Say whether a partition is the broker's own: offsets are no records that anybody reads."""
+    return partition.startswith("__")

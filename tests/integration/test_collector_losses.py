@@ -1,0 +1,126 @@
+"""Committed before a fence, or timed out by the broker: Flink prints the same error for both, the collector tells them apart."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from demo.broker import Broker
+from resource_managers.kafka_connection import KafkaConnection
+from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
+
+pytestmark = pytest.mark.integration
+TIMEOUT_MS = 3_000
+
+
+@pytest.fixture(scope="module")
+def collector(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
+    settings = {"INDOUBT_OFFSETS_POLLING_MS": "200"}
+    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=settings) as process:
+        yield process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkLike:
+    """Subtask 0 of a sink that names its transactions as Flink's KafkaSink does: a new id for each checkpoint."""
+
+    sink: Sink
+    prefix: str
+
+    def id_of(self, checkpoint: int) -> str:
+        return f"{self.prefix}-0-{checkpoint}"
+
+    def take(self, checkpoint: int) -> Producer:
+        """Take an id, fencing whoever had it."""
+        settings = {"transactional.id": self.id_of(checkpoint), "transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 0}
+        producer = Producer(self.sink.connection.for_librdkafka(**settings))
+        producer.init_transactions(LIMIT_S)
+        return producer
+
+    def write(self, producer: Producer, count: int) -> list[int]:
+        """Open a transaction with records in partition 0; return their offsets."""
+        offsets: list[int] = []
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce(
+                self.sink.topic, b"x", partition=0, on_delivery=lambda _, message: offsets.append(message.offset())
+            )
+        assert producer.flush(LIMIT_S) == 0
+        return offsets
+
+    def checkpoint(self, number: int) -> None:
+        """Write and commit, as a checkpoint that completes does."""
+        producer = self.take(number)
+        self.write(producer, 2)
+        producer.commit_transaction(LIMIT_S)
+
+
+def losses(collector: CollectorProcess, transaction: str) -> list[dict[str, Any]]:
+    return collector.rows(f"losses?transaction={transaction}")
+
+
+def verdict_of(collector: CollectorProcess, transaction: str) -> str:
+    rows = losses(collector, transaction)
+    return rows[0]["verdict"] if rows else ""
+
+
+def test_the_same_error_for_a_committed_and_a_lost_transaction(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    sink = make_sink(connection)
+    flink = FlinkLike(sink=sink, prefix=f"orders-{uuid.uuid4().hex[:8]}")
+    for number in (1, 2, 3):
+        flink.checkpoint(number)
+    # The job is killed after checkpoint 3 was committed; recovery takes the id again, and the commit it tries says "fenced".
+    flink.take(3)
+    collector.wait_for(flink.id_of(3), state="committed")
+    (committed,) = losses(collector, flink.id_of(3))
+    assert (committed["verdict"], committed["certainty"]) == ("not lost", "certain")
+    assert "false alarm" in committed["why"]
+
+    # It is killed after checkpoint 4 was completed and before it was committed, and is away for longer than the timeout.
+    offsets = flink.write(flink.take(4), 3)
+    collector.wait_for(flink.id_of(4), state="aborted")
+    (unclear,) = losses(collector, flink.id_of(4))
+    assert (unclear["verdict"], unclear["cause"], unclear["cause_certainty"]) == (
+        "cannot be told",
+        "timeout",
+        "certain",
+    )
+
+    # It is restored from checkpoint 4 and goes on with 5: nobody will write again what 4 held.
+    flink.checkpoint(5)
+    wait_until("told lost", lambda: verdict_of(collector, flink.id_of(4)) == "lost", LIMIT_S)
+    wait_until("its offsets", lambda: losses(collector, flink.id_of(4))[0]["offsets"], LIMIT_S)
+    (lost,) = losses(collector, flink.id_of(4))
+    assert (lost["certainty"], lost["checkpoint"], lost["partitions"]) == ("likely", 4, [f"{sink.topic}-0"])
+    assert "timeout" in lost["why"]
+    (where,) = lost["offsets"]
+    assert (where["partition"], where["first"], where["certainty"]) == (f"{sink.topic}-0", min(offsets), "likely")
+    # Behind the abort's marker, or behind what was written after it.
+    assert where["next"] > max(offsets)
+    assert lost["key"] in {row["key"] for row in collector.rows("losses?verdict=lost")}
+    detail = collector.get(f"transactions/{lost['key']}")
+    assert (detail["loss"]["verdict"], detail["state"]) == ("lost", "aborted")
+
+
+def test_a_job_set_back_before_a_transaction_writes_it_again(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    flink = FlinkLike(sink=make_sink(connection), prefix=f"bills-{uuid.uuid4().hex[:8]}")
+    for number in (1, 2, 3):
+        flink.checkpoint(number)
+    abandoned = flink.take(4)
+    flink.write(abandoned, 2)
+    # Checkpoint 4 never completed: the job restored from 3 takes the id of 4 again, which aborts what was open.
+    flink.checkpoint(4)
+    wait_until("told harmless", lambda: len(losses(collector, flink.id_of(4))) == 2, LIMIT_S)
+    again, before = losses(collector, flink.id_of(4))
+    assert (again["verdict"], before["verdict"], before["cause"]) == ("not lost", "harmless", "fenced")
+    assert "its id was taken again" in before["why"]
