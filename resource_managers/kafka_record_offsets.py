@@ -14,6 +14,7 @@ from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.kafka_wire import wire
 
 V = TypeVar("V")
+UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, kafka_errors.NodeNotReadyError)
 
 
 class KafkaRecordOffsets:
@@ -64,11 +65,7 @@ class KafkaRecordOffsets:
             return {}
         try:
             return {_name(at): found for at, found in ask(partitions).items()}
-        except (
-            kafka_errors.KafkaConnectionError,
-            kafka_errors.KafkaTimeoutError,
-            kafka_errors.NoBrokersAvailable,
-        ) as error:
+        except UNREACHABLE as error:
             raise Unreachable(f"no broker of {self._connection.bootstrap_servers} told offsets: {error}") from None
         except kafka_errors.KafkaError as error:
             if len(partitions) == 1:
