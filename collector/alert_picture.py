@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from collector import abort_causes
 from collector.abort_causes import AbortClues
-from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, Picture, Source
+from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, Picture, Source
 from collector.current_state import CurrentState
 from collector.facts import CheckpointFacts
 from collector.observers.observer import ObserverState, ObserverStatus
@@ -37,6 +37,11 @@ def picture(current: CurrentState, observers: Sequence[ObserverStatus], limits: 
         aborts=tuple(recent_aborts(current.abort_clues(), now_ms - limits.aborts_window_ms)),
         checkpoints=checkpoints,
         observers=tuple(needed),
+        id_leaks=tuple(
+            IdLeak(application=one.prefix, ids=one.ids, fact=one.why, since_ms=one.oldest_ms)
+            for one in current.id_reports(fences=False)
+            if one.leaks
+        ),
         blind=blind(needed, limits, now_ms),
     )
 

@@ -22,6 +22,7 @@ from collector.authentication import Caller, KnownTokens
 from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.error_answers import handle_errors
+from collector.id_rows import id_row
 from collector.loss_rows import loss_row, loss_rows
 from collector.observers.observer import ObserverStatus
 from collector.overview import EndsPerMinute, Watch, overview
@@ -201,6 +202,11 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
             table_schemas.CHECKPOINTS,
             [checkpoint_row(c, of_batch.get((c.pipeline, c.number))) for c in found[:limit]],
         )
+
+    @app.get("/api/v1/ids", dependencies=protected)
+    def ids(request: Request, limit: Limit = 500) -> Response:
+        rows = [id_row(report) for report in served.current.id_reports()[:limit]]
+        return table_answer(request, table_schemas.IDS, rows)
 
     @app.get("/api/v1/jobs", dependencies=protected)
     def jobs(request: Request, limit: Limit = 500) -> Response:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from collector import history_rows, losses, queries, transaction_view
-from collector.abort_causes import AbortClues
+from collector import history_rows, id_leaks, losses, queries, transaction_view
+from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
 from collector.data_loss import UNDONE, Loss
 from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, PipelineFacts, with_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.fold import State, apply
+from collector.id_leaks import KnownIds, PrefixReport
 from collector.observations import BrokerRecord, Malformed, Observation, Observed, OperatorOrder
 from collector.store import Store
 from collector.transaction_view import TransactionView
@@ -74,6 +76,9 @@ class CurrentState:
             history_rows.transaction_offsets(rows(queries.OFFSETS_OF_TRANSACTIONS, kept)),
         )
         ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
+        ids = KnownIds()
+        for id_, first_ms, last_ms in self._store.rows_in_parts(queries.KNOWN_IDS):
+            ids.see(id_, last_ms, created_ms=first_ms)
         with self._lock:
             for source in sources:
                 for observation in source:
@@ -83,6 +88,8 @@ class CurrentState:
                         # An earlier version took it: one record of the past must not keep the collector from starting.
                         log.warning("an observation in history is left out: %s", error)
             self._state.events, self._state.malformed = events, malformed
+            # Counted over all of history, in its order: what was applied above is a part of it.
+            self._state.ids = ids
             self._state.committed = self._state.rolled_back = 0
 
     def observe(self, arrived: Sequence[Observed]) -> None:
@@ -171,12 +178,6 @@ class CurrentState:
         with self._lock:
             return transaction_view.unproven_branches(self._state, resource_manager)
 
-    def open_at_coordinators(self) -> list[BrokerTransaction]:
-        """Return the transactions whose end was not seen, each the newest of its id, in no order."""
-        with self._lock:
-            newest = (i for i in self._state.open if self._state.latest_of_id.get(i.transaction) == i)
-            return [self._state.broker[identity] for identity in newest]
-
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
         """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones."""
         with self._lock:
@@ -223,11 +224,27 @@ class CurrentState:
                 for view in found
             ]
 
-    def losses(self, *, committed: bool = False) -> list[Loss]:
+    def id_reports(self, *, fences: bool = True) -> list[PrefixReport]:
+        """Return what there is to say about the transactional ids of each prefix, most ids first.
+
+        Without ``fences`` nobody is looked for who takes ids from others: that is what takes time.
+        """
+        at_ms = now_ms()
+        clues = self.abort_clues() if fences else []
+        recent = [c for c in clues if (c.view.ended_ms or 0) >= at_ms - id_leaks.HOUR_MS]
+        fenced = Counter(
+            id_leaks.prefix_of(clues.view.transaction) for clues in recent if infer(clues)[0] is Cause.FENCED
+        )
+        with self._lock:
+            lives = {prefix: self._state.ledger.lives(prefix) for prefix in self._state.ledger.prefixes()}
+            return list(id_leaks.reports(self._state.ids, lives, fenced, at_ms))
+
+    def losses(self, *, committed: bool = False, since_ms: int = 0) -> list[Loss]:
         """Return whether data was lost with each transaction in memory that was undone (with ``committed``: that has ended)."""
         with self._lock:
             found = transaction_view.views(self._state, settled=committed)
-            undone = (view for view in found if committed or view.state in UNDONE)
+            ended = (view for view in found if (view.ended_ms or 0) >= since_ms)
+            undone = (view for view in ended if committed or view.state in UNDONE)
             material = losses.material(self._state, self._sight[0], undone)
         return losses.judged(material)
 

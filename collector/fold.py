@@ -22,6 +22,7 @@ from collector.facts import (
 )
 from collector.flink_facts import FlinkState
 from collector.flink_records import FlinkCheckpoint, FlinkJob
+from collector.id_leaks import KnownIds
 from collector.observations import (
     BranchGone,
     BranchListed,
@@ -68,6 +69,7 @@ class State:
     flink: FlinkState = field(default_factory=FlinkState)
     offsets: dict[BrokerIdentity, dict[str, OffsetsSeen]] = field(default_factory=dict)
     """Where the records of transactions are, by partition, as far as that was looked for."""
+    ids: KnownIds = field(default_factory=KnownIds)
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     open: set[BrokerIdentity] = field(default_factory=set)
     """Transactions whose end was not seen."""
@@ -87,8 +89,10 @@ def apply(state: State, observation: Observation) -> None:
     """Fold one observation into ``state``. Raises MalformedRecord, before anything changed, for an event with wrong data."""
     match observation:
         case BrokerRecord():
+            state.ids.see(observation.transaction, observation.update_ms)
             _broker_record(state, observation)
         case IdExpired():
+            state.ids.expire(observation.transaction)
             state.inits.pop(observation.transaction, None)
         case EventSeen():
             _event(state, observation.event)

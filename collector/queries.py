@@ -47,6 +47,10 @@ kept as (
     (select place, transaction_id from last where what <> 'listed' order by at_ms desc limit ?))
 select b.* from prepared_branches b semi join kept k using (place, transaction_id) order by source, "offset" """
 CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
+# Every id whose newest record is not that it expired, with the first and last time of what is known of it.
+KNOWN_IDS = """
+select transaction_id, min(update_ms), max(update_ms) from transaction_records
+group by transaction_id having arg_max(status, rowid) <> 'EXPIRED'"""
 RECORDS_OF_IDS = """
 select * from transaction_records where starts_with(transaction_id, ?) order by rowid desc limit ?"""
 DECISIONS_OF_PREFIX = """

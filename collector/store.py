@@ -139,6 +139,16 @@ class Store:
         except duckdb.Error as error:
             raise StoreFailed(f"history {self.path} could not be read: {error}") from error
 
+    def rows_in_parts(self, query: str, part: int = 20_000) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query that may have very many of them, without having all at once. Raises StoreFailed."""
+        try:
+            with self._reading() as cursor:
+                answer = cursor.execute(query)
+                while found := answer.fetchmany(part):
+                    yield from found
+        except duckdb.Error as error:
+            raise StoreFailed(f"history {self.path} could not be read: {error}") from error
+
     def named_rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Return the rows of a query by column name. Raises StoreFailed."""
         try:

@@ -26,6 +26,11 @@ LOSSES = _columns(
     text="key transaction pipeline verdict certainty why cause cause_certainty partitions offsets",
     ints="at_ms producer_id producer_epoch checkpoint opened_at_ms rows",
 )
+IDS = _columns(
+    text="prefix why example",
+    ints="ids created_last_hour stale_ids newest_at_ms oldest_at_ms lives fenced_last_hour",
+    flags="leaks shared",
+) | {"growth_per_hour": pa.float64()}
 CHECKPOINTS = _columns(
     text="pipeline state source kind reason job path",
     ints="number started_at_ms ended_at_ms duration_ms transactions rows state_bytes",

@@ -210,6 +210,10 @@ class DecisionLedger:
         """Return the life of the run of this prefix that started at this offset, or None when the log has none there."""
         return next((run.life for offset, run in reversed(self._runs.get(prefix, [])) if offset == attempt), None)
 
+    def lives(self, prefix: str) -> tuple[str, ...]:
+        """Return the life of each run of the prefix, in log order."""
+        return tuple(run.life for _, run in self._runs.get(prefix, []))
+
     def prefixes(self) -> frozenset[str]:
         """Return every prefix that ever started a run."""
         return frozenset(self._runs)

@@ -24,6 +24,8 @@ PARTITIONS_MOST = 200
 STARTS_KEPT = 20_000
 LEAD_MS = 2_000
 """Records have their producer's time, and are made before the transaction's first partition is added."""
+TRIED_AGAIN_MS = 600_000
+"""A partition without an answer is asked about again for this long."""
 FOUND_EXACTLY = "first: told by the partition's leader while it was open; next: first record after its abort, by time"
 FOUND_BY_TIME = (
     "by time: it holds this transaction's records, others', and maybe not all where the producer's clock is off"
@@ -50,6 +52,7 @@ class AbortedOffsets(Observer):
         self._next_offset = store.next_offsets(SOURCE).get(0, 0)
         self._starts: dict[Place, int] = {}
         self._version = -1
+        self._since_ms = 0
 
     @property
     def is_listed(self) -> bool:
@@ -61,8 +64,9 @@ class AbortedOffsets(Observer):
         while not self.stopping.is_set():
             self._look_at_open(now_ms())
             if self.current.version != self._version:
-                self._version = self.current.version
+                self._version, began_ms = self.current.version, now_ms()
                 self._look_at_undone()
+                self._since_ms = began_ms - TRIED_AGAIN_MS
             self.looked()
             self.stopping.wait(self._interval_s)
 
@@ -98,7 +102,7 @@ class AbortedOffsets(Observer):
 
     def _unknown_places(self) -> Iterator[tuple[Loss, str]]:
         """Yield the partitions of transactions that are or may be lost, whose offsets are not known yet."""
-        for loss in self.current.losses():
+        for loss in self.current.losses(since_ms=self._since_ms):
             broker = loss.view.broker
             if (
                 loss.verdict not in (LossVerdict.LOST, LossVerdict.UNKNOWN)

@@ -159,6 +159,7 @@ PATHS = [
     "aborts",
     "jobs",
     "losses",
+    "ids",
     "checkpoints",
     "audit",
     "malformed",
@@ -249,6 +250,16 @@ def test_aborts_checkpoints_and_malformed(api: Api) -> None:
     api.store.flushed()
     (aside,) = api.rows("malformed")
     assert (aside["source"], aside["offset"], aside["error"], aside["value"]) == ("test", 9, "event is not JSON", "{")
+
+
+def test_ids_are_counted_by_prefix(api: Api) -> None:
+    found = {row["prefix"]: row for row in api.rows("ids")}
+    assert (found["ip-count"]["ids"], found["flink-orders"]["ids"], found["gone"]["ids"]) == (1, 1, 1)
+    assert (found["ip-count"]["lives"], found["ip-count"]["leaks"], found["ip-count"]["shared"]) == (1, False, False)
+    answer = api.client.get("/api/v1/ids", headers={**VIEWER, "Accept": ARROW})
+    table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
+    assert table.num_rows == len(found)
+    assert table.schema.field("growth_per_hour").type == pa.float64()
 
 
 def test_losses_say_what_is_missing_and_why(api: Api) -> None:

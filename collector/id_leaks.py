@@ -1,0 +1,232 @@
+"""Transactional ids that leak: how many each prefix has, how fast they grow, which never come back. Counted as they are seen.
+
+The coordinator keeps an id for a week after its last use (transactional.id.expiration.ms), so an application that makes new ids all
+the time fills its memory, and __transaction_state. One id costs an entry of a dict here, and an answer costs nothing per id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from collector.flink_transactions import FlinkId
+
+HOUR_MS = 3_600_000
+GROWTH_HOURS = 24
+CREATED_KEPT_HOURS = 48
+STALE_HOURS = 1
+"""An id of which nothing was seen for this long, and up to an hour more, while others of its prefix were used."""
+LEAK_STALE_IDS = 100
+"""So many that never came back are no accident."""
+FENCES_OF_A_FIGHT = 3
+PREFIXES_MOST = 10_000
+OTHERS = "(others)"
+"""Where ids go once there are too many prefixes: then the prefixes themselves leak."""
+_HOUR_BITS = 24
+_HOUR_MASK = (1 << _HOUR_BITS) - 1
+_HOURS_MOST = 1_000
+_UUID = re.compile(r"[-_.:/]?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
+_LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
+
+
+def prefix_of(id_: str) -> str:
+    """Return the stable stem of an id: what is left without uuids and trailing numbers; never empty.
+
+    ``<prefix>-<subtask>-<number>`` (Flink's, and ours) keeps short numbers of the prefix itself: they tell pipelines apart.
+    """
+    text = _UUID.sub("", id_)
+    parsed = FlinkId.parse(text)
+    stem = _LONG_NUMBERS.sub("", parsed.prefix) if parsed is not None else _NUMBERS.sub("", text)
+    return stem.rstrip("-_.:/") or text or id_
+
+
+@dataclass(slots=True)
+class PrefixIds:
+    """The ids of one prefix, counted. Hours are whole hours since the epoch, by the broker's clock."""
+
+    prefix: str
+    ids: int = 0
+    newest_ms: int = 0
+    newest_id: str = ""
+    created: dict[int, int] = field(default_factory=dict)
+    """Ids first seen, by hour."""
+    expired: dict[int, int] = field(default_factory=dict)
+    last_used: dict[int, int] = field(default_factory=dict)
+    """Ids by the hour in which something was seen of them last."""
+    floor: int = 0
+    """The earliest hour that is told apart."""
+
+    def use(self, hour: int, before: int | None) -> None:
+        """Move one id to the hour of its last use; ``before`` None: it is new."""
+        if before is not None:
+            self._take(before)
+        at = max(hour, self.floor)
+        self.last_used[at] = self.last_used.get(at, 0) + 1
+        if len(self.last_used) > _HOURS_MOST:
+            self._merge_oldest()
+
+    def drop(self, before: int) -> None:
+        """Forget one id."""
+        self.ids -= 1
+        self._take(before)
+        _count(self.expired, self.newest_ms // HOUR_MS)
+
+    def _take(self, hour: int) -> None:
+        at = max(hour, self.floor)
+        left = self.last_used.get(at, 0) - 1
+        if left > 0:
+            self.last_used[at] = left
+        else:
+            self.last_used.pop(at, None)
+
+    def _merge_oldest(self) -> None:
+        hours = sorted(self.last_used)
+        self.floor = hours[_HOURS_MOST // 2]
+        merged = sum(self.last_used.pop(hour) for hour in hours if hour < self.floor)
+        self.last_used[self.floor] = self.last_used.get(self.floor, 0) + merged
+
+
+@dataclass(slots=True)
+class KnownIds:
+    """Every id that the coordinator was seen to know, by the hash of its name: 1,000,000 of them take 0.1 GB."""
+
+    prefixes: dict[str, PrefixIds] = field(default_factory=dict)
+    _by_number: list[PrefixIds] = field(default_factory=list, compare=False)
+    _numbers: dict[str, int] = field(default_factory=dict, compare=False)
+    _ids: dict[int, int] = field(default_factory=dict, compare=False)
+    """Hash of the id -> number of its prefix and hour of its last use."""
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def see(self, id_: str, at_ms: int, created_ms: int | None = None) -> None:
+        """Note that something happened to an id at ``at_ms``; ``created_ms``: when it was first seen, where that was earlier."""
+        key, hour = hash(id_), _hour(at_ms)
+        packed = self._ids.get(key)
+        number = self._number_of(prefix_of(id_)) if packed is None else packed >> _HOUR_BITS
+        before = None if packed is None else packed & _HOUR_MASK
+        found = self._by_number[number]
+        if before is None:
+            found.ids += 1
+            _count(found.created, _hour(at_ms if created_ms is None else created_ms))
+        if (at_ms, id_) > (found.newest_ms, found.newest_id):
+            found.newest_ms, found.newest_id = at_ms, id_
+        if before is None or hour > before:
+            found.use(hour, before)
+            self._ids[key] = number << _HOUR_BITS | hour
+
+    def expire(self, id_: str) -> None:
+        """Note that the coordinator forgot an id."""
+        packed = self._ids.pop(hash(id_), None)
+        if packed is not None:
+            self._by_number[packed >> _HOUR_BITS].drop(packed & _HOUR_MASK)
+
+    def _number_of(self, prefix: str) -> int:
+        number = self._numbers.get(prefix)
+        if number is None:
+            if len(self._by_number) >= PREFIXES_MOST and prefix != OTHERS:
+                return self._number_of(OTHERS)
+            number = self._numbers[prefix] = len(self._by_number)
+            self.prefixes[prefix] = PrefixIds(prefix)
+            self._by_number.append(self.prefixes[prefix])
+        return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixReport:
+    """What there is to say about one prefix. ``growth_per_hour``: new ids less expired ones, over the last day at most."""
+
+    prefix: str
+    ids: int
+    created_last_hour: int
+    growth_per_hour: float
+    stale_ids: int
+    newest_ms: int
+    oldest_ms: int
+    lives: int
+    fenced_last_hour: int
+    leaks: bool
+    shared: bool
+    why: str
+    example: str
+
+
+def reports(
+    known: KnownIds, lives: Mapping[str, tuple[str, ...]], fenced: Mapping[str, int], at_ms: int
+) -> Iterator[PrefixReport]:
+    """Yield a report per prefix that has ids, most ids first.
+
+    ``lives``: of our prefixes, the life of each run in log order; ``fenced``: transactions of each prefix that were open when
+    somebody took their id, in the last hour.
+    """
+    for found in sorted(known.prefixes.values(), key=lambda one: (-one.ids, one.prefix)):
+        if found.ids > 0:
+            yield _report(found, lives.get(found.prefix, ()), fenced.get(found.prefix, 0), at_ms)
+
+
+def _report(found: PrefixIds, lives: tuple[str, ...], fenced: int, at_ms: int) -> PrefixReport:
+    hour, newest_hour = _hour(at_ms), _hour(found.newest_ms)
+    stale = sum(count for at, count in found.last_used.items() if at < newest_hour - STALE_HOURS)
+    growth = _growth(found, hour)
+    leaks = stale >= LEAK_STALE_IDS and growth > 0
+    turns = takes_turns(lives)
+    reasons = []
+    if leaks:
+        reasons.append(
+            f"{stale} of {found.ids} ids were not used again while others were, and {growth:g} more come every hour"
+        )
+    if turns:
+        reasons.append(f"{len(set(lives))} checkpoint directories take turns under it: two pipelines share it")
+    if fenced >= FENCES_OF_A_FIGHT:
+        reasons.append(
+            f"{fenced} open transactions lost their id to another producer within an hour: two writers share it"
+        )
+    return PrefixReport(
+        prefix=found.prefix,
+        ids=found.ids,
+        created_last_hour=found.created.get(hour, 0) + found.created.get(hour - 1, 0),
+        growth_per_hour=growth,
+        stale_ids=stale,
+        newest_ms=found.newest_ms,
+        oldest_ms=min(found.last_used, default=0) * HOUR_MS,
+        lives=len(set(lives)),
+        fenced_last_hour=fenced,
+        leaks=leaks,
+        shared=turns or fenced >= FENCES_OF_A_FIGHT,
+        why="; ".join(reasons),
+        example=found.newest_id,
+    )
+
+
+def takes_turns(lives: tuple[str, ...]) -> bool:
+    """Say whether a life came back after another one: a new checkpoint directory never gives way to an old one."""
+    seen: list[str] = []
+    for life in lives:
+        if life in seen and seen[-1] != life:
+            return True
+        if life not in seen:
+            seen.append(life)
+    return False
+
+
+def _growth(found: PrefixIds, hour: int) -> float:
+    """Return new ids less expired ones per hour, over the complete hours of the last day in which the prefix was known."""
+    first = min(found.created, default=hour)
+    hours = min(GROWTH_HOURS, max(1, hour - first))
+    since = hour - hours
+    made = sum(count for at, count in found.created.items() if since <= at)
+    gone = sum(count for at, count in found.expired.items() if since <= at)
+    return round((made - gone) / hours, 1)
+
+
+def _hour(at_ms: int) -> int:
+    return min(max(0, at_ms // HOUR_MS), _HOUR_MASK)
+
+
+def _count(by_hour: dict[int, int], hour: int) -> None:
+    by_hour[hour] = by_hour.get(hour, 0) + 1
+    if len(by_hour) > 2 * CREATED_KEPT_HOURS:
+        for old in sorted(by_hour)[:-CREATED_KEPT_HOURS]:
+            del by_hour[old]
