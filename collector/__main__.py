@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 
 import uvicorn
@@ -32,10 +32,12 @@ from collector.observers.decision_topic import DecisionTopic
 from collector.observers.flink_rest import FlinkRest
 from collector.observers.lifecycle_topic import LifecycleTopic
 from collector.observers.observer import Observer
+from collector.observers.partitions import Pace, Partitions
 from collector.observers.spark_checkpoint import SparkCheckpoint
 from collector.observers.transaction_log import TransactionLog
 from collector.observers.transaction_polling import TransactionPolling
-from collector.ordering.follow_up import FollowUp
+from collector.ordering.follow_up import FollowUp, Look
+from collector.ordering.hanging import HangingOrders
 from collector.ordering.looks import TransactionLooks
 from collector.ordering.order_history import OrderHistory
 from collector.ordering.plan import Reach
@@ -48,6 +50,7 @@ from lifecycle.errors import SettingsError
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_partitions import KafkaPartitions
 from resource_managers.kafka_record_offsets import KafkaRecordOffsets
 
 HISTORY = "history.duckdb"
@@ -95,16 +98,27 @@ def _serve(
         store, settled_kept=tunable.settled_kept, checkpoints_kept=tunable.checkpoints_kept, limits=limits
     )
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
-    observers = _observers(settings, connection, current, store, broker)
+    partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_most_ms)
+    observers = [*_observers(settings, connection, current, store, broker), partitions]
     changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
     databases = managers(settings.databases)
     observers += database_observers(current, store, settings.databases, databases, tunable)
     actors = Actors({broker.name: KafkaActor(broker), **database_actor.actors(databases)})
-    follow_up = _follow_up(settings, connection, current, store, actors)
+    hanging = HangingOrders(
+        lambda: partitions.picture, current, broker, KafkaPartitions(connection, tunable.decision_topic)
+    )
+    follow_up = _follow_up(settings, connection, current, store, actors, hanging.by_kind())
     actions = Actions(
-        current, store, actors, decision_log, follow_up, read_only=settings.read_only, limit_ms=tunable.order_limit_ms
+        current,
+        store,
+        actors,
+        decision_log,
+        follow_up,
+        hanging,
+        read_only=settings.read_only,
+        limit_ms=tunable.order_limit_ms,
     )
     ready = threading.Event()
     served = Served(
@@ -126,6 +140,7 @@ def _serve(
             failed_authentications_per_minute=tunable.failed_authentications_per_minute,
         ),
         body_bytes_most=tunable.body_bytes_most,
+        partitions=lambda: partitions.picture,
     )
     alerts = AlertService(current, store, served.observers, tunable, settings.receivers)
     app = application(served)
@@ -203,7 +218,12 @@ def _observers(
 
 
 def _follow_up(
-    settings: Settings, connection: KafkaConnection, current: CurrentState, store: Store, actors: Actors
+    settings: Settings,
+    connection: KafkaConnection,
+    current: CurrentState,
+    store: Store,
+    actors: Actors,
+    more_looks: Mapping[str, Look],
 ) -> FollowUp:
     tunable = settings.tunable
     # A decision log of its own: its thread looks while orders are given.
@@ -213,7 +233,7 @@ def _follow_up(
     return FollowUp(
         current,
         OrderHistory(store),
-        looks.by_kind(),
+        {**looks.by_kind(), **more_looks},
         pause_ms=tunable.follow_up_pause_ms,
         most_ms=tunable.follow_up_most_ms,
     )

@@ -17,6 +17,7 @@ from collector.ordering.abort import plan_abort
 from collector.ordering.commit import plan_commit
 from collector.ordering.confirmation import text_to_type
 from collector.ordering.follow_up import FollowUp
+from collector.ordering.hanging import HangingOrders, evidence_of, text_to_repeat
 from collector.ordering.key_locks import KeyLocks
 from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderHistory
 from collector.ordering.plan import Plan, Reach, carry_out
@@ -40,11 +41,13 @@ class Actions:
         actors: Actors,
         decision_log: DecisionLog,
         follow_up: FollowUp,
+        hanging: HangingOrders,
         *,
         read_only: bool,
         limit_ms: int,
     ) -> None:
         self._current, self._store, self._actors, self._follow_up = current, store, actors, follow_up
+        self._hanging = hanging
         self._reach = Reach(current=current, actors=actors, log=decision_log, limit_s=limit_ms / 1000)
         self._history = OrderHistory(store)
         self._read_only = read_only
@@ -120,6 +123,10 @@ class Actions:
             require_unchanged(selection, order.fingerprint)
             seen = {one.view.key: one.view.revision for one in selection.chosen}
             order = replace(order, keys=tuple(seen), seen=seen)
+        if HangingOrders.takes(order):
+            suspects = self._hanging.seen(order)
+            evidence += [evidence_of(one) for one in suspects]
+            return order, self._hanging.plan(self._reach, suspects, order, who), text_to_repeat(suspects)
         found = self._seen(order)
         evidence += [_evidence(one) for one in found]
         if order.action is Action.COMMIT:

@@ -26,6 +26,8 @@ from collector.id_rows import id_row
 from collector.loss_rows import loss_row, loss_rows
 from collector.observers.observer import ObserverStatus
 from collector.overview import EndsPerMinute, Watch, overview
+from collector.partition_rows import blocked_counts, blocked_rows, hanging_rows
+from collector.partition_sights import PartitionPicture
 from collector.rate_limits import RequestLimits
 from collector.request_body import json_object
 from collector.request_guard import RequestGuard
@@ -56,6 +58,7 @@ class Served:
     is_ready: Callable[[], bool]
     cluster: Callable[[], str]
     observers: Callable[[], Sequence[ObserverStatus]]
+    partitions: Callable[[], PartitionPicture]
     limits: RequestLimits = field(default_factory=RequestLimits)
     body_bytes_most: int = BODY_BYTES_MOST
 
@@ -121,7 +124,8 @@ def application(served: Served) -> FastAPI:
 
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller) -> dict[str, Any]:
-        return overview(served.current, served.store, ends, served.watch, served.foreign_old_ms)
+        found = overview(served.current, served.store, ends, served.watch, served.foreign_old_ms)
+        return found | {"counts": found["counts"] | blocked_counts(served.partitions())}
 
     @app.get("/api/v1/transactions/{key:path}")
     def transaction(_: KnownCaller, key: str) -> dict[str, Any]:
@@ -211,6 +215,15 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/jobs", dependencies=protected)
     def jobs(request: Request, limit: Limit = 500) -> Response:
         return table_answer(request, table_schemas.JOBS, [job_row(facts) for facts in served.current.jobs()[:limit]])
+
+    @app.get("/api/v1/blocked", dependencies=protected)
+    def blocked(request: Request, all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
+        rows = blocked_rows(served.partitions(), now_ms(), every=all, topic=topic)
+        return table_answer(request, table_schemas.BLOCKED, rows[:limit])
+
+    @app.get("/api/v1/hanging", dependencies=protected)
+    def hanging(request: Request, limit: Limit = 500) -> Response:
+        return table_answer(request, table_schemas.HANGING, hanging_rows(served.partitions())[:limit])
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500) -> Response:

@@ -112,6 +112,11 @@ class TunableSettings:
     notification_give_up_ms: int = 86_400_000
     metrics_access: MetricsAccess = MetricsAccess.TOKEN
     metrics_pipelines: int = 100
+    partition_look_ms: int = 1_000
+    partition_round_ms: int = 5_000
+    partitions_per_look: int = 2_000
+    hanging_confirm_ms: int = 2_000
+    reader_stalled_ms: int = 30_000
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
     decision_topic: str = "transaction_decisions"

@@ -46,6 +46,17 @@ ALERTS = _columns(
 )
 RECEIVERS = _columns(text="receiver error", ints="waiting oldest_at_ms given_up")
 SILENCES = _columns(text="matchers reason author state", ints="silence starts_at_ms ends_at_ms")
+BLOCKED = _columns(
+    text="topic holder_key holder_transaction groups",
+    ints="partition last_stable_offset high_watermark hidden holder_producer_id holder_producer_epoch holder_start_offset "
+    "held_since_ms waiting waiting_since_ms waited_ms lag seen_at_ms",
+)
+HANGING = _columns(
+    text="key topic transaction verdict remedy confirm evidence revision",
+    ints="partition producer_id producer_epoch start_offset coordinator_epoch last_record_at_ms since_ms found_at_ms rule "
+    "hidden waiting",
+    flags="may_abort loses_data",
+)
 MALFORMED = _columns(text="source error value", ints="at_ms partition offset")
 
 

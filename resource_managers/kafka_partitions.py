@@ -6,7 +6,7 @@ Every partition, group and broker answers for itself: one whose leader is down f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka import errors as kafka_errors
@@ -70,6 +70,16 @@ class OpenProducer:
     start_offset: int
     last_timestamp_ms: int | None
     coordinator_epoch: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self) | {"partition": list(self.partition)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> OpenProducer:
+        """Return what ``to_json`` wrote."""
+        topic, number = value["partition"]
+        return cls(**{**value, "partition": (topic, number)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from collector.changes import Changes
 from collector.current_state import CurrentState
 from collector.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
 from collector.ordering.follow_up import FollowUp
+from collector.ordering.hanging import HangingOrders
 from collector.ordering.order_history import OrderHistory
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
@@ -32,6 +33,7 @@ from lifecycle.events import EventType, encode
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_partitions import KafkaPartitions
 from tests.unit.collector_observations import (
     PREFIX,
     broker_record,
@@ -42,10 +44,19 @@ from tests.unit.collector_observations import (
     run_started,
     transaction_event,
 )
+from tests.unit.partition_sightings import partition_picture
 
 OPERATOR = {"Authorization": "Bearer operator-token"}
 VIEWER = {"Authorization": "Bearer viewer-token"}
 NOBODY = KafkaConnection("127.0.0.1:1")
+BLOCKED_COLUMNS = (
+    "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction holder_producer_id "
+    "holder_producer_epoch holder_start_offset held_since_ms waiting waiting_since_ms waited_ms lag groups seen_at_ms"
+)
+HANGING_COLUMNS = (
+    "key topic partition transaction producer_id producer_epoch start_offset coordinator_epoch last_record_at_ms since_ms "
+    "found_at_ms verdict rule hidden waiting remedy may_abort loses_data confirm evidence revision"
+)
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch pipeline ours life batch attempt slot state verdict rule "
     "opened_at_ms timeout_ms deadline_ms rows bytes partitions may_commit may_abort loses_data evidence revision updated_at_ms"
@@ -90,12 +101,16 @@ class Api:
         self.current.observe(story())
         self.ready = True
         self.follow_up = FollowUp(self.current, OrderHistory(self.store), {}, pause_ms=1000, most_ms=1000)
+        self.picture = partition_picture()
         actions = Actions(
             self.current,
             self.store,
             Actors({"kafka": KafkaActor(KafkaResourceManager(NOBODY))}),
             DecisionLog(NOBODY),
             self.follow_up,
+            HangingOrders(
+                lambda: self.picture, self.current, KafkaResourceManager(NOBODY), KafkaPartitions(NOBODY, "decisions")
+            ),
             read_only=read_only,
             limit_ms=1000,
         )
@@ -113,6 +128,7 @@ class Api:
             cluster=lambda: "c",
             observers=lambda: [],
             limits=RequestLimits(failed_authentications_per_minute=1000),
+            partitions=lambda: self.picture,
         )
         self.served = served
         self.client = TestClient(application(served), raise_server_exceptions=False)
@@ -161,6 +177,8 @@ PATHS = [
     "losses",
     "ids",
     "checkpoints",
+    "blocked",
+    "hanging",
     "audit",
     "malformed",
     "changes",
@@ -197,6 +215,29 @@ def test_transactions_come_most_urgent_first_with_every_column(api: Api) -> None
     assert [row["verdict"] for row in rows] == ["commit it", "foreign"]
     assert list(rows[0]) == COLUMNS.split()
     assert [row["transaction"] for row in api.rows("transactions?all=true")][-1] == "gone"
+
+
+def test_blocked_partitions_name_their_holder_and_who_waits(api: Api) -> None:
+    (row,) = api.rows("blocked")
+    assert list(row) == BLOCKED_COLUMNS.split()
+    assert (row["topic"], row["partition"], row["hidden"], row["waiting"]) == ("orders", 3, 5, 1)
+    assert row["holder_key"] == api.rows("hanging")[0]["key"]
+    assert [(group["group"], group["kind"]) for group in row["groups"]] == [("readers", "waiting")]
+    assert row["waited_ms"] == row["groups"][0]["waited_ms"] > 0
+    assert {r["topic"] for r in api.rows("blocked?all=true")} == {"orders", "quiet"}
+    assert api.rows("blocked?topic=quiet") == []
+
+
+def test_hanging_transactions_say_what_to_do_and_what_to_repeat(api: Api) -> None:
+    (row,) = api.rows("hanging")
+    assert list(row) == HANGING_COLUMNS.split()
+    assert (row["key"], row["verdict"], row["waiting"]) == ("hanging:orders-3:7:2:100", "hanging", 1)
+    assert (row["may_abort"], row["loses_data"], row["confirm"]) == (True, True, "orders-3")
+
+
+def test_the_overview_counts_what_waits_and_what_hangs(api: Api) -> None:
+    counts = api.client.get("/api/v1/overview", headers=VIEWER).json()["counts"]
+    assert (counts["blocked_partitions"], counts["waiting_groups"], counts["hanging"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,270 @@
+"""Observes partitions: last stable offsets, who holds them back, which consumer groups wait, and what hangs (KIP-664).
+
+Each look asks for the partitions where something is open or hidden, and for a share of all others, so that a round through
+everything is spread over many small looks. Nothing of it goes to history: it is what brokers say now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from collector.coordinators import Coordinators
+from collector.current_state import CurrentState, now_ms
+from collector.facts import BrokerTransaction
+from collector.hanging import OVERDUE_MS, Suspect, followed, key_of, partition_name
+from collector.observers.observer import Observer
+from collector.partition_sights import Holder, PartitionPicture, PartitionSights
+from collector.settings import TunableSettings
+from collector.sweep import Sweep, share
+from collector.tail_reader import TailReader
+from lifecycle.errors import Unreachable
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer, Partition
+from resource_managers.kafka_wire import ErrorClass
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+LAYOUT_MS = 10_000
+LAYOUT_SOON_MS = 2_000
+"""How old it must be at least to be asked for again after an error."""
+GROUPS_PER_LOOK = 500
+TAILS_PER_LOOK = 50
+REACH_LIMIT_S = 1.0
+SHOWN_MISSING = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often and how much is asked (settings of the same names)."""
+
+    look_ms: int
+    round_ms: int
+    partitions_per_look: int
+    hanging_confirm_ms: int
+    reader_stalled_ms: int
+
+    @classmethod
+    def of(cls, settings: TunableSettings) -> Pace:
+        """Return the pace that the settings say."""
+        return cls(
+            look_ms=settings.partition_look_ms,
+            round_ms=settings.partition_round_ms,
+            partitions_per_look=settings.partitions_per_look,
+            hanging_confirm_ms=settings.hanging_confirm_ms,
+            reader_stalled_ms=settings.reader_stalled_ms,
+        )
+
+
+class Partitions(Observer):
+    """One look a second by default; ``picture`` is what the last one saw."""
+
+    name = "partitions"
+
+    def __init__(
+        self, current: CurrentState, connection: KafkaConnection, pace: Pace, decisions_topic: str, retry_most_ms: int
+    ) -> None:
+        super().__init__(current, retry_most_ms)
+        self._connection = connection
+        self._brokers = KafkaPartitions(connection, decisions_topic)
+        self._coordinators = Coordinators(self._brokers, current)
+        self._tails = TailReader(connection)
+        self._pace = pace
+        self._sights = PartitionSights(pace.reader_stalled_ms)
+        self._suspects: dict[str, Suspect] = {}
+        self._groups: dict[str, str] = {}
+        self._layout: Layout | None = None
+        self._layout_ms = self._groups_ms = 0
+        self._layout_is_old = False
+        self._partition_sweep: Sweep[Partition] = Sweep()
+        self._open_sweep: Sweep[Partition] = Sweep()
+        self._group_sweep: Sweep[str] = Sweep()
+        self._missing: dict[str, str] = {}
+        self._note = ""
+        self._shown: object = None
+        self.picture = PartitionPicture(at_ms=now_ms())
+
+    @property
+    def note(self) -> str:
+        """Return what the last look could not see, and what kept it from it."""
+        return self._note
+
+    def observe(self) -> None:
+        """Look until stopped. Raises Unreachable."""
+        # Quicker to say no than a new admin client, which a stop would have to wait for.
+        self._connection.reach(REACH_LIMIT_S)
+        try:
+            while not self.stopping.is_set():
+                started_s = time.monotonic()
+                self._look()
+                self.looked()
+                self.stopping.wait(max(0.05, self._pace.look_ms / 1000 - (time.monotonic() - started_s)))
+        finally:
+            self._tails.close()
+
+    def _look(self) -> None:
+        self._missing = {}
+        layout = self._known_layout()
+        open_ = self.current.open_at_coordinators()
+        swept = self._look_at_groups(layout)
+        partitions = self._due(layout, open_, swept)
+        self._look_at_partitions(partitions, layout)
+        self._look_at_producers(self._sights.held(partitions), layout, open_)
+        for read in self._tails.read(self._sights.unread_tails(TAILS_PER_LOOK)):
+            self._sights.read_tail(read.wanted, has_record=read.has_record, read_to=read.read_to)
+        self._note = _missing_text(self._missing)
+        self._show()
+
+    def _known_layout(self) -> Layout:
+        at_ms = now_ms()
+        age_ms = at_ms - self._layout_ms
+        if self._layout is None or age_ms >= LAYOUT_MS or (self._layout_is_old and age_ms >= LAYOUT_SOON_MS):
+            self._layout, self._layout_ms, self._layout_is_old = self._brokers.layout(), at_ms, False
+            there = {*self._layout.leaders, *self._layout.leaderless}
+            self._sights.keep_only(there)
+            self._suspects = {key: s for key, s in self._suspects.items() if s.producer.partition in there}
+        for partition in self._layout.leaderless:
+            if _is_watched(partition, self._layout):
+                self._missing[partition_name(partition)] = "no leader"
+        return self._layout
+
+    def _due(self, layout: Layout, open_: Collection[BrokerTransaction], swept: Collection[str]) -> set[Partition]:
+        """Return what to look at: what is open, hidden or read by a group with a lag, and a share of everything else."""
+        most = self._pace.partitions_per_look
+        watched = [partition for partition in layout.leaders if _is_watched(partition, layout)]
+        named = {name for transaction in open_ for name in transaction.partitions}
+        by_name = {partition_name(partition): partition for partition in watched} if named else {}
+        if named - by_name.keys():
+            self._layout_is_old = True
+        now = {by_name[name] for name in named & by_name.keys()} | self._sights.hiding()
+        now |= self._sights.not_up_to_date(swept)
+        count = share(len(watched), self._pace.look_ms, self._pace.round_ms, most)
+        return {
+            *self._open_sweep.take(now & layout.leaders.keys(), most),
+            *self._partition_sweep.take(watched, count),
+        }
+
+    def _look_at_groups(self, layout: Layout) -> list[str]:
+        """Look at the groups that read hidden partitions, and at a share of all groups; return the latter."""
+        at_ms = now_ms()
+        if at_ms - self._groups_ms >= self._pace.round_ms:
+            answers = self._brokers.groups(layout)
+            self._failed({f"groups of broker {node}": error for node, error in answers.failed.items()})
+            listed = {group.name: group.state for groups in answers.found.values() for group in groups}
+            # Groups of a broker that did not answer are kept as they were.
+            self._groups = (self._groups if answers.failed else {}) | listed
+            self._sights.keep_only_groups(self._groups)
+            self._groups_ms = at_ms
+        count = share(len(self._groups), self._pace.look_ms, self._pace.round_ms, GROUPS_PER_LOOK)
+        swept = self._group_sweep.take(self._groups, count)
+        readers = self._sights.readers_of(self._sights.hiding())
+        wanted: dict[str, list[Partition] | None] = {
+            group: readers[group] for group in readers if group in self._groups
+        }
+        wanted |= dict.fromkeys(swept)
+        asked_ms = now_ms()
+        offsets = self._brokers.group_offsets(wanted)
+        self._failed({f"group {group}": error for group, error in offsets.failed.items()})
+        for group, found in offsets.found.items():
+            is_whole = wanted[group] is None
+            self._sights.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
+        return swept
+
+    def _look_at_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
+        asked_ms = now_ms()
+        # In this order: what is above the last stable offset then was there before, so it is hidden indeed.
+        high = self._brokers.high_watermarks(partitions, layout)
+        stable = self._brokers.last_stable_offsets(high.found.keys(), layout)
+        self._failed({partition_name(p): error for p, error in (high.failed | stable.failed).items()})
+        if partitions and not stable.found:
+            self._layout = None
+            some = next(iter((high.failed | stable.failed).values()))
+            raise Unreachable(f"none of {len(partitions)} partitions told its offsets: {some.__name__}")
+        for partition, offset in stable.found.items():
+            self._sights.saw_partition(partition, offset, high.found[partition], asked_ms)
+
+    def _look_at_producers(
+        self, held: Collection[Partition], layout: Layout, open_: Collection[BrokerTransaction]
+    ) -> None:
+        """Find who holds these partitions' last stable offsets back, and what of it hangs."""
+        looked_ms = now_ms()
+        suspected = {suspect.producer.partition for suspect in self._suspects.values()}
+        answers = self._brokers.open_producers({*held, *suspected} & layout.leaders.keys(), layout)
+        self._failed({partition_name(partition): error for partition, error in answers.failed.items()})
+        seen = [producer for producers in answers.found.values() for producer in producers]
+        known = _explained(seen, open_, looked_ms)
+        strangers = [producer for producer in seen if key_of(producer) not in known]
+        try:
+            doubts = self._coordinators.doubts(strangers, layout)
+        except Unreachable as error:
+            self._missing["transaction coordinators"] = str(error)
+            doubts = {}
+        self._suspects = followed(
+            self._suspects,
+            answers.found.keys(),
+            seen,
+            {**dict.fromkeys(known), **doubts},
+            looked_ms=looked_ms,
+            answered_ms=now_ms(),
+            confirm_ms=self._pace.hanging_confirm_ms,
+        )
+        for partition, producers in answers.found.items():
+            self._sights.saw_holder(partition, self._holder(producers[0], known) if producers else None)
+
+    def _holder(self, producer: OpenProducer, known: Mapping[str, BrokerTransaction]) -> Holder:
+        key = key_of(producer)
+        transaction, suspect = known.get(key), self._suspects.get(key)
+        if transaction is not None:
+            identity = transaction.identity
+            return Holder(
+                producer=producer, key=transaction.key, transaction=identity.transaction, opened_ms=identity.start_ms
+            )
+        is_proven = suspect is not None and suspect.found_ms is not None
+        name = suspect.doubt.transaction if suspect is not None else ""
+        return Holder(producer=producer, key=key if is_proven else "", transaction=name, opened_ms=None)
+
+    def _failed(self, errors: Mapping[str, ErrorClass]) -> None:
+        self._missing |= {name: error.__name__ for name, error in errors.items()}
+        self._layout_is_old |= bool(errors)  # a leader may have moved
+
+    def _show(self) -> None:
+        hanging = tuple(suspect for suspect in self._suspects.values() if suspect.found_ms is not None)
+        self.picture = PartitionPicture(at_ms=now_ms(), blocked=self._sights.blocked(), hanging=hanging)
+        shown = (
+            [
+                (b.sight.partition, b.sight.last_stable_offset, b.holder, [(r.group, r.kind) for r in b.readers])
+                for b in self.picture.blocked
+            ],
+            [suspect.revision for suspect in hanging],
+        )
+        if shown != self._shown:
+            self._shown = shown
+            self.current.changed()
+
+
+def _is_watched(partition: Partition, layout: Layout) -> bool:
+    return partition[0] == CONSUMER_OFFSETS or partition[0] not in layout.internal
+
+
+def _explained(
+    seen: Collection[OpenProducer], open_: Collection[BrokerTransaction], at_ms: int
+) -> dict[str, BrokerTransaction]:
+    """Return by key which of these belong to a transaction that its coordinator has open there and will end."""
+    by_producer: dict[int, list[BrokerTransaction]] = {}
+    for transaction in open_:
+        by_producer.setdefault(transaction.identity.producer_id, []).append(transaction)
+    found: dict[str, BrokerTransaction] = {}
+    for producer in seen:
+        for transaction in by_producer.get(producer.producer_id, ()):
+            ends_ms = transaction.identity.start_ms + (transaction.timeout_ms or 0) + OVERDUE_MS
+            if partition_name(producer.partition) in transaction.partitions and at_ms <= ends_ms:
+                found[key_of(producer)] = transaction
+    return found
+
+
+def _missing_text(missing: Mapping[str, str]) -> str:
+    if not missing:
+        return ""
+    shown = [f"{name} ({why})" for name, why in sorted(missing.items())[:SHOWN_MISSING]]
+    more = f" and {len(missing) - SHOWN_MISSING} more" if len(missing) > SHOWN_MISSING else ""
+    return f"no answer from {', '.join(shown)}{more}"

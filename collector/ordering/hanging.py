@@ -1,0 +1,206 @@
+"""Abort of hanging transactions: a marker on the partition, or the ordinary abort where a coordinator has it open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafka.errors import BrokerResponseError
+
+from collector.coordinators import Coordinators
+from collector.current_state import CurrentState, Judged, now_ms
+from collector.hanging import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
+from collector.ordering.abort import plan_abort
+from collector.ordering.follow_up import Look
+from collector.ordering.looks import LANDED_WITHIN_MS
+from collector.ordering.order_history import Intent
+from collector.ordering.plan import Act, End, Plan, Reach, joined
+from collector.orders import Action, Order, StepOutcome
+from collector.partition_sights import PartitionPicture
+from collector.transaction_rows import evidence_row
+from lifecycle.errors import OrderRefused, ResourceManagerError
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer
+
+MARKER = "marker"
+DRY_RUN = "still open at the partition's leader, and nothing that its coordinator would end"
+
+
+class HangingOrders:
+    """What orders about ``hanging:`` keys see and do. ``picture`` returns what the partitions' observer saw last."""
+
+    def __init__(
+        self,
+        picture: Callable[[], PartitionPicture],
+        current: CurrentState,
+        broker: KafkaResourceManager,
+        partitions: KafkaPartitions,
+    ) -> None:
+        self._picture, self._current = picture, current
+        self._broker, self._partitions = broker, partitions
+        self._coordinators = Coordinators(partitions, current)
+
+    @staticmethod
+    def takes(order: Order) -> bool:
+        """Say whether an order is about hanging transactions."""
+        return any(key.startswith(KEY_PREFIX) for key in order.keys)
+
+    def by_kind(self) -> dict[str, Look]:
+        """Return how the end of a marker is looked up later."""
+        return {MARKER: self._look}
+
+    def seen(self, order: Order) -> list[Suspect]:
+        """Return the hanging transactions of an order. Raises OrderRefused when the operator saw something else."""
+        found: list[Suspect] = []
+        for key in order.keys:
+            if not key.startswith(KEY_PREFIX):
+                raise OrderRefused("an order is about transactions or about hanging ones, not both")
+            suspect, seen = self._picture().hanging_of(key), order.seen.get(key)
+            if suspect is None:
+                raise OrderRefused(f"{key} is not known as hanging (any more): look again")
+            if seen is None:
+                raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
+            if seen != suspect.revision:
+                facts = "; ".join(evidence.fact for evidence in suspect.judgement.evidence)
+                raise OrderRefused(f"{key} changed since it was looked at: {facts}; look again")
+            found.append(suspect)
+        return found
+
+    def plan(self, reach: Reach, found: Sequence[Suspect], order: Order, who: str) -> Plan:
+        """Return the plan that ends these, each looked at anew.
+
+        Raises OrderRefused when one may not be aborted or is not what was seen, ResourceManagerError.
+        """
+        if order.action is not Action.ABORT:
+            raise OrderRefused("a hanging transaction can only be aborted: no coordinator has it to commit")
+        confirm = None if order.dry_run else order.confirm
+        for suspect in found:
+            _require_allowed(suspect, confirm)
+        now = self._looked_at_anew(found)
+        known = [suspect for suspect in now if suspect.doubt.remedy is Remedy.ORDINARY]
+        unknown = [suspect for suspect in now if suspect.doubt.remedy is Remedy.MARKER]
+        plans = [self._plan_ordinary(reach, suspect, who, confirm) for suspect in known]
+        plans += [self._plan_markers(unknown)] if unknown else []
+        return joined(plans, [suspect.key for suspect in found])
+
+    def _looked_at_anew(self, found: Sequence[Suspect]) -> list[Suspect]:
+        """Look as the observer did: the leader, the coordinators, the leader. Raises OrderRefused where that differs."""
+        wanted = [suspect.producer for suspect in found]
+        layout = self._partitions.layout()
+        before = self._open(wanted, layout)
+        doubts = self._coordinators.doubts(wanted, layout)
+        now = self._open(wanted, layout)
+        anew: list[Suspect] = []
+        for suspect in found:
+            if suspect.key not in before.keys() & now.keys():
+                raise OrderRefused(f"{suspect.key} is not open on its partition any more: look again")
+            if suspect.key not in doubts:
+                raise OrderRefused(f"the coordinator of {suspect.key} does not answer: nothing is done without it")
+            doubted = doubts[suspect.key]
+            if doubted is None:
+                raise OrderRefused(f"the coordinator of {suspect.key} has it open and will end it: look again")
+            fresh = replace(suspect, producer=now[suspect.key], doubt=doubted)
+            if fresh.revision != suspect.revision:
+                raise OrderRefused(f"{suspect.key} changed: {doubted.evidence.fact}; look again")
+            anew.append(fresh)
+        return anew
+
+    def _open(self, wanted: Sequence[OpenProducer], layout: Layout) -> dict[str, OpenProducer]:
+        """Return by key what is open on these producers' partitions. Raises ResourceManagerError when one cannot be told."""
+        partitions = {producer.partition for producer in wanted}
+        answers = self._partitions.open_producers(partitions, layout)
+        for partition, error in answers.failed.items():
+            raise ResourceManagerError(f"the leader of {partition_name(partition)} does not answer: {error.__name__}")
+        return {key_of(producer): producer for some in answers.found.values() for producer in some}
+
+    def _plan_ordinary(self, reach: Reach, suspect: Suspect, who: str, confirm: str | None) -> Plan:
+        judged = self._judged(suspect)
+        if judged is None:
+            raise OrderRefused(
+                f"{suspect.key} is open at its coordinator as {suspect.doubt.transaction}, and that is not known here yet"
+            )
+        plan = plan_abort(reach, [judged], who, confirm)
+        return replace(plan, acts=tuple(replace(act, key=suspect.key) for act in plan.acts))
+
+    def _judged(self, suspect: Suspect) -> Judged | None:
+        for transaction in self._current.open_at_coordinators():
+            identity = transaction.identity
+            if (identity.transaction, identity.producer_id) == (
+                suspect.doubt.transaction,
+                suspect.producer.producer_id,
+            ):
+                return self._current.find(transaction.key)
+        return None
+
+    def _plan_markers(self, found: Sequence[Suspect]) -> Plan:
+        acts = tuple(
+            Act(key=one.key, will=_will(one.producer), target=_target(one.producer), checked=DRY_RUN) for one in found
+        )
+
+        def carry_out() -> list[End]:
+            return [self._write_marker(suspect.producer) for suspect in found]
+
+        return Plan(acts=acts, carry_out=carry_out)
+
+    def _write_marker(self, producer: OpenProducer) -> End:
+        problem, is_refused = "the marker was written", False
+        try:
+            self._broker.abort_on_partition(
+                *producer.partition, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch
+            )
+        except ResourceManagerError as error:
+            problem, is_refused = str(error), isinstance(error.__cause__, BrokerResponseError)
+        try:
+            still_open = key_of(producer) in self._open([producer], self._partitions.layout())
+        except ResourceManagerError as error:
+            return StepOutcome.UNKNOWN, f"{problem}; {error}"
+        if not still_open:
+            return StepOutcome.ABORTED, ""
+        return StepOutcome.REFUSED if is_refused else StepOutcome.UNKNOWN, f"{problem}; it is still open"
+
+    def _look(self, act: Act, intent: Intent) -> End:
+        """Look whether a marker that had no answer has arrived; it is not written again: too much may have changed."""
+        producer = OpenProducer.from_json(act.target["producer"])
+        if key_of(producer) not in self._open([producer], self._partitions.layout()):
+            return StepOutcome.ABORTED, "seen ended on its partition"
+        if now_ms() - intent.at_ms > LANDED_WITHIN_MS:
+            return StepOutcome.REFUSED, "the marker never reached the partition, so nothing was done: order again"
+        return StepOutcome.UNKNOWN, "still open on its partition"
+
+
+def evidence_of(suspect: Suspect) -> dict[str, Any]:
+    """Return what the audit keeps of a hanging transaction."""
+    return {
+        "key": suspect.key,
+        "state": "open",
+        "verdict": suspect.judgement.verdict.value,
+        "rule": suspect.judgement.rule,
+        "revision": suspect.revision,
+        "evidence": [evidence_row(fact) for fact in suspect.judgement.evidence],
+    }
+
+
+def text_to_repeat(found: Sequence[Suspect]) -> str:
+    """Return what an abort of these takes as ``confirm``, empty where it loses nothing or they take different ones."""
+    texts = {suspect.confirmation for suspect in found} - {""}
+    return texts.pop() if len(texts) == 1 else ""
+
+
+def _target(producer: OpenProducer) -> dict[str, Any]:
+    return {"kind": MARKER, "producer": producer.to_json()}
+
+
+def _require_allowed(suspect: Suspect, confirm: str | None) -> None:
+    if not suspect.doubt.may_abort:
+        raise OrderRefused(f"{suspect.key} may not be aborted now: {suspect.doubt.evidence.fact}")
+    wanted = suspect.confirmation
+    if confirm is not None and wanted and confirm != wanted:
+        raise OrderRefused(f"aborting {suspect.key} may lose data: repeat {wanted!r} in 'confirm', one at a time")
+
+
+def _will(producer: OpenProducer) -> str:
+    return (
+        f"an abort marker on {partition_name(producer.partition)} for producer {producer.producer_id}, epoch "
+        f"{producer.producer_epoch}, coordinator epoch {max(0, producer.coordinator_epoch)}"
+    )
