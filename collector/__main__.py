@@ -142,7 +142,7 @@ def _serve(
         body_bytes_most=tunable.body_bytes_most,
         partitions=lambda: partitions.picture,
     )
-    alerts = AlertService(current, store, served.observers, tunable, settings.receivers)
+    alerts = AlertService(current, store, served.observers, tunable, settings.receivers, served.partitions)
     app = application(served)
     alert_api.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)

@@ -10,6 +10,8 @@ from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, Id
 from collector.current_state import CurrentState
 from collector.facts import CheckpointFacts
 from collector.observers.observer import ObserverState, ObserverStatus
+from collector.partition_alerts import blocked_partitions, hanging_transactions
+from collector.partition_sights import NOTHING_SEEN, PartitionPicture
 from collector.verdicts import LogSight
 from lifecycle.checkpoints import CheckpointState
 
@@ -18,13 +20,20 @@ SOURCES = {
     "transaction polling": Source.TRANSACTIONS,
     "decision log": Source.DECISIONS,
     "lifecycle events": Source.CHECKPOINTS,
+    "partitions": Source.PARTITIONS,
 }
 """Which evidence an observer brings. A checkpoint directory is one pipeline's alone: A9 tells when it cannot be read."""
 NEEDLESS = frozenset({"decision log", "lifecycle events"})
 """Where the decision log never existed no pipeline of ours runs, and nobody misses these topics."""
 
 
-def picture(current: CurrentState, observers: Sequence[ObserverStatus], limits: AlertLimits, now_ms: int) -> Picture:
+def picture(
+    current: CurrentState,
+    observers: Sequence[ObserverStatus],
+    limits: AlertLimits,
+    now_ms: int,
+    partitions: PartitionPicture = NOTHING_SEEN,
+) -> Picture:
     """Return the picture at ``now_ms``."""
     no_pipeline_of_ours = current.decision_log_sight[0] is LogSight.ABSENT
     needed = [o for o in observers if not (no_pipeline_of_ours and o.source_is_missing and o.name in NEEDLESS)]
@@ -42,6 +51,8 @@ def picture(current: CurrentState, observers: Sequence[ObserverStatus], limits: 
             for one in current.id_reports(fences=False)
             if one.leaks
         ),
+        blocked=blocked_partitions(partitions),
+        hanging=hanging_transactions(partitions),
         blind=blind(needed, limits, now_ms),
     )
 

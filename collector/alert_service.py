@@ -17,6 +17,7 @@ from collector.notifiers.receivers import Notifier, ReceiverSettings
 from collector.notifiers.slack import Slack
 from collector.notifiers.webhook import Webhook
 from collector.observers.observer import ObserverStatus
+from collector.partition_sights import NOTHING_SEEN, PartitionPicture
 from collector.settings import TunableSettings
 from collector.store import Store
 
@@ -31,6 +32,7 @@ class AlertService:
         observers: Callable[[], Sequence[ObserverStatus]],
         tunable: TunableSettings,
         receivers: ReceiverSettings,
+        partitions: Callable[[], PartitionPicture] = lambda: NOTHING_SEEN,
     ) -> None:
         self._kept = AlertStore(store)
         limits = limits_of(tunable)
@@ -43,7 +45,7 @@ class AlertService:
         self.delivering = Delivering(self._kept, notifiers(receivers, tunable.alert_repeat_ms), patience)
         self.alerting = Alerting(
             self._kept,
-            lambda: picture(current, observers(), limits, now_ms()),
+            lambda: picture(current, observers(), limits, now_ms(), partitions()),
             limits=limits,
             timing=timing_of(tunable),
             receivers=self.delivering.receivers,

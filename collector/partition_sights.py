@@ -75,6 +75,9 @@ class PartitionPicture:
         return next((suspect for suspect in self.hanging if suspect.key == key), None)
 
 
+NOTHING_SEEN = PartitionPicture(at_ms=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailWanted:
     """A stretch to be read: from where nothing was found yet, up to the last stable offset. ``offset``: the group's."""

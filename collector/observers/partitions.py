@@ -31,6 +31,8 @@ LAYOUT_SOON_MS = 2_000
 GROUPS_PER_LOOK = 500
 TAILS_PER_LOOK = 50
 REACH_LIMIT_S = 1.0
+LOOKS_TO_DOUBT = 3
+"""A partition hides records, its offset stands, its producer is doubted."""
 SHOWN_MISSING = 3
 
 
@@ -79,6 +81,8 @@ class Partitions(Observer):
         self._partition_sweep: Sweep[Partition] = Sweep()
         self._open_sweep: Sweep[Partition] = Sweep()
         self._group_sweep: Sweep[str] = Sweep()
+        self._looks = 0
+        self._looks_needed: int | None = None
         self._missing: dict[str, str] = {}
         self._note = ""
         self._shown: object = None
@@ -89,6 +93,11 @@ class Partitions(Observer):
         """Return what the last look could not see, and what kept it from it."""
         return self._note
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Say whether every partition was looked at once, and what hangs for long enough to be proven."""
+        return self._looks_needed is not None and self._looks >= self._looks_needed
+
     def observe(self) -> None:
         """Look until stopped. Raises Unreachable."""
         # Quicker to say no than a new admin client, which a stop would have to wait for.
@@ -97,6 +106,7 @@ class Partitions(Observer):
             while not self.stopping.is_set():
                 started_s = time.monotonic()
                 self._look()
+                self._looks += 1
                 self.looked()
                 self.stopping.wait(max(0.05, self._pace.look_ms / 1000 - (time.monotonic() - started_s)))
         finally:
@@ -139,6 +149,9 @@ class Partitions(Observer):
         now = {by_name[name] for name in named & by_name.keys()} | self._sights.hiding()
         now |= self._sights.not_up_to_date(swept)
         count = share(len(watched), self._pace.look_ms, self._pace.round_ms, most)
+        if self._looks_needed is None:
+            proving = -(-self._pace.hanging_confirm_ms // self._pace.look_ms) + LOOKS_TO_DOUBT
+            self._looks_needed = -(-len(watched) // max(1, count)) + proving
         return {
             *self._open_sweep.take(now & layout.leaders.keys(), most),
             *self._partition_sweep.take(watched, count),

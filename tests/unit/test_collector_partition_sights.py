@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from collector.blocked_readers import ReaderKind
-from collector.partition_sights import Holder, PartitionSights
+from collector.partition_alerts import blocked_partitions, hanging_transactions
+from collector.partition_sights import Holder, PartitionPicture, PartitionSights
 from collector.sweep import Sweep, share
 from resource_managers.kafka_partitions import Partition
 from tests.unit.collector_observations import T0
-from tests.unit.partition_sightings import PARTITION, only, producer
+from tests.unit.partition_sightings import PARTITION, only, partition_picture, producer
 
 QUIET: Partition = ("quiet", 0)
 HOLDER = Holder(producer=producer(), key="kafka:billing:7:2@0", transaction="billing", opened_ms=T0 - 500)
@@ -144,3 +145,20 @@ def test_a_sweep_goes_round_whatever_comes_and_goes() -> None:
     assert sweep.take(["a", "c", "d"], 2) == ["c", "d"]
     assert sweep.take(["a", "d"], 5) == ["a", "d"], "each at most once"
     assert sweep.take([], 5) == []
+
+
+def test_alert_rules_see_who_waits_and_what_hangs_but_no_group_that_nobody_is_in() -> None:
+    picture = partition_picture()
+    (blocked,), (hangs,) = blocked_partitions(picture), hanging_transactions(picture)
+    assert (blocked.partition, blocked.groups, blocked.hidden, blocked.since_ms) == (
+        "orders-3",
+        ("readers",),
+        5,
+        T0 + 1_000,
+    )
+    assert (hangs.partition, hangs.producer_id, hangs.producer_epoch) == ("orders-3", 7, 2)
+    seen = sights()
+    for ms in (0, 1_000):
+        seen.saw_group("given up", "Empty", {PARTITION: 100}, T0 + ms, is_whole=True)
+        seen.saw_partition(PARTITION, 100, 105, T0 + ms)
+    assert blocked_partitions(PartitionPicture(at_ms=T0, blocked=seen.blocked())) == ()
