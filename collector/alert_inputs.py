@@ -51,12 +51,17 @@ class AbortSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointHistory:
-    """How one pipeline's checkpoints stand: the newest, the last completion, and how many attempts failed since."""
+    """How one pipeline's checkpoints stand: the newest, the last completion, and how many attempts failed since.
+
+    ``p99_ms``: of the completed ones; ``gap_ms``: what usually lies between two, 0 where the pipeline tells its interval itself.
+    """
 
     pipeline: str
     newest: CheckpointFacts
     completed_ms: int | None
     failures: int
+    p99_ms: int = 0
+    gap_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +108,10 @@ class OneSidedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Everything that rules may look at. ``blind`` holds the sources that cannot be seen at this moment."""
+    """Everything that rules may look at.
+
+    ``blind`` holds the sources that cannot be seen at this moment, ``dark`` the pipelines whose own checkpoints cannot.
+    """
 
     now_ms: int
     transactions: tuple[Judged, ...] = ()
@@ -116,3 +124,4 @@ class Picture:
     id_leaks: tuple[IdLeak, ...] = ()
     one_sided: tuple[OneSidedBatch, ...] = ()
     blind: frozenset[Source] = frozenset()
+    dark: frozenset[str] = frozenset()

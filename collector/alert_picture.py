@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from collector import abort_causes
 from collector.abort_causes import AbortClues
 from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, Picture, Source
-from collector.current_state import CurrentState
+from collector.current_state import DURATIONS_CONSIDERED, CurrentState, percentile
 from collector.facts import CheckpointFacts
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.partition_alerts import blocked_partitions, hanging_transactions
 from collector.partition_sights import NOTHING_SEEN, PartitionPicture
-from collector.verdicts import LogSight
+from collector.verdicts import EVENTS, LogSight
 from lifecycle.checkpoints import CheckpointState
 
 SOURCES = {
@@ -22,9 +23,15 @@ SOURCES = {
     "lifecycle events": Source.CHECKPOINTS,
     "partitions": Source.PARTITIONS,
 }
-"""Which evidence an observer brings. A checkpoint directory is one pipeline's alone: A9 tells when it cannot be read."""
+"""Which evidence an observer brings. One stands in for the other only where transactions are polled."""
+DATABASE, FLINK, DIRECTORY = "database ", "flink ", "checkpoints of "
+"""What the names of observers begin with that there may be many of."""
 NEEDLESS = frozenset({"decision log", "lifecycle events"})
 """Where the decision log never existed no pipeline of ours runs, and nobody misses these topics."""
+SAVEPOINT = "savepoint"
+FAILED = "FAILED"
+"""A Flink job that gave up; one that was cancelled, has finished or is gone leaves nothing to wait for."""
+GAPS_CONSIDERED = 20
 
 
 def picture(
@@ -37,7 +44,8 @@ def picture(
     """Return the picture at ``now_ms``."""
     no_pipeline_of_ours = current.decision_log_sight[0] is LogSight.ABSENT
     needed = [o for o in observers if not (no_pipeline_of_ours and o.source_is_missing and o.name in NEEDLESS)]
-    checkpoints = checkpoint_histories(current.checkpoints())
+    ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
+    checkpoints = checkpoint_histories(c for c in current.checkpoints() if c.job not in ended_well)
     unfinished = [one.pipeline for one in checkpoints if one.newest.state is not CheckpointState.COMPLETED]
     return Picture(
         now_ms=now_ms,
@@ -54,34 +62,49 @@ def picture(
         blocked=blocked_partitions(partitions),
         hanging=hanging_transactions(partitions),
         blind=blind(needed, limits, now_ms),
+        dark=dark(needed, checkpoints),
     )
 
 
 def blind(observers: Iterable[ObserverStatus], limits: AlertLimits, now_ms: int) -> frozenset[Source]:
-    """Return the sources of which no observer is up and has caught up; one that nobody looks at is not among them."""
-    looked_at: set[Source] = set()
-    seen: set[Source] = set()
-    starting: set[Source] = set()
+    """Return the sources that cannot be seen; one that nobody looks at, or that does not exist, is not among them."""
+    unseen: set[Source] = set()
+    transactions_seen = False
     for one in observers:
         if one.state is ObserverState.STARTING and now_ms - one.since_ms < limits.observer_down_ms:
-            starting.add(Source.OBSERVERS)
-        source = SOURCES.get(one.name)
+            unseen.add(Source.OBSERVERS)
+        source = Source.DATABASES if one.name.startswith(DATABASE) else SOURCES.get(one.name)
         if source is None or one.source_is_missing:
             continue
-        looked_at.add(source)
-        if one.state is ObserverState.UP and one.has_caught_up:
-            seen.add(source)
-    return frozenset((looked_at - seen) | starting)
+        if not _sees(one):
+            unseen.add(source)
+        elif source is Source.TRANSACTIONS:
+            transactions_seen = True
+    return frozenset(unseen - {Source.TRANSACTIONS} if transactions_seen else unseen)
+
+
+def dark(observers: Iterable[ObserverStatus], checkpoints: Iterable[CheckpointHistory]) -> frozenset[str]:
+    """Return the pipelines whose checkpoints are known from one observer alone, which does not see them now."""
+    unseen = [one.name for one in observers if not _sees(one)]
+    clusters = tuple(name.removeprefix(FLINK) + "/" for name in unseen if name.startswith(FLINK))
+    directories = {name.removeprefix(DIRECTORY) for name in unseen if name.startswith(DIRECTORY)}
+    found: set[str] = set()
+    for one in checkpoints:
+        told_by_events = EVENTS in one.newest.sources
+        if one.pipeline.startswith(clusters) or (one.pipeline in directories and not told_by_events):
+            found.add(one.pipeline)
+    return frozenset(found)
 
 
 def checkpoint_histories(checkpoints: Iterable[CheckpointFacts]) -> tuple[CheckpointHistory, ...]:
-    """Return how the checkpoints of each pipeline stand, by name.
+    """Return how the checkpoints of each pipeline stand, by name; savepoints, which somebody asked for, are left out.
 
     The newest is the one that began last: a new directory counts from 0.
     """
     by_pipeline: dict[str, list[CheckpointFacts]] = {}
     for one in checkpoints:
-        by_pipeline.setdefault(one.pipeline, []).append(one)
+        if one.kind != SAVEPOINT:
+            by_pipeline.setdefault(one.pipeline, []).append(one)
     return tuple(_checkpoint_history(name, of_it) for name, of_it in sorted(by_pipeline.items()))
 
 
@@ -102,11 +125,25 @@ def recent_aborts(clues: Iterable[AbortClues], since_ms: int) -> list[AbortSeen]
 
 def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -> CheckpointHistory:
     newest = max(checkpoints, key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number))
-    completed_ms = max((c.completed_ms for c in checkpoints if c.completed_ms is not None), default=None)
+    completed = [c for c in checkpoints if c.completed_ms is not None]
+    completed_ms = max((c.completed_ms for c in completed if c.completed_ms is not None), default=None)
     failed_since = [c for c in checkpoints if c.failed_ms is not None and c.failed_ms > (completed_ms or -1)]
+    recent = sorted(completed, key=lambda c: c.completed_ms or 0)[-DURATIONS_CONSIDERED:]
     return CheckpointHistory(
         pipeline=pipeline,
         newest=newest,
         completed_ms=completed_ms,
         failures=sum(max(1, c.failures) for c in failed_since),
+        p99_ms=percentile((c.duration_ms for c in recent), 0.99) or 0,
+        gap_ms=_usual_gap_ms(checkpoints) if newest.job else 0,
     )
+
+
+def _usual_gap_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
+    """Return the median time between the beginnings of the last ones: Flink's REST API does not tell the interval."""
+    begun = sorted(c.begun_ms for c in checkpoints if c.begun_ms is not None)[-GAPS_CONSIDERED - 1 :]
+    return percentile((after - before for before, after in itertools.pairwise(begun)), 0.5) or 0
+
+
+def _sees(one: ObserverStatus) -> bool:
+    return one.state is ObserverState.UP and one.has_caught_up

@@ -46,14 +46,21 @@ def findings(picture: Picture, limits: AlertLimits) -> list[Finding]:
     for rule in RULES:
         if rule.number in blind:
             continue
-        of_rule = sorted(rule.find(picture, limits), key=lambda finding: finding.subject)
+        of_rule = [finding for finding in rule.find(picture, limits) if finding.key not in blind]
+        of_rule.sort(key=lambda finding: finding.subject)
         found += [replace(finding, for_ms=rule.for_ms) for finding in of_rule[:FINDINGS_MOST]]
     return found
 
 
 def held(picture: Picture) -> frozenset[str]:
-    """Return the numbers of the rules whose evidence cannot be seen now: what they found before is not over for that."""
-    return frozenset(rule.number for rule in RULES if rule.sources & picture.blind)
+    """Return the rules, by number, and single alerts, by key, whose evidence cannot be seen now.
+
+    What they found before is not over for that.
+    """
+    return frozenset(
+        {rule.number for rule in RULES if rule.sources & picture.blind}
+        | {f"A6|{pipeline}" for pipeline in picture.dark}
+    )
 
 
 def a1_timeout_near(picture: Picture, limits: AlertLimits) -> Iterator[Finding]:
@@ -293,7 +300,11 @@ RULES: tuple[AlertRule, ...] = (
         number="A9", name="observer down", find=a9_observer_down, for_ms=0, sources=frozenset({Source.OBSERVERS})
     ),
     AlertRule(
-        number="A10", name="one side only", find=a10_one_side_only, for_ms=10_000, sources=frozenset({Source.DATABASES})
+        number="A10",
+        name="one side only",
+        find=a10_one_side_only,
+        for_ms=10_000,
+        sources=frozenset({_T, _D, Source.DATABASES}),
     ),
 )
 """``for_ms`` is 0 where the rule's own limit already waits."""
@@ -310,12 +321,13 @@ def _checkpoint_trouble(
         return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
     if newest.state is CheckpointState.FAILED and newest.failed_ms is not None:
         recovery_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
-        if now_ms - newest.failed_ms < recovery_ms:
+        if now_ms - newest.failed_ms < max(recovery_ms, 3 * one.gap_ms):
             return None
         fact = f"failed and was not tried again for {_seconds(now_ms - newest.failed_ms)}"
         return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
-    usual = (3 * history.interval_ms, 3 * history.checkpoint_p99_ms) if history is not None else (0, 0)
-    if newest.begun_ms is None or now_ms - newest.begun_ms < max(limits.checkpoint_stalled_ms, *usual):
+    interval_ms = history.interval_ms if history is not None else 0
+    usual_ms = 3 * max(interval_ms, one.p99_ms)
+    if newest.begun_ms is None or now_ms - newest.begun_ms < max(limits.checkpoint_stalled_ms, usual_ms):
         return None
     fact = f"is not completed after {_seconds(now_ms - newest.begun_ms)}"
     return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.begun_ms)

@@ -134,13 +134,13 @@ def step(
     timing: Timing,
     held: frozenset[str] = frozenset(),
 ) -> Step:
-    """Return the next step. ``held``: rules whose evidence cannot be seen, so what they found before is not gone."""
+    """Return the next step. ``held``: rules and keys of alerts whose evidence cannot be seen: what was found is not gone."""
     found = {finding.key: finding for finding in findings}
     told = {key for group in book.groups.values() for key in group.told}
     alerts: dict[str, Alert] = {}
     for key in book.alerts.keys() | found.keys():
         known = book.alerts.get(key)
-        is_held = known is not None and known.finding.rule in held
+        is_held = key in held or (known is not None and known.finding.rule in held)
         after = advance(known, found.get(key), is_held=is_held, now_ms=now_ms, timing=timing)
         if after is None and known is not None and key in told:
             # Told, resolved, found again for a moment: its end was not told yet.

@@ -210,11 +210,19 @@ def checkpoint(number: int = 7, **times: int) -> CheckpointFacts:
 
 
 def of_checkpoints(
-    at: int, newest: CheckpointFacts, failures: int = 0, stopped: int | None = None, **history: Any
+    at: int,
+    newest: CheckpointFacts,
+    failures: int = 0,
+    stopped: int | None = None,
+    p99: int = 0,
+    gap: int = 0,
+    **history: Any,
 ) -> Picture:
     facts = PipelineFacts(pipeline=PREFIX, stopped_on_request_ms=None if stopped is None else T0 + stopped)
     history_of: dict[str, PipelineHistory] = {PREFIX: pipeline(facts=facts, **history)}
-    one = CheckpointHistory(pipeline=PREFIX, newest=newest, completed_ms=T0 - 5_000, failures=failures)
+    one = CheckpointHistory(
+        pipeline=PREFIX, newest=newest, completed_ms=T0 - 5_000, failures=failures, p99_ms=p99, gap_ms=gap
+    )
     return Picture(now_ms=T0 + at, checkpoints=(one,), pipelines=history_of)
 
 
@@ -226,13 +234,16 @@ def of_checkpoints(
         (of_checkpoints(60_000, checkpoint(started=0)), True),
         (of_checkpoints(60_000, checkpoint(planned=0)), True),
         (of_checkpoints(60_000, checkpoint(started=0), interval_ms=60_000), False),
-        (of_checkpoints(60_000, checkpoint(started=0), checkpoint_p99_ms=30_000), False),
-        (of_checkpoints(90_000, checkpoint(started=0), checkpoint_p99_ms=30_000), True),
+        (of_checkpoints(60_000, checkpoint(started=0), p99=30_000), False),
+        (of_checkpoints(90_000, checkpoint(started=0), p99=30_000), True),
         # An idle query plans no batch: its last checkpoint is completed, however long ago.
         (of_checkpoints(3_600_000, checkpoint(started=0, completed=500)), False),
         # Failed and not tried again within what recovery needs, 16 s.
         (of_checkpoints(15_900, checkpoint(started=0, failed=0)), False),
         (of_checkpoints(16_000, checkpoint(started=-100, failed=0)), True),
+        # Flink triggers the next one after its interval, which only the others tell.
+        (of_checkpoints(179_000, checkpoint(started=-100, failed=0), gap=60_000), False),
+        (of_checkpoints(180_000, checkpoint(started=-100, failed=0), gap=60_000), True),
         # Tried again, and completed.
         (of_checkpoints(16_000, checkpoint(started=12_000, failed=0), failures=1), False),
         (of_checkpoints(16_000, checkpoint(started=12_000, failed=0, completed=13_000), failures=3), False),
@@ -316,14 +327,23 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
 @pytest.mark.parametrize(
     ("blind", "rules"),
     [
-        ({Source.TRANSACTIONS}, {"A1", "A2", "A8"}),
-        ({Source.DECISIONS}, {"A2", "A7"}),
+        ({Source.TRANSACTIONS}, {"A1", "A2", "A8", "A10"}),
+        ({Source.DECISIONS}, {"A2", "A7", "A10"}),
         ({Source.PARTITIONS, Source.DATABASES}, {"A3", "A4", "A10"}),
         (set(), set()),
     ],
 )
 def test_rules_whose_evidence_cannot_be_seen_are_held(blind: set[Source], rules: set[str]) -> None:
     assert alert_rules.held(Picture(now_ms=T0, blind=frozenset(blind))) == rules
+
+
+def test_one_pipeline_whose_checkpoints_cannot_be_seen_is_held_alone() -> None:
+    stalled = of_checkpoints(60_000, checkpoint(started=0))
+    assert found("A6", stalled)
+    dark = replace(stalled, dark=frozenset({PREFIX}))
+    assert not found("A6", dark)
+    assert alert_rules.held(dark) == {f"A6|{PREFIX}"}
+    assert found("A6", replace(stalled, dark=frozenset({"another"})))
 
 
 def test_rules_are_numbered_without_a_gap() -> None:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from collector import alert_picture, queries, silences
+from collector import alert_picture, alert_rules, queries, silences
 from collector.alert_inputs import AlertLimits, OneSidedBatch, Picture, Source
 from collector.alert_store import SHOWN_MOST, AlertStore
 from collector.alerting import Alerting
 from collector.alerts import AlertState, Timing
 from collector.current_state import CurrentState, now_ms
 from collector.facts import CheckpointFacts
+from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.observations import Observed, Position
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.store import Store, StoreFailed
 from collector.verdicts import Limits, LogSight
@@ -208,12 +210,67 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
         # There is nothing to see: what rests on it is not hidden.
         ([status("lifecycle events", DOWN, source_is_missing=True)], set()),
         ([status("lifecycle events", DOWN)], {Source.CHECKPOINTS}),
-        ([status("checkpoints of ip-count", DOWN)], set()),
+        ([status("checkpoints of ip-count", DOWN), status("flink f", DOWN)], set()),
+        # The side that is not seen would look as if it were missing.
+        ([status("database mysql"), status("database postgres", DOWN)], {Source.DATABASES}),
+        ([status("database mysql"), status("database postgres")], set()),
         ([], set()),
     ],
 )
 def test_what_cannot_be_seen(observers: list[ObserverStatus], blind: set[Source]) -> None:
     assert alert_picture.blind(observers, LIMITS, 1_000) == blind
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "told_by", "down", "is_dark"),
+    [
+        ("p", "checkpoint directory", "checkpoints of p", True),
+        ("p", "checkpoint directory", "checkpoints of q", False),
+        ("p", "lifecycle events", "checkpoints of p", False),
+        ("f/job", "flink REST", "flink f", True),
+        ("f/job", "flink REST", "flink ff", False),
+        ("ff/job", "flink REST", "flink f", False),
+    ],
+)
+def test_which_pipelines_checkpoints_cannot_be_seen(pipeline: str, told_by: str, down: str, is_dark: bool) -> None:
+    newest = CheckpointFacts(pipeline=pipeline, number=1, started_ms=1, sources=frozenset({told_by}))
+    histories = alert_picture.checkpoint_histories([newest])
+    others = [status("transaction log"), status("flink other")]
+    assert alert_picture.dark([*others, status(down, DOWN)], histories) == ({pipeline} if is_dark else set())
+    assert alert_picture.dark([*others, status(down)], histories) == set()
+
+
+def test_a_flink_job_that_gave_up_is_troubled_and_one_that_was_cancelled_is_not(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    for number, state in enumerate(("FAILED", "CANCELED", "FINISHED", "GONE", "RUNNING")):
+        job = FlinkJob(cluster="f", job=state, name=state, state=state, started_ms=1, changed_ms=5)
+        under_way = FlinkCheckpoint(
+            cluster="f",
+            job=state,
+            job_name=state,
+            number=7,
+            status=FlinkStatus.IN_PROGRESS,
+            kind=FlinkKind.CHECKPOINT,
+            triggered_ms=2,
+        )
+        places = (Position(source="flink f", partition=0, offset=2 * number + n) for n in (0, 1))
+        seen = [Observed(position=place, observation=one) for place, one in zip(places, (job, under_way), strict=True)]
+        current.observe(seen)
+    seen_now = alert_picture.picture(current, [status("flink f")], LIMITS, 3_600_000)
+    troubled = {finding.subject for finding in alert_rules.findings(seen_now, LIMITS) if finding.rule == "A6"}
+    assert troubled == {"f/FAILED", "f/RUNNING"}
+    store.close()
+
+
+def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
+    savepoint = CheckpointFacts(pipeline="p", number=5, started_ms=900, kind="savepoint", job="j")
+    begun = [100, 200, 300, 700]
+    taken = [CheckpointFacts(pipeline="p", number=n, started_ms=at, job="j") for n, at in enumerate(begun)]
+    (one,) = alert_picture.checkpoint_histories([*taken, savepoint])
+    assert (one.newest.number, one.gap_ms) == (3, 100)
+    (ours,) = alert_picture.checkpoint_histories([replace(c, job="") for c in taken])
+    assert ours.gap_ms == 0
 
 
 def test_where_no_pipeline_of_ours_ever_ran_nobody_misses_its_topics(tmp_path: Path) -> None:

@@ -224,7 +224,10 @@ def test_while_its_evidence_cannot_be_seen_nothing_is_resolved() -> None:
         run.at(ms, held={"A1"})
     assert run.state() is FIRING
     for ms in range(600_000, 620_000, 1_000):
-        run.at(ms, held={"A2"})
+        run.at(ms, held={"A1|t-1"})
+    assert run.state() is FIRING
+    for ms in range(620_000, 640_000, 1_000):
+        run.at(ms, held={"A2", "A1|t-2"})
     assert run.state() is RESOLVED
 
 
