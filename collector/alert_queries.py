@@ -1,12 +1,16 @@
 """The queries of alerts, silences and the outbox, each named for what it does. Values are always bound."""
 
 ALERTS = "select state, since_ms, found_ms, fired_ms, finding from alerts"
-KEEP_ALERT = "insert or replace into alerts values (?, ?, ?, ?, ?, ?)"
-DROP_ALERT = "delete from alerts where alert = ?"
+# A thousand alerts at once are one statement, whose values are columns: one row at a time takes milliseconds each.
+KEEP_ALERTS = """
+insert or replace into alerts select unnest(?::varchar[]), unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[]),
+       unnest(?::bigint[]), unnest(?::varchar[])"""
+DROP_ALERTS = "delete from alerts where alert in (select unnest(?::varchar[]))"
 
 GROUPS = "select group_key, notified_ms, told from alert_groups"
-KEEP_GROUP = "insert or replace into alert_groups values (?, ?, ?)"
-DROP_GROUP = "delete from alert_groups where group_key = ?"
+KEEP_GROUPS = """
+insert or replace into alert_groups select unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::varchar[])"""
+DROP_GROUPS = "delete from alert_groups where group_key in (select unnest(?::varchar[]))"
 
 SILENCES = "select silence, matchers, reason, author, starts_ms, ends_ms from silences order by silence desc limit ?"
 LAST_SILENCE = "select coalesce(max(silence), 0) from silences"

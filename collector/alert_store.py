@@ -61,10 +61,14 @@ class AlertStore:
     def keep(self, step: Step, receivers: Collection[str]) -> None:
         """Write a step, and for each receiver that it must be told of the step's notifications."""
         statements: list[Statement] = []
-        statements += [(alert_queries.KEEP_ALERT, _alert_row(alert)) for alert in step.alerts]
-        statements += [(alert_queries.DROP_ALERT, [key]) for key in step.dropped_alerts]
-        statements += [(alert_queries.KEEP_GROUP, _group_row(group)) for group in step.groups]
-        statements += [(alert_queries.DROP_GROUP, [key]) for key in step.dropped_groups]
+        if step.alerts:
+            statements.append((alert_queries.KEEP_ALERTS, _columns([_alert_row(alert) for alert in step.alerts])))
+        if step.dropped_alerts:
+            statements.append((alert_queries.DROP_ALERTS, [list(step.dropped_alerts)]))
+        if step.groups:
+            statements.append((alert_queries.KEEP_GROUPS, _columns([_group_row(group) for group in step.groups])))
+        if step.dropped_groups:
+            statements.append((alert_queries.DROP_GROUPS, [list(step.dropped_groups)]))
         for one in step.notifications:
             row = [one.number, one.id, one.at_ms, json.dumps(notification_json(one))]
             statements.append((alert_queries.ADD_NOTIFICATION, row))
@@ -161,6 +165,10 @@ def notification_json(notification: Notification) -> dict[str, Any]:
         "firing": [alert_json(alert) for alert in notification.firing[:SHOWN_MOST]],
         "resolved": [alert_json(alert) for alert in notification.resolved[:SHOWN_MOST]],
     }
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _alert_row(alert: Alert) -> list[Any]:
