@@ -23,6 +23,7 @@ from collector.api import Served, application
 from collector.authentication import KnownTokens
 from collector.changes import Changes
 from collector.cluster import ClusterName
+from collector.command_line import main as command_line
 from collector.command_line import token
 from collector.current_state import CurrentState
 from collector.databases import managers
@@ -40,6 +41,7 @@ from collector.ordering.follow_up import FollowUp, Look
 from collector.ordering.hanging import HangingOrders
 from collector.ordering.looks import TransactionLooks
 from collector.ordering.order_history import OrderHistory
+from collector.ordering.pipelines import KIND, PipelineOrders
 from collector.ordering.plan import Reach
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
@@ -66,10 +68,13 @@ def main() -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
     if sys.argv[1:2] == ["token"]:
         return token.main(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in command_line.COMMANDS:
+        return command_line.main(sys.argv[1:])
+    arguments = sys.argv[2:] if sys.argv[1:2] == ["serve"] else sys.argv[1:]
     request_log.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        settings = collector_settings.read(sys.argv[1:], os.environ)
+        settings = collector_settings.read(arguments, os.environ)
         request_log.set_level(settings.tunable.log_level)
         connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
         tokens = KnownTokens.given(settings.tokens) if settings.tokens else _kept_tokens(settings)
@@ -109,12 +114,21 @@ def _serve(
     hanging = HangingOrders(
         lambda: partitions.picture, current, broker, KafkaPartitions(connection, tunable.decision_topic)
     )
-    follow_up = _follow_up(settings, connection, current, store, actors, hanging.by_kind())
+    pipelines = PipelineOrders(
+        current,
+        connection,
+        DecisionLog(connection, tunable.decision_topic),
+        tunable.pipeline_order_topic,
+        limit_ms=tunable.pipeline_order_limit_ms,
+    )
+    more_looks = {**hanging.by_kind(), KIND: pipelines.look}
+    follow_up = _follow_up(settings, connection, current, store, actors, more_looks)
     actions = Actions(
         current,
         store,
         actors,
         decision_log,
+        pipelines,
         follow_up,
         hanging,
         read_only=settings.read_only,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -20,6 +21,7 @@ from collector.ordering.follow_up import FollowUp
 from collector.ordering.hanging import HangingOrders, evidence_of, text_to_repeat
 from collector.ordering.key_locks import KeyLocks
 from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderHistory
+from collector.ordering.pipelines import PipelineOrders, prefix_of
 from collector.ordering.plan import Plan, Reach, carry_out
 from collector.ordering.selection import require_unchanged, select
 from collector.orders import Action, Filter, Order, OrderOutcome, OrderResult, Step
@@ -32,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class Actions:
-    """One order at a time, in the thread of its caller. The only code of the collector that changes anything outside it."""
+    """One order at a time, in the thread of its caller; orders to pipelines run beside.
+
+    The only code of the collector that changes anything outside it.
+    """
 
     def __init__(
         self,
@@ -40,14 +45,15 @@ class Actions:
         store: Store,
         actors: Actors,
         decision_log: DecisionLog,
+        pipelines: PipelineOrders,
         follow_up: FollowUp,
         hanging: HangingOrders,
         *,
         read_only: bool,
         limit_ms: int,
     ) -> None:
-        self._current, self._store, self._actors, self._follow_up = current, store, actors, follow_up
-        self._hanging = hanging
+        self._current, self._store, self._actors = current, store, actors
+        self._pipelines, self._follow_up, self._hanging = pipelines, follow_up, hanging
         self._reach = Reach(current=current, actors=actors, log=decision_log, limit_s=limit_ms / 1000)
         self._history = OrderHistory(store)
         self._read_only = read_only
@@ -60,12 +66,22 @@ class Actions:
         Raises OrderRefused when it is not safe or the evidence changed, StoreFailed when it cannot be written down,
         ResourceManagerError when the broker could not be asked (nothing was done then).
         """
-        with self._keys.held((who, order.idempotency_key) if order.idempotency_key else None), self._lock:
+        # A pipeline takes its time to answer: orders about transactions do not wait for it.
+        alone = contextlib.nullcontext() if order.action.is_of_pipeline else self._lock
+        with self._keys.held((who, order.idempotency_key) if order.idempotency_key else None), alone:
             try:
                 return self._history.answer_to(order, who) or self._give(order, who)
             except KeyReused as error:
                 self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, str(error))), order, who)
                 raise
+
+    def answer(self, idempotency_key: str, who: str) -> dict[str, Any]:
+        """Return the first answer to this caller's key: ``answer``, or why it was ``refused``; both null without one."""
+        try:
+            found = self._history.first_answer(idempotency_key, who)
+        except OrderRefused as error:
+            return {"answer": None, "refused": str(error)}
+        return {"answer": None if found is None else found.to_json(), "refused": None}
 
     def refuse(self, order: Order, who: str, why: str) -> int:
         """Write down an order that its sender may not give; return the audit row's number. Raises StoreFailed."""
@@ -82,7 +98,8 @@ class Actions:
         started = time.monotonic()
         evidence: list[Any] = []
         try:
-            order, plan, to_type = self._plan(order, who, evidence)
+            order = self._named(order, evidence)
+            plan, to_type = self._plan(order, who, evidence)
         except (OrderRefused, DecisionLogUnreadable) as error:
             raise self._refused(order, who, str(error), evidence) from error
         except Exception as error:
@@ -112,27 +129,34 @@ class Actions:
                 self._current.carried_out(done)
         return answer
 
-    def _plan(self, order: Order, who: str, evidence: list[Any]) -> tuple[Order, Plan, str]:
-        """Return the order with its keys, its plan, and what must be typed to give it; fills ``evidence`` on the way."""
+    def _named(self, order: Order, evidence: list[Any]) -> Order:
+        """Return the order with its keys: those of a bulk order are what its filter means. Raises OrderRefused."""
         if self._read_only:
             raise OrderRefused("the collector runs read-only: no order is carried out")
-        if order.filter is not None:
-            at_ms = now_ms()
-            selection = select(self._current.judged(at_ms=at_ms), order.filter, at_ms)
-            evidence.append({"filter": order.filter.to_json(), "fingerprint": order.fingerprint})
-            require_unchanged(selection, order.fingerprint)
-            seen = {one.view.key: one.view.revision for one in selection.chosen}
-            order = replace(order, keys=tuple(seen), seen=seen)
+        if order.filter is None:
+            return order
+        at_ms = now_ms()
+        selection = select(self._current.judged(at_ms=at_ms), order.filter, at_ms)
+        evidence.append({"filter": order.filter.to_json(), "fingerprint": order.fingerprint})
+        require_unchanged(selection, order.fingerprint)
+        seen = {one.view.key: one.view.revision for one in selection.chosen}
+        return replace(order, keys=tuple(seen), seen=seen)
+
+    def _plan(self, order: Order, who: str, evidence: list[Any]) -> tuple[Plan, str]:
+        """Return the order's plan, and what must be typed to give it; adds what both rest on to ``evidence``."""
+        if order.action.is_of_pipeline:
+            to_type = prefix_of(order.keys[0]) if order.action is Action.STOP else ""
+            return self._pipelines.plan(order, who, evidence), to_type
         if HangingOrders.takes(order):
             suspects = self._hanging.seen(order)
             evidence += [evidence_of(one) for one in suspects]
-            return order, self._hanging.plan(self._reach, suspects, order, who), text_to_repeat(suspects)
+            return self._hanging.plan(self._reach, suspects, order, who), text_to_repeat(suspects)
         found = self._seen(order)
         evidence += [_evidence(one) for one in found]
         if order.action is Action.COMMIT:
-            return order, plan_commit(self._reach, found, who), ""
+            return plan_commit(self._reach, found, who), ""
         confirm = None if order.dry_run else order.confirm
-        return order, plan_abort(self._reach, found, who, confirm), text_to_type(found)
+        return plan_abort(self._reach, found, who, confirm), text_to_type(found)
 
     def _seen(self, order: Order) -> list[Judged]:
         """Return the transactions of an order as they are now. Raises OrderRefused when the operator saw something else."""

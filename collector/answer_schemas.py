@@ -140,6 +140,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
     ("post", "/api/v1/orders"): object_of(
         audit=WHOLE, outcome=one_of(OrderOutcome), took_ms=WHOLE, steps=list_of(_STEP)
     ),
+    ("get", "/api/v1/orders"): object_of(answer=OBJECT_OR_NULL, refused=TEXT_OR_NULL),
     ("post", "/api/v1/orders/preview"): object_of(
         action=one_of([Action.ABORT]),
         filter=OBJECT,

@@ -25,6 +25,7 @@ from collector.error_answers import handle_errors
 from collector.id_rows import id_row
 from collector.loss_rows import loss_row, loss_rows
 from collector.observers.observer import ObserverStatus
+from collector.ordering.pipelines import pipeline_row
 from collector.overview import EndsPerMinute, Watch, overview
 from collector.partition_rows import blocked_counts, blocked_rows, hanging_rows
 from collector.partition_sights import PartitionPicture
@@ -141,6 +142,10 @@ def application(served: Served) -> FastAPI:
         body = await json_object(request, "an order")
         return await asyncio.to_thread(_order, served, body, request.headers.get("idempotency-key", ""), caller)
 
+    @app.get("/api/v1/orders")
+    def answer(caller: KnownCaller, idempotency_key: str) -> dict[str, Any]:
+        return served.actions.answer(idempotency_key, caller.name)
+
     @app.post("/api/v1/orders/preview")
     async def preview(request: Request, _: KnownCaller) -> dict[str, Any]:
         return await asyncio.to_thread(
@@ -224,6 +229,12 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/hanging", dependencies=protected)
     def hanging(request: Request, limit: Limit = 500) -> Response:
         return table_answer(request, table_schemas.HANGING, hanging_rows(served.partitions())[:limit])
+
+    @app.get("/api/v1/pipelines", dependencies=protected)
+    def pipelines(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
+        found = [one for one in served.current.newest_runs() if pipeline in (None, one.facts.pipeline)]
+        found.sort(key=lambda one: one.facts.pipeline)
+        return table_answer(request, table_schemas.PIPELINES, [pipeline_row(one) for one in found[:limit]])
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500) -> Response:

@@ -46,6 +46,16 @@ class Judged:
     pipeline: PipelineHistory | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineNow:
+    """One pipeline of ours: its newest run in the decision log, and what it told. ``run_ms``: when that run began."""
+
+    facts: PipelineFacts
+    life: str
+    attempt: int
+    run_ms: int
+
+
 class CurrentState:
     """Thread-safe: ``observe`` is called by observers, everything else by readers."""
 
@@ -288,6 +298,24 @@ class CurrentState:
         """Say whether folding it would tell nothing new: Flink tells its last ten checkpoints at every look."""
         with self._lock:
             return self._state.flink.knows(seen)
+
+    def newest_runs(self) -> list[PipelineNow]:
+        """Return every pipeline that ever started a run, with its newest one, in no order."""
+        with self._lock:
+            found = [self._pipeline_now(prefix) for prefix in self._state.ledger.prefixes()]
+        return [one for one in found if one is not None]
+
+    def newest_run(self, prefix: str) -> PipelineNow | None:
+        """Return one pipeline with its newest run, or None when no run of it is known."""
+        with self._lock:
+            return self._pipeline_now(prefix)
+
+    def _pipeline_now(self, prefix: str) -> PipelineNow | None:
+        run = self._state.ledger.latest_run(prefix)
+        if run is None:
+            return None
+        facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
+        return PipelineNow(facts=facts, life=run[1].life, attempt=run[0], run_ms=run[1].at_ms)
 
     def transactions_of_batches(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Return (pipeline, batch) -> (transactions, rows) of what was told of each batch's newest attempt."""

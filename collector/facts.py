@@ -158,6 +158,11 @@ class PipelineFacts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     sign_ms: int | None = None
     sign: str = ""
+    started_attempt: int = -1
+    """Run offset of the newest run whose query started."""
+    restart_answer: tuple[int, str] = (-1, "")
+    """When it told last that it restarts, and the operator's order that it did so for, or empty."""
+    stop_answer: tuple[int, str] = (-1, "")
 
     def setting(self, name: str, default: int) -> int:
         """Return a numeric setting that the pipeline told at its start, or the default where it told none."""

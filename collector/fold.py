@@ -164,17 +164,23 @@ def _event(state: State, event: LifecycleEvent) -> None:
     if not isinstance(settings, dict):
         raise MalformedRecord(f"event field 'settings' is {settings!r}, not an object")
     kind = event.type.value.partition(".")[0]
+    attempt = _int(event, "attempt") if kind == "pipeline" else None
     if kind == "transaction":
         _transaction_event(state, event, pipeline)
     elif kind == "checkpoint":
         _checkpoint_event(state, event, pipeline)
     facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
-    if event.type is EventType.PIPELINE_STARTED and event.at_ms >= (facts.started_ms or -1):
-        facts = replace(facts, started_ms=event.at_ms, settings=settings)
+    answer = (event.at_ms, str(event.data.get("order", "")))
+    if event.type is EventType.PIPELINE_STARTED:
+        facts = replace(facts, started_attempt=max(facts.started_attempt, -1 if attempt is None else attempt))
+        if event.at_ms >= (facts.started_ms or -1):
+            facts = replace(facts, started_ms=event.at_ms, settings=settings)
     elif event.type is EventType.PIPELINE_RESTARTING:
         facts = replace(facts, restarting_ms=max(event.at_ms, facts.restarting_ms or event.at_ms))
+        facts = replace(facts, restart_answer=max(answer, facts.restart_answer))
     elif event.type is EventType.PIPELINE_STOPPED:
         facts = replace(facts, stopped_ms=max(event.at_ms, facts.stopped_ms or event.at_ms))
+        facts = replace(facts, stop_answer=max(answer, facts.stop_answer))
         if event.data.get("reason") == STOPPED_ON_REQUEST:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)

@@ -120,6 +120,8 @@ class TunableSettings:
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: str = "transaction_lifecycle"
     decision_topic: str = "transaction_decisions"
+    pipeline_order_topic: str = "pipeline_orders"
+    pipeline_order_limit_ms: int = 25_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,10 @@ JOBS = _columns(
     text="cluster job name pipeline state restores restored_path",
     ints="started_at_ms ended_at_ms changed_at_ms restarts restored_from restored_at_ms",
 )
+PIPELINES = _columns(
+    text="key pipeline life state sign source sink revision",
+    ints="attempt run_at_ms started_at_ms restarting_at_ms stopped_at_ms sign_at_ms interval_ms",
+)
 AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms refers_to")
 ALERTS = _columns(
     text="key rule name state severity group summary evidence labels",

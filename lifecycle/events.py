@@ -34,7 +34,7 @@ class EventType(Enum):
     checkpoint.failed also ``reason``.
     pipeline.*: ``job``; pipeline.started also ``settings`` (interval_ms, transaction_timeout_ms, restart_delay_ms,
     checkpoint_directory, sink, source); pipeline.restarting also ``restart`` (1, 2, …) and ``reason``;
-    pipeline.stopped also ``reason``.
+    pipeline.stopped also ``reason``. Where an operator's order asked for it, restarting and stopped also ``order``, its id.
     """
 
     TRANSACTION_OPENED = "transaction.opened"

@@ -26,12 +26,13 @@ def main() -> int:
         run.add_argument(flag, dest=setting.name, help=(setting.metadata["help"] + default).replace("%", "%%"))
     driver = commands.add_parser("driver", help="one run of a driver, without restarts")
     driver.add_argument("--settings", required=True, help="all settings, as JSON")
+    driver.add_argument("--run-file", default="", help="file to which the driver writes which run it is, as JSON")
     arguments = vars(parser.parse_args())
-    command = arguments.pop("command")
+    command, run_file = arguments.pop("command"), arguments.pop("run_file", "")
     try:
         given = json.loads(arguments["settings"]) if command == "driver" else arguments
         settings = PipelineSettings.read({name: value for name, value in given.items() if value is not None})
-        return run_driver(settings) if command == "driver" else Supervisor(settings).run()
+        return run_driver(settings, run_file) if command == "driver" else Supervisor(settings).run()
     except SettingsError as error:
         print(f"pipeline: {error}", file=sys.stderr)
         return WRONG_SETTINGS

@@ -97,8 +97,9 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
 class Driver:
     """One run of a pipeline."""
 
-    def __init__(self, settings: PipelineSettings) -> None:
+    def __init__(self, settings: PipelineSettings, run_file: str = "") -> None:
         self._settings = settings
+        self._run_file = StatusFile(run_file)
         self._job = find_job(settings.job, [sink.resource_manager for sink in read_sinks(settings.sink)])
         self._connection = connect(settings)
         self._databases = connect_databases(settings)
@@ -114,6 +115,8 @@ class Driver:
         recovery.verify(self._job.columns)
         # A checkpoint directory that cannot be written is found out before the JVM is started for it.
         recovered = recovery.recover()
+        # From now on the supervisor knows which orders are meant for this run.
+        self._run_file.update(prefix=self._settings.prefix, life=recovered.life.life, attempt=recovered.attempt)
         log.warning(
             "run %d of %s: %d committed, %d lost, %d rolled back by recovery",
             recovered.attempt,
@@ -228,10 +231,10 @@ def _first_line(text: str) -> str:
     return (named or lines or ["unknown"])[0][:500]
 
 
-def run_driver(settings: PipelineSettings) -> int:
-    """Run one driver; turn errors into a line and an exit code."""
+def run_driver(settings: PipelineSettings, run_file: str = "") -> int:
+    """Run one driver; turn errors into a line and an exit code. ``run_file``: where it writes which run it is."""
     try:
-        return Driver(settings).run()
+        return Driver(settings, run_file).run()
     except (SettingsError, CheckpointUnwritable) as error:
         log.error("%s", error)
         return WRONG_SETTINGS

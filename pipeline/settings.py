@@ -66,6 +66,10 @@ class PipelineSettings:
     lifecycle_topic: str = _setting(
         "topic of the lifecycle events; empty: none are sent", default="transaction_lifecycle"
     )
+    orders_topic: str = _setting(
+        "topic from which the supervisor takes operators' orders to restart or stop; empty: it takes none",
+        default="pipeline_orders",
+    )
     producer_properties: str = _setting(
         "librdkafka properties for the sink's producers, key=value, comma separated", default=""
     )

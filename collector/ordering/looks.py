@@ -16,6 +16,7 @@ from collector.ordering.plan import Act, End, Reach, end_of
 from collector.orders import StepOutcome
 from lifecycle.decisions import BatchAttempt, Ruling
 from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import CommitOutcome, Committed
 from lifecycle.states import TransactionState
 
 LANDED_WITHIN_MS = 120_000
@@ -34,19 +35,22 @@ class TransactionLooks:
 
     def commit(self, act: Act, intent: Intent) -> End:
         """Look at a transaction that a counting decision lists and that was to be committed."""
-        match self._observed_end(act.key):
-            case TransactionState.COMMITTED:
-                return StepOutcome.COMMITTED, "seen committed"
-            case TransactionState.LOST | TransactionState.ABORTED:
-                return StepOutcome.LOST, "seen aborted: its batch must be replayed"
-        if self._read_only:
-            return StepOutcome.UNKNOWN, "not seen to end yet"
         handle, about = Handle.from_json(act.target["handle"]), _about(act.target)
         if about is None:
             return StepOutcome.UNKNOWN, "its batch is not known"
-        marker = Marker(batch=about.batch, attempt=about.attempt, life=about.life)
-        (outcome,) = self._reach.actors.commit([handle], [marker], self._reach.limit_s)
-        record_committed(self._reach.log, act.target["prefix"], about, outcome, intent.who)
+        outcome: CommitOutcome
+        match self._observed_end(act.key):
+            case TransactionState.COMMITTED:
+                outcome = Committed(handle=handle)
+            case TransactionState.LOST | TransactionState.ABORTED:
+                return StepOutcome.LOST, "seen aborted: its batch must be replayed"
+            case _ if self._read_only:
+                return StepOutcome.UNKNOWN, "not seen to end yet"
+            case _:
+                marker = Marker(batch=about.batch, attempt=about.attempt, life=about.life)
+                (outcome,) = self._reach.actors.commit([handle], [marker], self._reach.limit_s)
+        if not self._read_only:
+            record_committed(self._reach.log, act.target["prefix"], about, outcome, intent.who)
         return end_of(outcome)
 
     def abort(self, act: Act, intent: Intent) -> End:

@@ -69,12 +69,22 @@ class OrderHistory:
         """
         if not order.idempotency_key:
             return None
-        for digest, status, answer in self._store.rows(queries.ORDER_ANSWER, who, order.idempotency_key):
-            if digest != order.digest:
-                raise KeyReused(
-                    f"idempotency key {order.idempotency_key!r} came with another order before: give each order a key of "
-                    "its own. Nothing was done"
-                )
+        digest = self.digest_of(order.idempotency_key, who)
+        if digest not in (None, order.digest):
+            raise KeyReused(
+                f"idempotency key {order.idempotency_key!r} came with another order before: give each order a key of "
+                "its own. Nothing was done"
+            )
+        return self.first_answer(order.idempotency_key, who)
+
+    def digest_of(self, idempotency_key: str, who: str) -> str | None:
+        """Return the digest of the order that this caller's key came with first, None where it is new."""
+        rows = self._store.rows(queries.ORDER_ANSWER, who, idempotency_key)
+        return str(rows[0][0]) if rows else None
+
+    def first_answer(self, idempotency_key: str, who: str) -> OrderResult | None:
+        """Return the first answer to this caller's key, None where it is new. Raises OrderRefused when it was a refusal."""
+        for _, status, answer in self._store.rows(queries.ORDER_ANSWER, who, idempotency_key):
             if status != OK:
                 raise OrderRefused(answer)
             return OrderResult.from_json(json.loads(answer))

@@ -19,6 +19,8 @@ from tests.integration.kafka_fixtures import wait_until
 ROOT = Path(__file__).parents[2]
 OPERATOR, VIEWER = "operator-token", "viewer-token"
 LIMIT_S = 30.0
+ORDER_LIMIT_S = 90.0
+"""An order about a broker that is gone is answered once the requests to it have timed out."""
 
 
 class CollectorProcess:
@@ -32,6 +34,7 @@ class CollectorProcess:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
+        self.url = ""
         self.log = directory / "collector.log"
         self._command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
         self._command += ["--directory", str(directory), "--port", "0", *arguments]
@@ -52,12 +55,18 @@ class CollectorProcess:
         url = self._process.stdout.readline().strip()
         assert url, f"the collector did not start:\n{self.log.read_text()[-2000:]}"
         headers = {"Authorization": f"Bearer {OPERATOR}"}
+        self.url = url
         self._client = httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S)
         wait_until("history loaded", lambda: self._client.get("/api/v1/health").status_code == 200, LIMIT_S)
 
     def kill(self) -> None:
         """End it by SIGKILL."""
         self._end(lambda process: process.kill())
+
+    def kill_process(self) -> None:
+        """End it by SIGKILL from another thread: whoever waits for an answer is told that the connection ended."""
+        assert self._process is not None
+        self._process.kill()
 
     def stop(self) -> int:
         """End it by SIGTERM and return its exit code."""
@@ -114,9 +123,25 @@ class CollectorProcess:
 
     def order(self, action: str, *rows: Mapping[str, Any], token: str = OPERATOR, **changes: Any) -> httpx.Response:
         """Give an order about rows as they were looked at."""
-        body = {"action": action, "keys": [r["key"] for r in rows], "seen": {r["key"]: r["revision"] for r in rows}}
+        body: dict[str, Any] = {"action": action, "keys": [r["key"] for r in rows]}
+        body |= {"seen": {r["key"]: r["revision"] for r in rows}}
         headers = {"Authorization": f"Bearer {token}"}
-        return self._client.post("/api/v1/orders", headers=headers, json={**body, "reason": "a test", **changes})
+        return self._client.post(
+            "/api/v1/orders", headers=headers, json={**body, "reason": "a test", **changes}, timeout=ORDER_LIMIT_S
+        )
+
+    def preview(self, **wanted: Any) -> dict[str, Any]:
+        """Return what a bulk abort with this filter would mean now."""
+        body = {"action": "abort", "filter": wanted}
+        answer = self._client.post("/api/v1/orders/preview", json=body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def bulk_order(self, preview: Mapping[str, Any], **changes: Any) -> httpx.Response:
+        """Give the order that a preview showed."""
+        body = {"action": "abort", "filter": preview["filter"], "fingerprint": preview["fingerprint"]}
+        return self._client.post("/api/v1/orders", json={**body, "reason": "a test", **changes}, timeout=ORDER_LIMIT_S)
 
 
 @contextmanager

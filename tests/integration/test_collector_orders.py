@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 
@@ -11,62 +10,16 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
-from lifecycle.events import EventType, LifecycleEvent, encode
-from lifecycle.identity import Handle
+from lifecycle.decisions import BatchAttempt, Decision, Ruling, Settled
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
-from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
+from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
+from tests.integration.told_pipeline import ToldPipeline, now_ms
 
 pytestmark = pytest.mark.integration
 LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
-
-
-class Pipeline:
-    """A pipeline as far as the broker and its logs can tell: runs, prepared transactions, decisions, events."""
-
-    def __init__(self, connection: KafkaConnection) -> None:
-        self.sink: Sink = make_sink(connection)
-        self.log = DecisionLog(connection)
-        self.life = uuid.uuid4().hex
-        self._events = Producer(connection.for_librdkafka())
-        self.attempt = self.start_run()
-
-    def start_run(self) -> int:
-        run = RunStarted(prefix=self.sink.prefix, life=self.life, run=uuid.uuid4().hex[:6], at_ms=_now_ms())
-        return self.log.start_run(run)
-
-    def prepare(self, *values: bytes, slot: int = 0, batch: int = 0) -> Handle:
-        """Return a prepared handle that the lifecycle topic was told of."""
-        handle = self.sink.prepare(*values, batch=batch, attempt=self.attempt, slot=slot, life=self.life)
-        data = {"pipeline": self.sink.prefix, "life": self.life, "attempt": self.attempt, "batch": batch, "slot": slot}
-        data |= {"transaction": handle.transaction, "handle": handle.to_json(), "resource_manager": "kafka"}
-        event = LifecycleEvent(
-            type=EventType.TRANSACTION_PREPARED,
-            source=f"/pipeline/{self.sink.prefix}",
-            subject=handle.key,
-            at_ms=_now_ms(),
-            data=data,
-        )
-        self._events.produce(LIFECYCLE, encode(event))
-        assert self._events.flush(LIMIT_S) == 0
-        return handle
-
-    def decide(self, *handles: Handle, batch: int = 0) -> int:
-        about = BatchAttempt(life=self.life, batch=batch, attempt=self.attempt)
-        decision = Decision(
-            prefix=self.sink.prefix, about=about, ruling=Ruling.COMMIT, handles=handles, who="run", at_ms=_now_ms()
-        )
-        return self.log.decide(decision)
-
-    def visible(self) -> set[bytes]:
-        return set(read_committed(self.sink.connection, self.sink.topic))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +35,8 @@ def collector(
 
 
 @pytest.fixture
-def pipeline(connection: KafkaConnection) -> Pipeline:
-    return Pipeline(connection)
+def pipeline(connection: KafkaConnection) -> ToldPipeline:
+    return ToldPipeline(connection, LIFECYCLE)
 
 
 def outcomes(collector: CollectorProcess, key: str) -> list[str]:
@@ -91,21 +44,21 @@ def outcomes(collector: CollectorProcess, key: str) -> list[str]:
     return [row["outcome"] for row in reversed(collector.rows("audit")) if key in row["keys"]]
 
 
-def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipeline: Pipeline) -> None:
+def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
     handles = [pipeline.prepare(b"row-%d" % slot, slot=slot) for slot in (0, 1)]
     offset = pipeline.decide(*handles)
     rows = [collector.wait_for(h.transaction, verdict="commit it", may_commit=True) for h in handles]
     assert [row["state"] for row in rows] == ["decided", "decided"]
-    assert pipeline.visible() == set()
+    assert pipeline.visible() == []
 
     dry = collector.order("commit", *rows, dry_run=True).json()
     assert dry["outcome"] == "dry_run"
     assert all("EndTxn(commit)" in step["will"] for step in dry["steps"])
-    assert pipeline.visible() == set(), "a dry run does nothing"
+    assert pipeline.visible() == [], "a dry run does nothing"
 
     done = collector.order("commit", *rows, reason="the driver is frozen").json()
     assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["committed", "committed"])
-    wait_until("both rows are visible", lambda: pipeline.visible() == {b"row-0", b"row-1"})
+    wait_until("both rows are visible", lambda: pipeline.visible() == [b"row-0", b"row-1"])
 
     assert outcomes(collector, rows[0]["key"]) == ["dry_run", "accepted"]
     audit = collector.rows("audit")[0]
@@ -119,7 +72,7 @@ def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipel
     collector.wait_for(handles[0].transaction, state="committed", verdict="settled")
 
 
-def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess, pipeline: Pipeline) -> None:
+def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")
@@ -131,7 +84,7 @@ def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess
     assert outcomes(collector, row["key"]) == ["accepted", "refused"]
 
 
-def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, pipeline: Pipeline) -> None:
+def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
     handle = pipeline.prepare(b"undecided")
     row = collector.wait_for(handle.transaction, state="prepared", verdict="in progress")
     answer = collector.order("commit", row)
@@ -141,7 +94,7 @@ def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, 
     assert pipeline.sink.view(handle.transaction).state == "Ongoing"
 
 
-def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipeline: Pipeline) -> None:
+def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
     handle = pipeline.prepare(b"decided")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")
@@ -150,23 +103,23 @@ def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipel
 
 
 def test_what_a_decision_voided_by_a_newer_run_lists_is_not_committed(
-    collector: CollectorProcess, pipeline: Pipeline
+    collector: CollectorProcess, pipeline: ToldPipeline
 ) -> None:
     handle = pipeline.prepare(b"zombie")
     pipeline.start_run()
     about = BatchAttempt(life=pipeline.life, batch=0, attempt=pipeline.attempt)
     void = Decision(
-        prefix=pipeline.sink.prefix, about=about, ruling=Ruling.COMMIT, handles=(handle,), who="run", at_ms=_now_ms()
+        prefix=pipeline.sink.prefix, about=about, ruling=Ruling.COMMIT, handles=(handle,), who="run", at_ms=now_ms()
     )
     pipeline.log.append(void)
     row = collector.wait_for(handle.transaction, verdict="abort it", rule=11)
     assert collector.order("commit", row).status_code == 409
     assert collector.order("abort", row).json()["outcome"] == "accepted"
-    assert pipeline.visible() == set()
+    assert pipeline.visible() == []
 
 
 def test_a_left_over_transaction_is_aborted_after_an_abort_decision(
-    collector: CollectorProcess, pipeline: Pipeline
+    collector: CollectorProcess, pipeline: ToldPipeline
 ) -> None:
     handle = pipeline.prepare(b"left over")
     pipeline.start_run()
@@ -234,14 +187,58 @@ def test_an_order_never_hits_the_next_transaction_of_the_same_id(
     assert set(read_committed(connection, sink.topic)) == {b"first", b"second"}
 
 
-def test_a_viewer_orders_nothing(collector: CollectorProcess, pipeline: Pipeline) -> None:
+def test_a_viewer_orders_nothing(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
     handle = pipeline.prepare(b"viewed")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")
     assert collector.order("commit", row, token=VIEWER).status_code == 403
     assert outcomes(collector, row["key"]) == ["refused"]
-    assert pipeline.visible() == set()
+    assert pipeline.visible() == []
 
 
 def test_no_token_is_in_the_log(collector: CollectorProcess) -> None:
     assert "-token" not in collector.log.read_text()
+
+
+def foreign(connection: KafkaConnection, topic: str, id_: str) -> Producer:
+    """Return a producer of somebody else's that has a transaction open."""
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": id_}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(topic, id_.encode())
+    assert producer.flush(LIMIT_S) == 0
+    return producer
+
+
+def test_many_are_aborted_as_previewed_and_not_once_the_set_has_changed(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    sink, name = make_sink(connection), f"many-{uuid.uuid4().hex[:8]}"
+    ids = [f"{name}-{n}" for n in "abc"]
+    producers = [foreign(connection, sink.topic, id_) for id_ in ids[:2]]
+    for id_ in ids[:2]:
+        collector.wait_for(id_, verdict="foreign", may_abort=True)
+    first = collector.preview(transaction_prefix=name, verdict="foreign")
+    assert ([row["transaction"] for row in first["rows"]], first["confirm"]) == (ids[:2], f"{name}-")
+
+    producers.append(foreign(connection, sink.topic, ids[2]))
+    collector.wait_for(ids[2], verdict="foreign")
+    refused = collector.bulk_order(first, confirm=f"{name}-")
+    assert refused.status_code == 409
+    assert "3 now" in refused.json()["error"]["message"]
+    assert {sink.view(id_).state for id_ in ids} == {"Ongoing"}, "nothing was done"
+
+    second = collector.preview(transaction_prefix=name, verdict="foreign")
+    assert second["fingerprint"] != first["fingerprint"]
+    assert collector.bulk_order(second, dry_run=True).json()["confirm"] == f"{name}-"
+    assert collector.bulk_order(second, confirm=name).status_code == 409
+    assert {sink.view(id_).state for id_ in ids} == {"Ongoing"}
+    done = collector.bulk_order(second, confirm=f"{name}-", idempotency_key=name).json()
+    assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted"] * 3)
+    assert collector.bulk_order(second, confirm=f"{name}-", idempotency_key=name).json() == done
+    wait_until("all are aborted", lambda: {sink.view(id_).state for id_ in ids} == {"CompleteAbort"})
+    key = second["keys"][0]
+    assert outcomes(collector, key) == ["dry_run", "refused", "accepted"]
+    row = next(r for r in collector.rows("audit") if r["audit"] == done["audit"])
+    assert row["evidence"][0]["fingerprint"] == second["fingerprint"]
+    assert len(producers) == 3

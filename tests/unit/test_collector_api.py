@@ -22,6 +22,7 @@ from collector.observations import DecisionSeen, EventSeen, Malformed, Observati
 from collector.ordering.follow_up import FollowUp
 from collector.ordering.hanging import HangingOrders
 from collector.ordering.order_history import OrderHistory
+from collector.ordering.pipelines import PipelineOrders
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
 from collector.settings import Tokens
@@ -107,6 +108,7 @@ class Api:
             self.store,
             Actors({"kafka": KafkaActor(KafkaResourceManager(NOBODY))}),
             DecisionLog(NOBODY),
+            PipelineOrders(self.current, NOBODY, DecisionLog(NOBODY), "pipeline_orders", limit_ms=1000),
             self.follow_up,
             HangingOrders(
                 lambda: self.picture, self.current, KafkaResourceManager(NOBODY), KafkaPartitions(NOBODY, "decisions")

@@ -1,0 +1,108 @@
+"""The running collector's HTTP API as the command line asks it: address and token from the same variables as the page's."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from lifecycle.errors import IndoubtError, SettingsError
+
+URL, TOKEN, TOKEN_FILE, CA = (
+    "INDOUBT_COLLECTOR_URL",
+    "INDOUBT_TOKEN",
+    "INDOUBT_TOKEN_FILE",
+    "INDOUBT_COLLECTOR_CA",
+)
+DEFAULT_URL = "http://127.0.0.1:8650"
+LOOK_LIMIT_S = 15.0
+ORDER_LIMIT_S = 120.0
+TRIES = 3
+
+
+class Unanswered(IndoubtError):
+    """Nobody answered; the message names the address."""
+
+
+class Refused(IndoubtError):
+    """The collector said no; the message is its own."""
+
+
+class Client:
+    """Asks one collector. Raises Unanswered, and Refused for every answer but 200."""
+
+    def __init__(self, url: str, http: httpx.Client) -> None:
+        self.url, self._http = url, http
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Client:
+        """Return the client. Raises SettingsError that names the variable."""
+        url = (environment.get(URL) or DEFAULT_URL).rstrip("/")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+            raise SettingsError(f"{URL} takes an address like {DEFAULT_URL}, without a name or password")
+        headers = {"Authorization": f"Bearer {_token(environment)}"}
+        verify = _verify(environment.get(CA, ""))
+        # Proxies of the environment are left out: the token goes to the collector's address and nowhere else.
+        return cls(url, httpx.Client(base_url=url, headers=headers, trust_env=False, verify=verify))
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """Return the JSON answer."""
+        return self._ask("GET", path, timeout=LOOK_LIMIT_S, params=parameters)
+
+    def preview(self, wanted: Mapping[str, Any]) -> Any:
+        """Return what a bulk abort with this filter would mean now."""
+        body = {"action": "abort", "filter": dict(wanted)}
+        return self._ask("POST", "/api/v1/orders/preview", timeout=LOOK_LIMIT_S, json=body)
+
+    def order(self, body: Mapping[str, Any]) -> Any:
+        """Give an order that has an idempotency key; without an answer it is sent again, which does nothing twice."""
+        for left in reversed(range(TRIES)):
+            try:
+                return self._ask("POST", "/api/v1/orders", timeout=ORDER_LIMIT_S, json=dict(body))
+            except Unanswered:
+                if not left:
+                    raise
+        return None
+
+    def _ask(self, method: str, path: str, **request: Any) -> Any:
+        try:
+            answer = self._http.request(method, path, follow_redirects=False, **request)
+        except httpx.HTTPError as error:
+            raise Unanswered(f"{self.url} does not answer ({error or type(error).__name__}); is {URL} right?") from None
+        try:
+            value = answer.json()
+        except ValueError:
+            value = None
+        if answer.status_code == 200 and value is not None:
+            return value
+        envelope = value.get("error") if isinstance(value, dict) else None
+        told = envelope.get("message") if isinstance(envelope, dict) else None
+        raise Refused(told or f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?")
+
+
+def _token(environment: Mapping[str, str]) -> str:
+    file = environment.get(TOKEN_FILE, "").strip()
+    if not file:
+        token = environment.get(TOKEN, "").strip()
+        if not token:
+            raise SettingsError(f"no token: set {TOKEN}, or {TOKEN_FILE} to a file that holds it")
+        return token
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{TOKEN_FILE} {file} cannot be read: {error}") from None
+    if not token:
+        raise SettingsError(f"{TOKEN_FILE} {file} is empty; it takes the token on one line")
+    return token
+
+
+def _verify(authority: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authority or None)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"{CA} {authority} cannot be used ({error}); it takes a PEM file of certificates") from None

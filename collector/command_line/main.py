@@ -1,0 +1,79 @@
+"""``python -m collector COMMAND``: asks the running collector, gives it orders, and says how that went by its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from collector.command_line import ordering
+from collector.command_line.arguments import moment_ms, parser
+from collector.command_line.client import Client, Refused, Unanswered
+from collector.command_line.listings import LISTINGS, PARAMETERS, Listing
+from collector.command_line.tables import lines, table
+from lifecycle.errors import SettingsError
+
+DONE, NOT_DONE, WRONG_USE, UNREACHABLE = ordering.DONE, ordering.NOT_DONE, ordering.WRONG_USE, 3
+ORDERS = ("commit", "abort", "settle-batch", "restart", "stop")
+COMMANDS = frozenset({*ORDERS, "status", *(listing.name for listing in LISTINGS)})
+OBSERVER_COLUMNS = ("name", "state", "delay_ms", "since_ms", "records", "error")
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Carry out one command; return its exit code (see ``--help``). Wrong arguments end the program with code 2."""
+    given = parser().parse_args(arguments)
+    try:
+        return carry_out(Client.from_environment(environment), given)
+    except (SettingsError, ValueError) as error:
+        return _said(given, str(error), WRONG_USE)
+    except Unanswered as error:
+        return _said(given, str(error), UNREACHABLE)
+    except Refused as error:
+        return _said(given, str(error), NOT_DONE)
+
+
+def _said(given: argparse.Namespace, message: str, code: int) -> int:
+    print(f"collector {given.command}: {message}", file=sys.stderr)
+    return code
+
+
+def carry_out(client: Client, given: argparse.Namespace) -> int:
+    """Carry out one command on this collector. Raises SettingsError, ValueError, Unanswered, Refused."""
+    if given.command in ORDERS:
+        return ordering.give(client, given)
+    if given.command == "status":
+        return _status(client, given)
+    return _list(client, given, next(one for one in LISTINGS if one.name == given.command))
+
+
+def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
+    if given.limit < 1:
+        raise ValueError(f"--limit is {given.limit}; it takes 1 or more")
+    wanted = {"limit": str(given.limit)}
+    for name in listing.filters:
+        value = getattr(given, name.replace("-", "_"))
+        if name == "since" and value:
+            value = moment_ms(value, time.time_ns() // 1_000_000)
+        if value:
+            wanted[PARAMETERS[name]] = "true" if value is True else str(value)
+    answer = client.get(listing.path, **wanted)
+    if given.json:
+        print(json.dumps(answer))
+    elif answer["rows"]:
+        print(table(answer["rows"], listing.columns))
+    else:
+        print(f"no {listing.name}", file=sys.stderr)
+    return DONE
+
+
+def _status(client: Client, given: argparse.Namespace) -> int:
+    answer = client.get("/api/v1/status")
+    if given.json:
+        print(json.dumps(answer))
+        return DONE
+    print(*lines(answer), sep="\n")
+    print(table(answer["observers"], OBSERVER_COLUMNS))
+    return DONE

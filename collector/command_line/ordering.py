@@ -1,0 +1,154 @@
+"""The orders of the command line: look, check by a dry run, and with ``--yes`` do it. Answers on stdout, words on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from collector.command_line.arguments import read_filter
+from collector.command_line.client import Client, Refused
+from collector.command_line.tables import table
+
+DONE, NOT_DONE, WRONG_USE = 0, 1, 2
+TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
+STEP_COLUMNS = ("outcome", "key", "will", "detail")
+DRY_REASON = "dry run from the command line"
+_LIMIT = "100000"
+
+
+class WrongUse(ValueError):
+    """The arguments do not fit together; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One order to give: what it says besides reason and confirmation."""
+
+    action: str
+    about: Mapping[str, Any]
+
+    @classmethod
+    def of_rows(cls, action: str, rows: Sequence[Mapping[str, Any]]) -> Wanted:
+        """Return the order about rows as they were just looked at."""
+        seen = {row["key"]: row["revision"] for row in rows}
+        return cls(action=action, about={"keys": list(seen), "seen": seen})
+
+
+def give(client: Client, given: argparse.Namespace) -> int:
+    """Give the order that was asked for; return the exit code. Raises WrongUse, Unanswered, Refused."""
+    if given.yes and len(given.reason.strip()) < 3:
+        raise WrongUse("--reason is missing: with --yes say why, it goes to the audit")
+    if given.idempotency_key and given.yes and (code := _given_before(client, given)) is not None:
+        return code
+    orders = _wanted(client, given)
+    codes = [_give_one(client, given, wanted, number) for number, wanted in enumerate(orders)]
+    if not given.yes and DONE in codes:
+        _say("nothing was done: add --yes to do it")
+    return max(codes, default=NOT_DONE)
+
+
+def _wanted(client: Client, given: argparse.Namespace) -> list[Wanted]:
+    match given.command:
+        case "restart" | "stop":
+            rows = client.get("/api/v1/pipelines", pipeline=given.pipeline)["rows"]
+            if not rows:
+                raise Refused(f"no run of a pipeline {given.pipeline!r} is known: is the prefix right?")
+            return [Wanted.of_rows(given.command, rows)]
+        case "settle-batch":
+            return _of_batch(client, given)
+        case "abort" if given.filter:
+            return _of_filter(client, given)
+        case action:
+            if not given.keys:
+                raise WrongUse("abort takes one or more KEYs, or --filter NAME=VALUE")
+            if action == "abort" and given.fingerprint:
+                raise WrongUse("--fingerprint goes with --filter")
+            return [Wanted.of_rows(action, [_transaction(client, key) for key in given.keys])]
+
+
+def _transaction(client: Client, key: str) -> Any:
+    return client.get(f"/api/v1/transactions/{quote(key, safe='')}")
+
+
+def _of_batch(client: Client, given: argparse.Namespace) -> list[Wanted]:
+    found = client.get("/api/v1/transactions", pipeline=given.pipeline, limit=_LIMIT)["rows"]
+    rows = [row for row in found if row["batch"] == given.batch]
+    if not given.json:
+        print(table(rows, TRANSACTION_COLUMNS))
+    commit = [row for row in rows if row["may_commit"]]
+    abort = [row for row in rows if row["may_abort"] and not row["may_commit"]]
+    if not commit and not abort:
+        raise Refused(
+            f"batch {given.batch} of {given.pipeline} has {len(rows)} open transactions, none of which may be committed or "
+            "aborted: leave it alone, or look at their verdicts"
+        )
+    orders = [Wanted.of_rows("commit", commit)] if commit else []
+    return orders + ([Wanted.of_rows("abort", abort)] if abort else [])
+
+
+def _of_filter(client: Client, given: argparse.Namespace) -> list[Wanted]:
+    if given.keys:
+        raise WrongUse("abort takes KEYs or --filter, not both")
+    if given.yes and not given.fingerprint:
+        raise WrongUse("--fingerprint is missing: run the command without --yes first, it shows what the filter means")
+    preview = client.preview(read_filter(given.filter))
+    if not given.json:
+        print(table(preview["rows"], TRANSACTION_COLUMNS))
+        for left in preview["left_out"]:
+            _say(f"left out, may not be aborted: {left['key']} ({left['verdict']})")
+    if not preview["keys"]:
+        raise Refused("the filter means no transaction that may be aborted")
+    _say(f"fingerprint: {preview['fingerprint']}")
+    about = {"filter": preview["filter"], "fingerprint": given.fingerprint or preview["fingerprint"]}
+    return [Wanted(action="abort", about=about)]
+
+
+def _give_one(client: Client, given: argparse.Namespace, wanted: Wanted, number: int) -> int:
+    body = {"action": wanted.action, **wanted.about, "confirm": given.confirm}
+    if not given.yes:
+        answer = client.order({**body, "reason": given.reason or DRY_REASON, "dry_run": True})
+        if answer.get("confirm"):
+            _say(f"data may be lost or the pipeline stays down: --confirm takes {answer['confirm']!r}")
+        return _show(given, answer)
+    if not given.confirm and sys.stdin.isatty():
+        body["confirm"] = _asked(client, body, given.reason)
+    key = given.idempotency_key or uuid.uuid4().hex
+    # The second order of a batch is another order.
+    body["idempotency_key"] = key if number == 0 else f"{key}-{wanted.action}"
+    _say(f"idempotency key: {body['idempotency_key']}")
+    return _show(given, client.order({**body, "reason": given.reason}))
+
+
+def _asked(client: Client, body: Mapping[str, Any], reason: str) -> str:
+    """Return what the operator types at the terminal, where something must be typed."""
+    wanted = client.order({**body, "reason": reason, "dry_run": True}).get("confirm", "")
+    return input(f"this may lose data or leave the pipeline down; type {wanted!r} to do it: ") if wanted else ""
+
+
+def _given_before(client: Client, given: argparse.Namespace) -> int | None:
+    """Show the first answer to the idempotency key, if there is one."""
+    found = client.get("/api/v1/orders", idempotency_key=given.idempotency_key)
+    if found["refused"] is not None:
+        raise Refused(f"given before and refused: {found['refused']}")
+    if found["answer"] is None:
+        return None
+    _say("this order was given before; this was its answer")
+    return _show(given, found["answer"])
+
+
+def _show(given: argparse.Namespace, answer: Mapping[str, Any]) -> int:
+    print(json.dumps(answer) if given.json else table(answer["steps"], STEP_COLUMNS))
+    _say(f"audit {answer['audit']}: {answer['outcome'].replace('_', ' ')} in {answer['took_ms']} ms")
+    if answer["outcome"] == "pending":
+        _say(f"the end is not known yet and is followed up: a later audit row refers to {answer['audit']}")
+    return DONE if answer["outcome"] in ("accepted", "dry_run") else NOT_DONE
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr)

@@ -1,0 +1,185 @@
+"""Restart and stop of a pipeline: a record for one run of it in the topic of orders, answered by its lifecycle events."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import Any
+
+from collector.current_state import CurrentState, PipelineNow, now_ms
+from collector.ordering.order_history import Intent
+from collector.ordering.plan import Act, End, Plan
+from collector.orders import Action, Order, StepOutcome
+from lifecycle.errors import OrderRefused
+from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.pipeline_order_topic import ensure_topic, write_order
+
+KEY = "pipeline:"
+KIND = "pipeline"
+LOOK_EVERY_S = 0.1
+_DONE = {Action.RESTART: StepOutcome.RESTARTED, Action.STOP: StepOutcome.STOPPED}
+
+
+class PipelineOrders:
+    """Writes orders and waits for their answers. Thread-safe."""
+
+    def __init__(
+        self,
+        current: CurrentState,
+        connection: KafkaConnection,
+        decision_log: DecisionLog,
+        topic: str,
+        *,
+        limit_ms: int,
+    ) -> None:
+        self._current, self._connection, self._log, self._topic = current, connection, decision_log, topic
+        self._limit_s = limit_ms / 1000
+        self._lock = threading.Lock()
+
+    def plan(self, order: Order, who: str, evidence: list[Any]) -> Plan:
+        """Return the plan of an order about one pipeline; adds what is known of it to ``evidence``.
+
+        Raises OrderRefused when no run of it is known, a newer run started since it was looked at, or a stop lacks the
+        prefix typed; DecisionLogUnreadable, ResourceManagerError.
+        """
+        (key,) = order.keys
+        prefix = prefix_of(key)
+        run = self._present_run(prefix)
+        now = self._current.newest_run(prefix)
+        evidence.append(_evidence(key, run, now))
+        _require_seen(order, key, run)
+        if order.action is Action.STOP and not order.dry_run and order.confirm != prefix:
+            raise OrderRefused(
+                f"nothing starts {prefix} again by itself once it is stopped: repeat its prefix in 'confirm'"
+            )
+        ensure_topic(self._connection, self._topic)
+        id_ = uuid.uuid4().hex
+        target = {"kind": KIND, "prefix": prefix, "life": run.life, "attempt": run.attempt, "order": id_}
+        act = Act(
+            key=key,
+            will=f"order to {order.action.value} for run {run.attempt} of {prefix}, in the topic {self._topic}",
+            target=target,
+            checked=_checked(now),
+        )
+
+        def carry_out() -> list[End]:
+            action = PipelineAction(order.action.value)
+            write_order(
+                self._connection,
+                self._topic,
+                PipelineOrder(run=run, action=action, who=who, reason=order.reason, id=id_, at_ms=now_ms()),
+            )
+            return [self._wait(act, order.action)]
+
+        return Plan(acts=(act,), carry_out=carry_out)
+
+    def look(self, act: Act, intent: Intent) -> End:
+        """Say whether an order was answered; it asks nobody."""
+        return self._answer(act, intent.action)
+
+    def _present_run(self, prefix: str) -> Run:
+        with self._lock:
+            found = self._log.read_to_end().latest_run(prefix)
+        if found is None:
+            raise OrderRefused(f"no run of a pipeline {prefix!r} is in the decision log: is the prefix right?")
+        return Run(prefix=prefix, life=found[1].life, attempt=found[0])
+
+    def _wait(self, act: Act, action: Action) -> End:
+        deadline = time.monotonic() + self._limit_s
+        while not (end := self._answer(act, action))[0].is_known and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY_S)
+        return end
+
+    def _answer(self, act: Act, action: Action) -> End:
+        prefix, attempt, id_ = act.target["prefix"], act.target["attempt"], act.target["order"]
+        now = self._current.newest_run(prefix)
+        if now is None:
+            return StepOutcome.UNKNOWN, silence(prefix, attempt, self._topic)
+        facts = now.facts
+        if action is Action.RESTART and facts.started_attempt > attempt:
+            return _DONE[action], f"run {facts.started_attempt} started"
+        if action is Action.STOP and facts.stop_answer[1] == id_:
+            return _DONE[action], f"run {attempt} ended and its supervisor too"
+        if now.attempt > attempt:
+            if action is Action.STOP:
+                return StepOutcome.REFUSED, f"run {now.attempt} started first: the order was for run {attempt} alone"
+            return StepOutcome.UNKNOWN, f"run {now.attempt} is recovering: its query has not started yet"
+        if facts.restart_answer[1] == id_:
+            return StepOutcome.UNKNOWN, f"run {attempt} ended; the next one has not started yet"
+        return StepOutcome.UNKNOWN, silence(prefix, attempt, self._topic)
+
+
+def prefix_of(key: str) -> str:
+    """Return the prefix that a pipeline's key names. Raises OrderRefused."""
+    if not key.startswith(KEY) or key == KEY:
+        raise OrderRefused(f"{key!r} is no pipeline's key: it takes {KEY}PREFIX, as GET /api/v1/pipelines has it")
+    return key.removeprefix(KEY)
+
+
+def silence(prefix: str, attempt: int, topic: str) -> str:
+    """Return what to do about a pipeline that does not answer."""
+    return (
+        f"run {attempt} of {prefix} has not answered. A driver that stands still cannot answer; its supervisor ends it by "
+        f"force and then does, after a minute at most. If nothing comes, the supervisor itself stands still, is gone, or may "
+        f"not read {topic}: end its processes on its machine (kill -9) and start the pipeline again; what is decided can be "
+        f"committed from here meanwhile. The order stays in the topic and can never hit another run than {attempt}"
+    )
+
+
+def pipeline_row(now: PipelineNow) -> dict[str, Any]:
+    """Return a row of GET /pipelines."""
+    facts = now.facts
+    return {
+        "key": KEY + facts.pipeline,
+        "pipeline": facts.pipeline,
+        "life": now.life,
+        "attempt": now.attempt,
+        "state": state_of(now),
+        "run_at_ms": now.run_ms,
+        "started_at_ms": facts.started_ms,
+        "restarting_at_ms": facts.restarting_ms,
+        "stopped_at_ms": facts.stopped_ms,
+        "sign_at_ms": facts.sign_ms,
+        "sign": facts.sign,
+        "interval_ms": facts.settings.get("interval_ms"),
+        "source": facts.settings.get("source"),
+        "sink": facts.settings.get("sink"),
+        "revision": str(now.attempt),
+    }
+
+
+def state_of(now: PipelineNow) -> str:
+    """Return what the pipeline told last of itself: running, restarting, stopped, or recovering (a run began since)."""
+    facts = now.facts
+    told = {
+        "recovering": now.run_ms,
+        "running": facts.started_ms,
+        "restarting": facts.restarting_ms,
+        "stopped": facts.stopped_ms,
+    }
+    times = {what: at_ms for what, at_ms in told.items() if at_ms is not None}
+    return max(times, key=lambda what: times[what])
+
+
+def _require_seen(order: Order, key: str, run: Run) -> None:
+    seen = order.seen.get(key)
+    if seen is None:
+        raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
+    if seen != str(run.attempt):
+        raise OrderRefused(f"{run.prefix} changed since it was looked at: run {run.attempt} started; look again")
+
+
+def _checked(now: PipelineNow | None) -> str:
+    if now is None:
+        return "nothing is known of it but its run in the decision log"
+    facts = now.facts
+    sign = f"; last sign of life {(now_ms() - facts.sign_ms) / 1000:.0f} s ago: {facts.sign}" if facts.sign_ms else ""
+    return f"{state_of(now)}{sign}"
+
+
+def _evidence(key: str, run: Run, now: PipelineNow | None) -> dict[str, Any]:
+    known = {} if now is None else {"state": state_of(now), "sign": now.facts.sign, "sign_at_ms": now.facts.sign_ms}
+    return {"key": key, "life": run.life, "attempt": run.attempt, **known}

@@ -1,0 +1,75 @@
+"""The topic of orders to pipelines' supervisors: made where it is missing, written by the collector, read by supervisors."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lifecycle.errors import ResourceManagerError, Unreachable
+from lifecycle.pipeline_orders import PipelineOrder, encode
+from resource_managers.kafka_connection import KafkaConnection
+
+RETENTION_MS = 7 * 24 * 3600 * 1000
+CALL_LIMIT_S = 10.0
+log = logging.getLogger(__name__)
+
+
+def ensure_topic(connection: KafkaConnection, topic: str) -> None:
+    """Create the topic if it is missing: one partition, kept for a week. Raises ResourceManagerError saying what to do."""
+    admin = AdminClient(connection.for_librdkafka())
+    try:
+        if topic in admin.list_topics(timeout=CALL_LIMIT_S).topics:
+            return
+        new = NewTopic(topic, 1, -1, config={"retention.ms": str(RETENTION_MS)})
+        admin.create_topics([new])[topic].result(CALL_LIMIT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise ResourceManagerError(
+                f"topic {topic!r} is missing and could not be made: {error.args[0].str()}; create it with one partition "
+                f"(kafka-topics.sh --create --topic {topic} --partitions 1)"
+            ) from None
+
+
+def write_order(connection: KafkaConnection, topic: str, order: PipelineOrder) -> None:
+    """Append an order with acks=all. Raises Unreachable; it may then have landed."""
+    errors: list[KafkaError | None] = []
+    properties = {"acks": "all", "message.timeout.ms": round(CALL_LIMIT_S * 1000), "log_level": 2}
+    producer = Producer(connection.for_librdkafka(**properties), logger=log)
+    producer.produce(topic, encode(order), key=order.run.prefix, on_delivery=lambda error, _: errors.append(error))
+    deadline = time.monotonic() + 2 * CALL_LIMIT_S
+    while not errors and time.monotonic() < deadline:
+        producer.poll(0.1)
+    if not errors or errors[0] is not None:
+        why = errors[0].str() if errors and errors[0] is not None else f"no answer in {2 * CALL_LIMIT_S:.0f} s"
+        raise Unreachable(f"order {order.id} could not be written to {topic!r}: {why}")
+
+
+class OrderReader:
+    """Reads the topic from its beginning; a context manager."""
+
+    def __init__(self, connection: KafkaConnection, topic: str) -> None:
+        settings = {"group.id": "indoubt-pipeline-orders", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        self._consumer = Consumer(connection.for_librdkafka(**settings, log_level=2), logger=log)
+        self._topic = topic
+
+    def __enter__(self) -> OrderReader:
+        try:
+            found = self._consumer.list_topics(self._topic, timeout=CALL_LIMIT_S).topics[self._topic].partitions
+        except KafkaException as error:
+            self._consumer.close()
+            raise Unreachable(f"topic {self._topic!r} cannot be read: {error.args[0].str()}") from None
+        self._consumer.assign([TopicPartition(self._topic, number, 0) for number in found])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def read(self, limit_s: float) -> Message | None:
+        """Return the next record within ``limit_s``. Raises Unreachable."""
+        message = self._consumer.poll(limit_s)
+        if message is not None and message.error() is not None:
+            raise Unreachable(f"topic {self._topic!r} cannot be read: {message.error().str()}")
+        return message

@@ -1,0 +1,44 @@
+"""``python -m collector COMMAND`` as a process of its own, against a running collector."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from tests.integration.collector_process import OPERATOR, ROOT, CollectorProcess
+
+LIMIT_S = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def answer(self) -> Any:
+        """Return the JSON that it printed."""
+        return json.loads(self.out)
+
+
+def command(collector: CollectorProcess, *words: str, token: str = OPERATOR, url: str = "") -> Ended:
+    """Run a command to its end."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("INDOUBT_")}
+    environment = {**inherited, "INDOUBT_COLLECTOR_URL": url or collector.url, "INDOUBT_TOKEN": token}
+    done = subprocess.run(
+        [sys.executable, "-m", "collector", *words],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)

@@ -1,0 +1,102 @@
+"""The command line against a running collector and a real broker: nothing is done without --yes, and the exit code tells."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo.broker import Broker
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka_connection import KafkaConnection
+from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
+from tests.integration.command_line_process import command
+from tests.integration.kafka_fixtures import make_sink
+from tests.integration.told_pipeline import ToldPipeline
+
+pytestmark = pytest.mark.integration
+LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def collector(
+    broker: Broker, connection: KafkaConnection, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CollectorProcess]:
+    DecisionLog(connection).ensure_topic()
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(LIFECYCLE, 1, 1)])[LIFECYCLE].result(LIMIT_S)
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE}
+    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=settings) as process:
+        yield process
+
+
+def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    pipeline = ToldPipeline(connection, LIFECYCLE)
+    handles = [pipeline.prepare(b"row-%d" % slot, slot=slot, batch=7) for slot in (0, 1)]
+    pipeline.decide(*handles, batch=7)
+    rows = [collector.wait_for(h.transaction, verdict="commit it", may_commit=True) for h in handles]
+
+    shown = command(collector, "transactions", "--pipeline", pipeline.prefix, "--verdict", "commit it", token=VIEWER)
+    assert shown.code == 0
+    assert all(row["key"] in shown.out for row in rows)
+    settle = ("settle-batch", pipeline.prefix, "7")
+    assert command(collector, *settle, token=VIEWER).code == 1, "a viewer orders nothing, not even a dry run"
+    dry = command(collector, *settle)
+    assert (dry.code, "EndTxn(commit)" in dry.out, "--yes" in dry.err) == (0, True, True)
+    assert pipeline.visible() == [], "nothing is done without --yes"
+
+    done = command(collector, *settle, "--yes", "--reason", "frozen", "--idempotency-key", pipeline.prefix, "--json")
+    assert done.code == 0, done
+    assert [step["outcome"] for step in done.answer["steps"]] == ["committed", "committed"]
+    assert pipeline.visible() == [b"row-0", b"row-1"]
+    again = command(collector, *settle, "--yes", "--reason", "frozen", "--idempotency-key", pipeline.prefix, "--json")
+    assert (again.code, again.answer) == (0, done.answer)
+    over = command(collector, *settle)
+    assert (over.code, "0 open transactions" in over.err) == (1, True)
+    audit = command(collector, "audit", "--limit", "20")
+    assert (audit.code, audit.out.count("frozen")) == (0, 1)
+
+
+def test_many_are_aborted_by_a_filter_in_two_steps(collector: CollectorProcess, connection: KafkaConnection) -> None:
+    sink, name = make_sink(connection), f"left-{uuid.uuid4().hex[:8]}"
+    producers = []
+    for id_ in (f"{name}-1", f"{name}-2"):
+        producer = Producer(connection.for_librdkafka(**{"transactional.id": id_}))
+        producer.init_transactions(LIMIT_S)
+        producer.begin_transaction()
+        producer.produce(sink.topic, b"never committed")
+        assert producer.flush(LIMIT_S) == 0
+        producers.append(producer)
+        collector.wait_for(id_, verdict="foreign", may_abort=True)
+    words = ("abort", "--filter", f"transaction-prefix={name}", "--filter", "verdict=foreign")
+    dry = command(collector, *words)
+    assert dry.code == 0, dry
+    assert f"--confirm takes '{name}-'" in dry.err
+    fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
+    yes = ("--yes", "--reason", "their application is gone", "--fingerprint", fingerprint)
+    unconfirmed = command(collector, *words, *yes)
+    assert (unconfirmed.code, "'confirm'" in unconfirmed.err) == (1, True)
+    assert command(collector, *words, *yes[:3]).code == 2, "without a fingerprint nobody says what was seen"
+    assert {sink.view(f"{name}-{n}").state for n in (1, 2)} == {"Ongoing"}
+    done = command(collector, *words, *yes, "--confirm", f"{name}-", "--json")
+    assert (done.code, done.answer["outcome"]) == (0, "accepted"), done
+    for n in (1, 2):
+        collector.wait_for(f"{name}-{n}", state="aborted")
+    changed = command(collector, *words, *yes, "--confirm", f"{name}-")
+    assert (changed.code, "means no transaction" in changed.err) == (1, True)
+    aborts = command(collector, "aborts", "--since", "1h", "--cause", "operator")
+    assert (aborts.code, name in aborts.out) == (0, True)
+    assert len(producers) == 2
+
+
+def test_a_collector_that_is_not_there_is_exit_code_3(collector: CollectorProcess) -> None:
+    gone = command(collector, "status", url="http://127.0.0.1:1")
+    assert (gone.code, gone.out) == (3, "")
+    assert command(collector, "status").code == 0
+    assert command(collector, "status", token="nonsense-nonsense").code == 1
+    assert command(collector, "explode").code == 2

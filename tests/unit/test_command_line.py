@@ -1,0 +1,255 @@
+"""The command line: its arguments, its tables, and its commands on the real API over a real history (no broker)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.command_line import arguments, main, tables
+from collector.command_line.client import Client, Refused, Unanswered
+from collector.command_line.listings import LISTINGS, PARAMETERS
+from lifecycle.errors import SettingsError
+from tests.unit.test_collector_api import Api
+
+NOW_MS = 1_795_000_000_000
+DOCS = Path(__file__).parents[2] / "docs" / "command_line.md"
+Run = Callable[..., int]
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_ms"), [("90s", 90_000), ("15m", 900_000), ("2h", 7_200_000), ("7d", 604_800_000)]
+)
+def test_a_time_span_is_taken_back_from_now(text: str, ago_ms: int) -> None:
+    assert arguments.moment_ms(text, NOW_MS) == NOW_MS - ago_ms
+
+
+@pytest.mark.parametrize("text", ["2026-11-21T14:00:00+00:00", "2026-11-21T14:00:00Z"])
+def test_a_time_is_taken_as_it_is(text: str) -> None:
+    assert arguments.moment_ms(text, NOW_MS) == datetime.fromisoformat(text).timestamp() * 1000
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "0m", "-5m", "5", "5w", "m"])
+def test_what_is_no_time_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no time span|Invalid isoformat"):
+        arguments.moment_ms(text, NOW_MS)
+
+
+def test_a_filter_is_read_as_the_api_takes_it() -> None:
+    parts = ["pipeline=ip-count", "verdict=abort it", "transaction-prefix=a=b", "open-for=15m"]
+    assert arguments.read_filter(parts) == {
+        "pipeline": "ip-count",
+        "verdict": "abort it",
+        "transaction_prefix": "a=b",
+        "open_for_ms": 900_000,
+    }
+
+
+@pytest.mark.parametrize(
+    "parts", [["pipeline"], ["pipeline="], ["color=red"], ["pipeline=a", "pipeline=b"], ["open-for=15"]]
+)
+def test_a_wrong_filter_says_what_it_takes(parts: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"--filter|time span"):
+        arguments.read_filter(parts)
+
+
+def test_a_table_aligns_its_columns_and_leaves_out_what_no_row_has() -> None:
+    rows = [
+        {"key": "k1", "rows": 7, "opened_at_ms": None, "ours": True, "evidence": ["a", "b"]},
+        {"key": "k" * 200, "rows": None, "opened_at_ms": 0, "ours": False, "evidence": []},
+    ]
+    text = tables.table(rows, ("key", "rows", "opened_at_ms", "ours", "nobody_has_it", "evidence"))
+    head, first, second = text.splitlines()
+    assert head.split() == ["key", "rows", "opened", "ours", "evidence"]
+    assert first.split() == ["k1", "7", "-", "yes", "a,", "b"]
+    assert second.startswith("k" * 200), "a key is never cut: it is copied into an order"
+    assert head.index("rows") == first.index("7") == second.index("-")
+
+
+def test_what_is_not_known_to_the_table_is_shown_all_the_same() -> None:
+    assert tables.table([{"new": 1}], ("key",)).split() == ["new", "1"]
+    assert tables.table([], ("key",)) == ""
+
+
+def test_text_from_outside_moves_no_cursor() -> None:
+    assert tables.cell("reason", "a\x1b[2Jb\nc") == "a�[2Jb�c"
+    assert tables.cell("reason", "x" * 500).endswith("…")
+    assert tables.cell("duration_ms", 1234) == "1234 ms"
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({}, "INDOUBT_TOKEN"),
+        ({"INDOUBT_TOKEN_FILE": "/nowhere/token"}, "/nowhere/token"),
+        ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "collector"}, "INDOUBT_COLLECTOR_URL"),
+        ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "http://u:p@c"}, "INDOUBT_COLLECTOR_URL"),
+        ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_CA": "/nowhere/ca"}, "INDOUBT_COLLECTOR_CA"),
+    ],
+)
+def test_a_wrong_setting_is_wrong_use(
+    environment: dict[str, str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SettingsError, match=named):
+        Client.from_environment(environment)
+    assert main.main(["audit"], environment) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_collector_that_is_not_there_is_told_by_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1"}
+    for command in (["status"], ["commit", "k"], ["abort", "--filter", "pipeline=p"]):
+        assert main.main(command, environment) == 3
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "http://127.0.0.1:1 does not answer" in err
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["explode"], ["commit"], ["settle-batch", "p", "x"], ["audit", "--verdict", "x"]]
+)
+def test_wrong_arguments_end_with_2(command: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main(command, {"INDOUBT_TOKEN": "t"})
+    assert ended.value.code == 2
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    made = Api(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def run(api: Api) -> Run:
+    """Return what carries out a command line on the API, as an operator unless told otherwise."""
+
+    def command(*words: str, token: str = "operator-token") -> int:
+        http = api.client
+        http.headers["Authorization"] = f"Bearer {token}"
+        return main.carry_out(Client("http://api", http), arguments.parser().parse_args(words))
+
+    return command
+
+
+@pytest.mark.parametrize("name", [listing.name for listing in LISTINGS])
+def test_each_listing_that_the_api_has_can_be_asked_with_its_filters(
+    run: Run, api: Api, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if api.client.get(f"/api/v1/{name}", headers={"Authorization": "Bearer viewer-token"}).status_code == 404:
+        pytest.skip(f"this API has no {name}")
+    (listing,) = (one for one in LISTINGS if one.name == name)
+    values = {"since": "1h", "all": None}
+    words = [word for f in listing.filters for word in (f"--{f}", values.get(f, "nobody")) if word is not None]
+    assert run(name, *words, "--limit", "5", token="viewer-token") == 0
+    assert run(name, "--json", token="viewer-token") == 0
+    assert "rows" in json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert set(listing.filters) <= set(PARAMETERS)
+
+
+def test_a_listing_shows_keys_that_an_order_takes(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transactions", "--verdict", "commit it") == 0
+    out = capsys.readouterr().out
+    assert "ip-count-0-1" in out
+    assert "flink-orders-3" not in out
+    assert run("transactions", "--pipeline", "nobody") == 0
+    assert capsys.readouterr() == ("", "no transactions\n")
+
+
+def test_status_shows_who_asks(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("status") == 0
+    assert re.search(r"^role: operator$", capsys.readouterr().out, re.MULTILINE)
+
+
+def keys_of(api: Api) -> dict[str, str]:
+    return {row["transaction"]: row["key"] for row in api.rows("transactions")}
+
+
+def test_an_order_that_is_refused_says_why(run: Run, api: Api) -> None:
+    with pytest.raises(Refused, match="not in memory"):
+        run("commit", "kafka:none:1:1")
+    with pytest.raises(Refused, match="may not be aborted"):
+        run("abort", keys_of(api)["ip-count-0-1"])
+    with pytest.raises(Refused, match="'confirm'"):
+        run("abort", keys_of(api)["flink-orders-3"], "--yes", "--reason", "because")
+    with pytest.raises(Refused, match="no run of a pipeline 'nobody'"):
+        run("restart", "nobody")
+    with pytest.raises(Refused, match="0 open transactions"):
+        run("settle-batch", "ip-count", "7")
+    with pytest.raises(Refused, match="a viewer"):
+        run("abort", keys_of(api)["flink-orders-3"], token="viewer-token")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["commit", "k", "--yes"], "--reason"),
+        (["abort"], "KEYs"),
+        (["abort", "k", "--filter", "pipeline=p"], "not both"),
+        (["abort", "k", "--fingerprint", "f"], "--filter"),
+        (["abort", "--filter", "pipeline=p", "--yes", "--reason", "because"], "--fingerprint"),
+        (["abort", "--filter", "pipeline"], "--filter"),
+        (["aborts", "--since", "yesterday"], "isoformat"),
+        (["audit", "--limit", "0"], "--limit"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_wrong_use(run: Run, api: Api, words: list[str], says: str) -> None:
+    known = [keys_of(api)["flink-orders-3"] if word == "k" else word for word in words]
+    with pytest.raises(ValueError, match=says):
+        run(*known)
+
+
+def test_a_preview_shows_what_a_filter_means_and_its_fingerprint(
+    run: Run, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["abort", "--filter", "transaction-prefix=flink-", "--yes", "--reason", "because"]
+    with pytest.raises(Refused, match="ask for the preview again"):
+        run(*words, "--fingerprint", "of another set")
+    out, err = capsys.readouterr()
+    assert keys_of(api)["flink-orders-3"] in out
+    assert re.search(r"^fingerprint: [0-9a-f]{32}$", err, re.MULTILINE)
+    with pytest.raises(Refused, match="means no transaction"):
+        run("abort", "--filter", "pipeline=nobody")
+
+
+def test_an_order_given_before_is_answered_as_it_was(run: Run, api: Api) -> None:
+    key = keys_of(api)["flink-orders-3"]
+    words = ["abort", key, "--yes", "--reason", "because", "--idempotency-key", "once"]
+    with pytest.raises(Refused, match="'confirm'"):
+        run(*words)
+    rows = len(api.rows("audit"))
+    with pytest.raises(Refused, match="'confirm'"):
+        run(*words, "--confirm", "flink-orders-3")
+    assert len(api.rows("audit")) == rows, "the key has its answer: the order is not given again"
+
+
+def test_an_order_without_an_answer_is_sent_again_with_the_same_key() -> None:
+    sent: list[Any] = []
+
+    class Silent(Client):
+        def __init__(self) -> None:
+            self.url = "http://nobody"
+
+        def _ask(self, method: str, path: str, **request: Any) -> Any:
+            sent.append(request["json"])
+            if len(sent) < 3:
+                raise Unanswered("nobody")
+            return {"audit": 1}
+
+    assert Silent().order({"idempotency_key": "k"}) == {"audit": 1}
+    assert sent == [{"idempotency_key": "k"}] * 3
+
+
+def test_every_command_and_option_is_documented() -> None:
+    text = DOCS.read_text()
+    for command in main.COMMANDS:
+        assert f"`{command}" in text, command
+    parsers = next(a.choices for a in arguments.parser()._actions if isinstance(a.choices, dict))
+    options = {o for p in parsers.values() for a in p._actions for o in a.option_strings if o.startswith("--")}
+    assert {o for o in options - {"--help"} if f"`{o}" not in text} == set()
