@@ -25,6 +25,7 @@ from collector.observations import (
     OffsetsSeen,
     OperatorOrder,
 )
+from collector.orders import Action, StepOutcome
 from collector.transaction_state_records import BrokerStatus
 from lifecycle import decisions, events
 from lifecycle.decisions import Outcome, RunStarted
@@ -316,7 +317,15 @@ def transaction_offsets(rows: Iterable[Sequence[Any]]) -> Iterator[OffsetsSeen]:
 
 
 def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:
-    """Yield one observation per key of (audit, at_ms, who, action, keys) rows."""
-    for audit, at_ms, who, action, keys in rows:
-        for key in json.loads(keys):
+    """Yield one observation per transaction that ended as ordered, of (audit, at_ms, who, action, detail) rows."""
+    for audit, at_ms, who, action, detail in rows:
+        for key in _ended_as_ordered(action, detail):
             yield OperatorOrder(key=key, action=action, who=who, at_ms=at_ms, audit=audit)
+
+
+def _ended_as_ordered(action: str, detail: str) -> list[str]:
+    try:
+        ordered = Action(action)
+        return [step["key"] for step in json.loads(detail) if StepOutcome(step["outcome"]).fulfils(ordered)]
+    except (ValueError, TypeError, KeyError):
+        return []  # a row about something else than an order, or of one that failed before its first step

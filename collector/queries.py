@@ -66,7 +66,8 @@ select distinct kind, number, modified_ns from (
     select kind, number, modified_ns from checkpoint_files where source = ? order by rowid desc limit ?)"""
 MALFORMED_OF_SOURCE = 'select distinct partition, "offset" from malformed where source = ?'
 ORDERS_CARRIED_OUT = """
-select audit, at_ms, who, action, keys from audit where outcome in ('accepted', 'failed') order by audit desc limit ?"""
+select audit, at_ms, who, action, detail from audit
+where outcome in ('accepted', 'failed', 'pending') order by audit desc limit ?"""
 
 LAST_AUDIT = "select coalesce(max(audit), 0) from audit"
 ADD_AUDIT = "insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -78,6 +79,8 @@ ADD_INTENT = "insert into order_intents values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_ORDER_RESULT = "insert into order_results values (?, ?, ?, ?)"
 ORDER_ANSWER = "select digest, status, answer from order_answers where who = ? and idempotency_key = ?"
 ADD_ORDER_ANSWER = "insert into order_answers values (?, ?, ?, ?, ?, ?)"
+RESULT_OF_INTENT = """
+select min(audit), arg_max("unknown", audit) from order_results where intent = ? having count(*) > 0"""
 # The newest row about an intent says what is not known still; without any, the collector ended in the middle.
 UNSETTLED_INTENTS = """
 with results as (

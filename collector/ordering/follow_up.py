@@ -161,8 +161,7 @@ class FollowUp:
             evidence=intent.evidence,
         )
         result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=0, steps=steps)
-        audit = self._history.interrupted(intent, row, result)
-        return replace(intent, first_audit=audit, unknown=frozenset(act.key for act in intent.acts))
+        return self._history.interrupted(intent, row, result)
 
 
 def _given_up(step: Step) -> Step:

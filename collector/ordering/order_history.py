@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from collector import queries
@@ -137,16 +137,24 @@ class OrderHistory:
 
         return self._store.write(change)
 
-    def interrupted(self, intent: Intent, row: AuditRow, result: OrderResult) -> int:
-        """Write down an order that the end of the collector cut short; return the number of its first audit row."""
+    def interrupted(self, intent: Intent, row: AuditRow, result: OrderResult) -> Intent:
+        """Write down an order that was cut short before its audit row, and return the intent with that row's number.
 
-        def change(connection: Connection) -> int:
-            audit = _add(connection, row, intent, [act.key for act in intent.acts])
+        A row that came late, after the writer had been given up on, is taken as it is.
+        """
+
+        def change(connection: Connection) -> tuple[int, frozenset[str]]:
+            found = connection.execute(queries.RESULT_OF_INTENT, [intent.intent]).fetchone()
+            if found is not None:
+                return found[0], frozenset(json.loads(found[1]))
+            unknown = [act.key for act in intent.acts]
+            audit = _add(connection, row, intent, unknown)
             text = json.dumps(_numbered(result, audit).to_json())
             _answer(connection, intent.who, intent.idempotency_key, intent.digest, OK, text)
-            return audit
+            return audit, frozenset(unknown)
 
-        return self._store.write(change)
+        audit, unknown = self._store.write(change)
+        return replace(intent, first_audit=audit, unknown=unknown)
 
     def followed_up(self, intent: Intent, row: AuditRow, unknown: Sequence[str]) -> int:
         """Write down what became known later; ``unknown`` are the keys that still are not. Return the audit number."""
@@ -176,9 +184,7 @@ def _answer(connection: Connection, who: str, key: str, digest: str, status: int
 
 
 def _numbered(result: OrderResult, audit: int) -> OrderResult:
-    return OrderResult(
-        audit=audit, outcome=result.outcome, took_ms=result.took_ms, steps=result.steps, confirm=result.confirm
-    )
+    return replace(result, audit=audit)
 
 
 def _intent(row: dict[str, Any]) -> Intent:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from collector import orders, queries
+from collector import history_rows, orders, queries
 from collector.current_state import CurrentState
 from collector.ordering.follow_up import CUT_SHORT, FollowUp
 from collector.ordering.key_locks import KeyLocks
@@ -113,6 +114,28 @@ def test_an_order_cut_short_is_pending_in_the_audit_and_settled_after_a_restart(
     answer = history.orders.answer_to(an_order(), "anna")
     assert answer is not None
     assert (answer.audit, answer.outcome, answer.steps[0].detail) == (1, OrderOutcome.PENDING, CUT_SHORT)
+
+
+def test_an_audit_row_that_came_late_is_not_written_again(history: History) -> None:
+    intent = history.orders.intend(an_order(), "anna", [], ACTS)
+    result = OrderResult(audit=0, outcome=OrderOutcome.ACCEPTED, took_ms=3, steps=())
+    history.orders.conclude(an_order(), row(OrderOutcome.ACCEPTED), result, intent)
+    found = history.orders.interrupted(intent, row(OrderOutcome.PENDING), result)
+    assert (found.first_audit, found.unknown) == (1, frozenset())
+    assert len(history.audit) == 1
+
+
+def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: History) -> None:
+    steps = [
+        Step(key="k1", will="w", outcome=StepOutcome.COMMITTED),
+        Step(key="k2", will="w", outcome=StepOutcome.LOST),
+    ]
+    detail = json.dumps([step.to_json() for step in steps])
+    for outcome in (OrderOutcome.PENDING, OrderOutcome.REFUSED):
+        history.orders.audit(row(outcome, detail))
+    history.orders.audit(row(OrderOutcome.FAILED, "Unreachable: no broker"))
+    found = list(history_rows.operator_orders(history.store.rows(queries.ORDERS_CARRIED_OUT, 10)))
+    assert [(one.key, one.action, one.audit) for one in found] == [("k1", "commit", 1)]
 
 
 def test_each_part_is_told_as_soon_as_it_is_known(history: History) -> None:
