@@ -5,7 +5,8 @@
 A topic with 4 partitions and records of 100 bytes without keys is read and written again: by our sink exactly once and at
 least once, by Spark's own Kafka sink, and by Flink's KafkaSink exactly once and at least once (--flink: the directory of
 flink.sh; without it Flink is not measured). Each run is a fresh process over all records; each round runs every side once,
-starting with another one. Spark's sides go back to back through micro-batches of --batch-records; Flink has a checkpoint
+starting with another one. The rounds before are not counted (--warm-up): brokers run for weeks, and this one, just started,
+would compile its code while it is measured. Spark's sides go back to back through micro-batches of --batch-records; Flink has a checkpoint
 every 5 s.
 
 The figure is the steady rate: between the first commit (batch end) after 15 % of the records and the last one before 90 %,
@@ -100,9 +101,9 @@ class Bench:
     results: dict[str, Results] = field(default_factory=lambda: defaultdict(Results))
 
     def one(self, side: str, number: int) -> None:
-        """Run one side once and keep what it did."""
+        """Run one side once and keep what it did; a round below 0 warms the broker up and is not kept."""
         machine.settle()
-        results = self.results[side]
+        results = self.results[side] if number >= 0 else Results()
         if side in FLINK_GUARANTEES:
             assert self.flink is not None
             run = self.flink.throughput(
@@ -172,6 +173,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--batch-records", type=int, help="records in a micro-batch of Spark (default: an eighth)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds before that are not counted")
     parser.add_argument("--flink", type=Path, metavar="DIR", help="directory of flink.sh")
     parser.add_argument("--sides", default=",".join(SIDES), help="measure only these: " + ", ".join(SIDES))
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -199,7 +201,7 @@ def main() -> int:
                 bench.flink.build(connection, "flink_build")
             print(f"filling {SOURCE} with {arguments.records:,} records …", file=sys.stderr)
             fill(connection, SOURCE, arguments.records)
-            for number in range(arguments.rounds):
+            for number in range(-arguments.warm_up, arguments.rounds):
                 first = number % len(sides)
                 for side in sides[first:] + sides[:first]:
                     bench.one(side, number)

@@ -90,14 +90,20 @@ class BatchProducer:
         if not self._topic:
             raise BatchPathUnavailable(f"librdkafka gave no handle for topic {topic!r}")
         self._producer, self._handle = producer, handle
+        # librdkafka copies what it takes: one piece of memory serves every call, and stays in the cache.
+        self._messages = np.zeros(CALL_ROWS, MESSAGE)
         self.keep: list[Any] = []
 
     def produce(self, key: pa.Array | None, value: pa.Array) -> int:
         """Queue every row, waiting while the queue is full; return librdkafka's error code of a refused row, or 0."""
-        messages = _messages(key, value)
         self.keep += [key, value]
-        for first in range(0, len(messages), CALL_ROWS):
-            code = self._queue(messages[first : first + CALL_ROWS])
+        for first in range(0, len(value), CALL_ROWS):
+            rows = min(CALL_ROWS, len(value) - first)
+            messages = self._messages[:rows]
+            messages["err"] = 0
+            messages["payload"], messages["length"] = _pointers(value.slice(first, rows))
+            messages["key"], messages["key_length"] = _pointers(key.slice(first, rows)) if key is not None else (0, 0)
+            code = self._queue(messages)
             if code:
                 return code
         return 0
@@ -129,14 +135,6 @@ class BatchProducer:
         if self._topic:
             self._library.rd_kafka_topic_destroy(self._topic)
             self._topic = None
-
-
-def _messages(key: pa.Array | None, value: pa.Array) -> Any:
-    messages = np.zeros(len(value), MESSAGE)
-    messages["payload"], messages["length"] = _pointers(value)
-    if key is not None:
-        messages["key"], messages["key_length"] = _pointers(key)
-    return messages
 
 
 def _pointers(column: pa.Array) -> tuple[Any, Any]:
