@@ -9,12 +9,12 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 import uvicorn
 
-from collector import alert_api, database_actor, http_server, request_log, tls, token_file
+from collector import alert_api, database_actor, http_server, request_log, retention, tls, token_file
 from collector import settings as collector_settings
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
@@ -25,7 +25,7 @@ from collector.changes import Changes
 from collector.cluster import ClusterName
 from collector.command_line import main as command_line
 from collector.command_line import token
-from collector.current_state import CurrentState
+from collector.current_state import CurrentState, now_ms
 from collector.databases import managers
 from collector.observers.aborted_offsets import AbortedOffsets
 from collector.observers.databases import database_observers
@@ -45,6 +45,7 @@ from collector.ordering.pipelines import KIND, PipelineOrders
 from collector.ordering.plan import Reach
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
+from collector.retention import Upkeep
 from collector.settings import Settings, TransactionSource
 from collector.store import Store, StoreFailed
 from collector.verdicts import Limits
@@ -104,12 +105,20 @@ def _serve(
     )
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
     partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_most_ms)
-    observers = [*_observers(settings, connection, current, store, broker), partitions]
+    observers: list[Observer] = []
+
+    def running() -> list[Running]:
+        kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
+        store.keep_up(Upkeep(kept, current.causes, now_ms))
+        # Not before history is loaded: each observer asks it how far its source was read.
+        observers.extend([*_observers(settings, connection, current, store, broker), partitions])
+        observers.extend(database_observers(current, store, settings.databases, databases, tunable))
+        return [cluster, *observers, watch, alerts, follow_up]
+
     changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
     databases = managers(settings.databases)
-    observers += database_observers(current, store, settings.databases, databases, tunable)
     actors = Actors({broker.name: KafkaActor(broker), **database_actor.actors(databases)})
     hanging = HangingOrders(
         lambda: partitions.picture, current, broker, KafkaPartitions(connection, tunable.decision_topic)
@@ -160,14 +169,14 @@ def _serve(
     app = application(served)
     alert_api.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
-    with _loading(current, ready, [cluster, *observers, watch, alerts, follow_up]):
+    with _loading(current, ready, running):
         host, port = listening.getsockname()[:2]
         print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
         server.run(sockets=[listening])
 
 
 @contextlib.contextmanager
-def _loading(current: CurrentState, ready: threading.Event, running: list[Running]) -> Iterator[None]:
+def _loading(current: CurrentState, ready: threading.Event, running: Callable[[], list[Running]]) -> Iterator[None]:
     """Load history while the API already answers health, then start whatever looks; stop all of it at the end."""
     started: list[Running] = []
     stopping = threading.Event()
@@ -178,7 +187,7 @@ def _loading(current: CurrentState, ready: threading.Event, running: list[Runnin
         except Exception:
             log.exception("history could not be loaded: the collector stays unready")
             return
-        for one in running:
+        for one in running():
             if stopping.is_set():
                 return
             one.start()

@@ -272,6 +272,11 @@ def _status(served: Served, caller: Caller) -> dict[str, Any]:
         "read_only": served.read_only,
         "malformed": malformed,
         "events": events,
+        "history": {
+            "error": served.store.error,
+            "waiting": served.store.waiting,
+            "set_aside": [path.name for path in served.store.set_aside],
+        },
         "observers": observers,
     }
 

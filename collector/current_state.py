@@ -12,25 +12,34 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from collector import history_rows, id_leaks, losses, queries, transaction_view
+import pyarrow as pa
+
+from collector import fold, history_rows, id_leaks, losses, queries, transaction_view
 from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
+from collector.broker_records import BrokerRecords
 from collector.data_loss import UNDONE, Loss
-from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, PipelineFacts, with_record
+from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, PipelineFacts, merged, of_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.fold import State, apply
+from collector.fold import State, apply, put_init, put_transaction
+from collector.fold_columns import put_events, put_records
 from collector.id_leaks import KnownIds, PrefixReport
+from collector.lifecycle_batch import EventColumns
 from collector.observations import BrokerRecord, Malformed, Observation, Observed, OperatorOrder
-from collector.store import Store
+from collector.rollups import Aborted
+from collector.store import HistoryDamaged, Store
 from collector.transaction_view import TransactionView
 from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
+from collector.write_queue import Offsets
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.errors import MalformedRecord
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Judgement
 
 DECISIONS_LOADED = 200_000
+EVENTS_LOADED = 5
+"""Lifecycle events that are loaded for each settled transaction that is kept: as many are told of one."""
 DEFAULT_INTERVAL_MS = 10_000
 DEFAULT_RESTART_DELAY_MS = 10_000
 DURATIONS_CONSIDERED = 200
@@ -70,12 +79,21 @@ class CurrentState:
         self.version = 0
 
     def load(self) -> None:
-        """Rebuild state from history. Raises StoreFailed."""
+        """Rebuild state from history; a damaged file is set aside, and what it had comes again. Raises StoreFailed."""
+        try:
+            self._load()
+        except HistoryDamaged as damage:
+            with self._lock:
+                self._state = State(
+                    settled_kept=self._state.settled_kept, checkpoints_kept=self._state.checkpoints_kept
+                )
+            self._store.begin_anew(damage)
+            self._load()
+
+    def _load(self) -> None:
         kept, rows = self._state.settled_kept, self._store.rows
         checkpoints = self._state.checkpoints_kept * 4
         sources: tuple[Iterable[Observation], ...] = (
-            history_rows.broker_records(rows(queries.RECORDS_OF_CURRENT_STATE, kept, kept)),
-            history_rows.lifecycle_events(rows(queries.EVENTS_OF_CURRENT_STATE, 5 * kept)),
             history_rows.lifecycle_events(rows(queries.PIPELINE_EVENTS)),
             history_rows.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
             history_rows.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
@@ -85,12 +103,21 @@ class CurrentState:
             history_rows.flink_jobs(rows(queries.FLINK_JOBS, checkpoints)),
             history_rows.transaction_offsets(rows(queries.OFFSETS_OF_TRANSACTIONS, kept)),
         )
+        transactions = history_rows.transactions(rows(queries.TRANSACTIONS_OF_CURRENT_STATE, kept))
+        inits = history_rows.inits(rows(queries.INITS_OF_CURRENT_STATE, kept))
+        told = [text.encode() for _, _, text in rows(queries.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept)]
+        in_columns, odd = history_rows.events_in_columns(told)
         ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
         ids = KnownIds()
         for id_, first_ms, last_ms in self._store.rows_in_parts(queries.KNOWN_IDS):
             ids.see(id_, last_ms, created_ms=first_ms)
         with self._lock:
-            for source in sources:
+            for transaction in transactions:
+                put_transaction(self._state, transaction)
+            for transaction_id, init in inits:
+                put_init(self._state, transaction_id, init)
+            put_events(self._state, in_columns)
+            for source in (odd, *sources):
                 for observation in source:
                     try:
                         apply(self._state, observation)
@@ -104,19 +131,53 @@ class CurrentState:
 
     def observe(self, arrived: Sequence[Observed]) -> None:
         """Fold observations, tell who listens, then hand them to history. Call it from one thread per source, in order."""
-        kept: list[Observed] = []
         with self._lock:
-            for observed in arrived:
-                try:
-                    apply(self._state, observed.observation)
-                except MalformedRecord as error:
-                    aside = Malformed(error=str(error), value=observed.raw[:200], at_ms=now_ms())
-                    observed = replace(observed, observation=aside)
-                    apply(self._state, aside)
-                kept.append(observed)
+            kept = self._folded(arrived)
         self.changed()
-        for observed in kept:
-            self._store.append(observed)
+        self._store.append(kept)
+
+    def observe_records(self, records: BrokerRecords, others: Sequence[Observed], offsets: Offsets) -> None:
+        """Do the same with states of the coordinator's log in columns, and with the odd ones that were among them."""
+        with self._lock:
+            # A tombstone drops what is known of an id: what was written after it must not be folded before it.
+            kept = self._folded(others)
+            put_records(self._state, records)
+        self.changed()
+        self._store.append(kept, {"transaction_records": history_rows.records_table(records)}, offsets)
+
+    def observe_events(
+        self, events: EventColumns, table: pa.Table, others: Sequence[Observed], offsets: Offsets
+    ) -> None:
+        """Do the same with lifecycle events in columns; ``table``: their rows of history."""
+        with self._lock:
+            kept = self._folded(others)
+            put_events(self._state, events)
+        self.changed()
+        self._store.append(kept, {"lifecycle_events": table}, offsets)
+
+    def _folded(self, arrived: Sequence[Observed]) -> list[Observed]:
+        kept: list[Observed] = []
+        for observed in arrived:
+            try:
+                apply(self._state, observed.observation)
+            except MalformedRecord as error:
+                aside = Malformed(error=str(error), value=observed.raw[:200], at_ms=now_ms())
+                observed = replace(observed, observation=aside)
+                apply(self._state, aside)
+            kept.append(observed)
+        return kept
+
+    def forget_decisions(self) -> None:
+        """Drop what the decision log said: another one has taken its place."""
+        with self._lock:
+            fold.forget_decisions(self._state)
+        self.changed()
+
+    def forget_open_transactions(self) -> None:
+        """Drop what the coordinator's log said of open transactions: another log has taken its place."""
+        with self._lock:
+            fold.forget_open_transactions(self._state)
+        self.changed()
 
     def carried_out(self, order: OperatorOrder) -> None:
         """Fold an order of this collector's operator; its audit row is history already."""
@@ -164,7 +225,7 @@ class CurrentState:
             before = self._state.broker.get(identity)
         if before is None:
             return False
-        after = with_record(before, record)
+        after = merged(before, of_record(record, record.start_ms))
         return replace(after, last_write_ms=before.last_write_ms) == before
 
     def see_branches(self, place: str, look: PlaceLook) -> None:
@@ -272,6 +333,12 @@ class CurrentState:
         with self._lock:
             material = losses.material(self._state, self._sight[0], [view])
         return next(iter(losses.judged(material)), None)
+
+    def causes(self, aborted: Sequence[Aborted]) -> list[str]:
+        """Return why each of these was aborted, as far as memory tells: ``unknown`` for one that has left it."""
+        clues = {clues.view.broker.identity: clues for clues in self.abort_clues() if clues.view.broker is not None}
+        found = (clues.get(BrokerIdentity(*identity)) for identity in aborted)
+        return [(infer(one)[0] if one is not None else Cause.UNKNOWN).value for one in found]
 
     def orders(self, key: str) -> list[OperatorOrder]:
         """Return the operators' orders about one transaction."""

@@ -6,7 +6,7 @@ Every step takes a minimum, a maximum, a union or a first-known value, so that t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from collector.observations import BrokerRecord
@@ -100,22 +100,41 @@ class BrokerTransaction:
         return min((at for at in times if at is not None), default=None)
 
 
-def with_record(known: BrokerTransaction, record: BrokerRecord) -> BrokerTransaction:
-    """Return the transaction with one more record of it."""
-    fields: dict[str, Any] = {}
-    fields["timeout_ms"] = _most_known(known.timeout_ms, record.timeout_ms)
-    fields["partitions"] = known.partitions.union(record.partitions)
-    fields["source"] = min(filter(None, (known.source, record.source)))
+def of_record(record: BrokerRecord, start_ms: int) -> BrokerTransaction:
+    """Return what one record alone tells about its transaction, which began at ``start_ms``."""
+    ends: dict[str, Any] = {}
     if record.status is BrokerStatus.ONGOING:
-        fields["ongoing_epoch"] = _least(known.ongoing_epoch, record.producer_epoch)
-        fields["ongoing_version"] = _least(known.ongoing_version, record.client_version)
-        fields["last_write_ms"] = _most(known.last_write_ms, record.update_ms)
+        ends["ongoing_epoch"], ends["ongoing_version"] = record.producer_epoch, record.client_version
+        ends["last_write_ms"] = record.update_ms
     elif record.status in _ENDS:
-        name = _ENDS[record.status]
-        fields[name] = _least(getattr(known, name), record.update_ms)
-        fields["end_epoch"] = _most(known.end_epoch, record.producer_epoch)
-        fields["end_version"] = _most(known.end_version, record.client_version)
-    return replace(known, **fields)
+        ends[_ENDS[record.status]] = record.update_ms
+        ends["end_epoch"], ends["end_version"] = record.producer_epoch, record.client_version
+    return BrokerTransaction(
+        identity=BrokerIdentity(record.transaction, record.producer_id, start_ms),
+        timeout_ms=record.timeout_ms,
+        partitions=frozenset(record.partitions),
+        source=record.source,
+        **ends,
+    )
+
+
+def merged(known: BrokerTransaction, new: BrokerTransaction) -> BrokerTransaction:
+    """Return one transaction from two parts of what is known of it."""
+    return BrokerTransaction(
+        identity=known.identity,
+        timeout_ms=_most(known.timeout_ms, new.timeout_ms),
+        partitions=known.partitions if new.partitions <= known.partitions else known.partitions | new.partitions,
+        ongoing_epoch=_least(known.ongoing_epoch, new.ongoing_epoch),
+        end_epoch=_most(known.end_epoch, new.end_epoch),
+        ongoing_version=_least(known.ongoing_version, new.ongoing_version),
+        end_version=_most(known.end_version, new.end_version),
+        last_write_ms=_most(known.last_write_ms, new.last_write_ms),
+        prepare_commit_ms=_least(known.prepare_commit_ms, new.prepare_commit_ms),
+        prepare_abort_ms=_least(known.prepare_abort_ms, new.prepare_abort_ms),
+        complete_commit_ms=_least(known.complete_commit_ms, new.complete_commit_ms),
+        complete_abort_ms=_least(known.complete_abort_ms, new.complete_abort_ms),
+        source=min(known.source, new.source) if known.source and new.source else known.source or new.source,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,13 +247,13 @@ class CheckpointFacts:
         return max(0, self.ended_ms - self.begun_ms)
 
 
-def _most_known(known: int | None, new: int | None) -> int | None:
-    return known if new is None else _most(known, new)
+def _least(known: int | None, new: int | None) -> int | None:
+    if known is None or new is None:
+        return new if known is None else known
+    return min(known, new)
 
 
-def _least(known: int | None, new: int) -> int:
-    return new if known is None else min(known, new)
-
-
-def _most(known: int | None, new: int) -> int:
-    return new if known is None else max(known, new)
+def _most(known: int | None, new: int | None) -> int | None:
+    if known is None or new is None:
+        return new if known is None else known
+    return max(known, new)

@@ -18,7 +18,8 @@ from collector.facts import (
     PipelineFacts,
     ToldTransaction,
     handle_identity,
-    with_record,
+    merged,
+    of_record,
 )
 from collector.flink_facts import FlinkState
 from collector.flink_records import FlinkCheckpoint, FlinkJob
@@ -73,6 +74,8 @@ class State:
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     open: set[BrokerIdentity] = field(default_factory=set)
     """Transactions whose end was not seen."""
+    settled: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
     last_decided: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -117,39 +120,57 @@ def apply(state: State, observation: Observation) -> None:
             assert_never(observation)
     if not isinstance(observation, Malformed | OperatorOrder):
         state.events += 1
-    if _size(state) > max(state.trim_at, 2 * state.settled_kept):
-        trim(state)
+    trim_when_needed(state)
 
 
 def _broker_record(state: State, record: BrokerRecord) -> None:
-    if record.start_ms is None:
-        if record.status is BrokerStatus.EMPTY:
-            init = Init(at_ms=record.update_ms, producer_id=record.producer_id, producer_epoch=record.producer_epoch)
-            known = {*state.inits.get(record.transaction, ()), init}
-            newest = sorted(known, key=lambda i: (i.at_ms, i.producer_id, i.producer_epoch))[-INITS_KEPT_PER_ID:]
-            state.inits[record.transaction] = tuple(newest)
-        return
-    identity = BrokerIdentity(record.transaction, record.producer_id, record.start_ms)
-    before = state.broker.get(identity) or BrokerTransaction(identity=identity)
-    after = with_record(before, record)
+    if record.start_ms is not None:
+        put_transaction(state, of_record(record, record.start_ms))
+    elif record.status is BrokerStatus.EMPTY:
+        init = Init(at_ms=record.update_ms, producer_id=record.producer_id, producer_epoch=record.producer_epoch)
+        put_init(state, record.transaction, init)
+
+
+def put_init(state: State, transaction: str, init: Init) -> None:
+    """Fold that a producer took a transactional id."""
+    known = {*state.inits.get(transaction, ()), init}
+    newest = sorted(known, key=lambda i: (i.at_ms, i.producer_id, i.producer_epoch))[-INITS_KEPT_PER_ID:]
+    state.inits[transaction] = tuple(newest)
+
+
+def put_transaction(state: State, new: BrokerTransaction) -> None:
+    """Fold what one record, or several of one transaction, tell about it."""
+    identity = new.identity
+    before = state.broker.get(identity)
+    after = new if before is None else merged(before, new)
     state.broker[identity] = after
     if after.is_final:
         state.open.discard(identity)
-        if not before.is_final:
+        state.settled.add(identity)
+        if before is None or not before.is_final:
             state.committed += after.is_committing
             state.rolled_back += not after.is_committing
     else:
         state.open.add(identity)
     if after.is_aborting:
         state.aborted.add(identity)
-    if before.handle_identity != after.handle_identity and state.by_handle.get(before.handle_identity) == identity:
+    handle = after.handle_identity
+    if (
+        before is not None
+        and before.handle_identity != handle
+        and state.by_handle.get(before.handle_identity) == identity
+    ):
         del state.by_handle[before.handle_identity]
-    indexed = state.by_handle.get(after.handle_identity)
+    indexed = state.by_handle.get(handle)
     if indexed is None or indexed.start_ms <= identity.start_ms:
-        state.by_handle[after.handle_identity] = identity
-    latest = state.latest_of_id.get(record.transaction)
+        state.by_handle[handle] = identity
+    latest = state.latest_of_id.get(identity.transaction)
     if latest is None or (latest.start_ms, latest.producer_id) <= (identity.start_ms, identity.producer_id):
-        state.latest_of_id[record.transaction] = identity
+        state.latest_of_id[identity.transaction] = identity
+        if latest is not None and latest != identity:
+            state.settled.add(latest)
+    else:
+        state.settled.add(identity)
 
 
 def _branch(state: State, seen: BranchListed | BranchGone) -> None:
@@ -184,7 +205,7 @@ def _event(state: State, event: LifecycleEvent) -> None:
         if event.data.get("reason") == STOPPED_ON_REQUEST:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)
-    state.pipelines[pipeline] = _with_sign(facts, event.at_ms, f"event {event.type.value}")
+    state.pipelines[pipeline] = with_sign(facts, event.at_ms, f"event {event.type.value}")
 
 
 def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> None:
@@ -198,7 +219,7 @@ def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> No
     if isinstance(event.data.get("life"), str) and event.data.get("attempt") is not None and "batch" in event.data:
         batch, attempt = _int(event, "batch"), _int(event, "attempt")
         about = BatchAttempt(life=event.data["life"], batch=batch or 0, attempt=attempt or 0)
-    told = _told(state, identity, pipeline, about, handle)
+    told = told_of(state, identity, pipeline, about, handle)
     if handle is None and identity.producer_id is None:
         # Only Kafka has producers: its transactions are also known without our events.
         told = replace(told, resource_manager=_text(event, "resource_manager"))
@@ -210,9 +231,10 @@ def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> No
     state.told[identity] = told
 
 
-def _told(
+def told_of(
     state: State, identity: HandleIdentity, pipeline: str, about: BatchAttempt | None, handle: Handle | None
 ) -> ToldTransaction:
+    """Return what is told of a transaction, with these besides; ``state`` is left as it is."""
     known = state.told.get(identity) or ToldTransaction(identity=identity)
     return replace(
         known,
@@ -265,17 +287,40 @@ def _decision(state: State, seen: DecisionSeen) -> None:
             state.last_decided[record.about.life] = max(decided, state.last_decided.get(record.about.life, decided))
         for handle in record.handles:
             identity = handle_identity(handle)
-            state.told[identity] = _told(state, identity, record.prefix, record.about, handle)
+            state.told[identity] = told_of(state, identity, record.prefix, record.about, handle)
     if isinstance(record, RunStarted) or not record.who.startswith(OPERATOR):
         facts = state.pipelines.get(record.prefix) or PipelineFacts(pipeline=record.prefix)
         what = {RunStarted: "run started", Decision: "decision", Outcome: "outcome"}[type(record)]
-        state.pipelines[record.prefix] = _with_sign(facts, record.at_ms, f"{what} in the decision log")
+        state.pipelines[record.prefix] = with_sign(facts, record.at_ms, f"{what} in the decision log")
 
 
-def _with_sign(facts: PipelineFacts, at_ms: int, sign: str) -> PipelineFacts:
+def with_sign(facts: PipelineFacts, at_ms: int, sign: str) -> PipelineFacts:
+    """Return the pipeline's facts with one more sign of life of its driver: the newest stays."""
     if (at_ms, sign) <= (facts.sign_ms or -1, facts.sign):
         return facts
     return replace(facts, sign_ms=at_ms, sign=sign)
+
+
+def forget_open_transactions(state: State) -> None:
+    """Drop transactions whose end was not seen: their coordinator's log is gone."""
+    for identity in list(state.open):
+        drop_transaction(state, identity)
+
+
+def forget_decisions(state: State) -> None:
+    """Drop what was decided: the log is gone, and the offsets of another one begin anew."""
+    state.ledger = DecisionLedger()
+    state.last_decided.clear()
+
+
+def trim_when_needed(state: State) -> None:
+    """Trim once what could leave memory has grown by as much as is kept, so that its cost per observation stays small."""
+    if _trimmable(state) > max(state.trim_at, 2 * state.settled_kept):
+        trim(state)
+
+
+def _trimmable(state: State) -> int:
+    return len(state.settled) + len(state.told) + len(state.checkpoints) + len(state.inits) + len(state.branches)
 
 
 def trim(state: State) -> None:
@@ -292,27 +337,14 @@ def trim(state: State) -> None:
         del state.orders[key]
     for about in told_before - {told.about for told in state.told.values()}:
         state.ledger.forget(about)
-    state.trim_at = _size(state) + state.settled_kept
-
-
-def _size(state: State) -> int:
-    return len(state.broker) + len(state.told) + len(state.checkpoints) + len(state.inits) + len(state.branches)
+    state.trim_at = _trimmable(state) + state.settled_kept
 
 
 def _trim_transactions(state: State) -> None:
-    settled = [t for t in state.broker.values() if t.is_final or state.latest_of_id.get(t.identity[0]) != t.identity]
+    settled = [state.broker[identity] for identity in state.settled]
     settled.sort(key=lambda t: (t.ended_ms or t.identity.start_ms, t.identity))
     for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
-        identity, handle = transaction.identity, transaction.handle_identity
-        del state.broker[identity]
-        state.offsets.pop(identity, None)
-        state.open.discard(identity)
-        state.aborted.discard(identity)
-        if state.latest_of_id.get(identity.transaction) == identity:
-            del state.latest_of_id[identity.transaction]
-        if state.by_handle.get(handle) == identity:
-            del state.by_handle[handle]
-            state.told.pop(handle, None)
+        drop_transaction(state, transaction.identity)
     gone = sorted((b.gone_ms, key) for key, b in state.branches.items() if b.gone_ms is not None)
     for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
         del state.branches[key]
@@ -321,6 +353,19 @@ def _trim_transactions(state: State) -> None:
     unseen.sort(key=lambda t: (max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0), t.key))
     for told in unseen[: max(0, len(unseen) - state.settled_kept)]:
         del state.told[told.identity]
+
+
+def drop_transaction(state: State, identity: BrokerIdentity) -> None:
+    """Let one transaction leave memory, with what was told of it."""
+    handle = state.broker.pop(identity).handle_identity
+    state.offsets.pop(identity, None)
+    for members in (state.settled, state.open, state.aborted):
+        members.discard(identity)
+    if state.latest_of_id.get(identity.transaction) == identity:
+        del state.latest_of_id[identity.transaction]
+    if state.by_handle.get(handle) == identity:
+        del state.by_handle[handle]
+        state.told.pop(handle, None)
 
 
 def _trim_checkpoints(state: State) -> None:

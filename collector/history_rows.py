@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from collector import lifecycle_batch
+from collector.broker_records import BrokerRecords, history_columns
+from collector.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.lifecycle_batch import EventColumns
 from collector.observations import (
     BranchGone,
     BranchListed,
@@ -26,12 +33,17 @@ from collector.observations import (
     OperatorOrder,
 )
 from collector.orders import Action, StepOutcome
+from collector.transaction_state_batch import Integers
 from collector.transaction_state_records import BrokerStatus
-from lifecycle import decisions, events
+from lifecycle import decisions
+from lifecycle import events as lifecycle_json
 from lifecycle.decisions import Outcome, RunStarted
 from lifecycle.errors import MalformedRecord
 
 EXPIRED = "EXPIRED"
+SHOWN_CHARACTERS = 200
+_NO_COLUMN_TAKES_IT = (pa.ArrowException, ValueError, OverflowError, TypeError)
+"""A number too large for its column, half of a surrogate pair in a text: UnicodeEncodeError is a ValueError."""
 log = logging.getLogger(__name__)
 LISTED, GONE = "listed", "gone"
 _PLACE = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
@@ -165,6 +177,60 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
             raise TypeError("an operator's order stands in the audit table, which is written by itself")
 
 
+def records_table(records: BrokerRecords) -> pa.Table:
+    """Return states of the coordinator's log as an Arrow table of transaction_records."""
+    schema = TABLES["transaction_records"]
+    return pa.table(history_columns(records), schema=schema)
+
+
+def events_table(source: str, partition: Integers, offset: Integers, events: EventColumns) -> pa.Table:
+    """Return lifecycle events in columns, and their places, as an Arrow table of lifecycle_events."""
+    schema = TABLES["lifecycle_events"]
+    named = pa.DictionaryArray.from_arrays(np.zeros(len(events), np.int8), [source]).cast(pa.string())
+    places = [named, pa.array(partition.astype(np.int32)), pa.array(offset)]
+    return pa.table([*places, events.type, events.at_ms, events.data.field("pipeline"), events.raw], schema=schema)
+
+
+def tables_of(observed: Iterable[Observed]) -> dict[str, pa.Table]:
+    """Return observations as Arrow tables by the name of their history table; one that no column takes is kept aside."""
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for one in observed:
+        name, values = row(one)
+        rows.setdefault(name, []).append(values)
+    found: dict[str, pa.Table] = {}
+    for name, several in list(rows.items()):
+        try:
+            found[name] = arrow_table(name, several)
+        except _NO_COLUMN_TAKES_IT:
+            fits, aside = _sorted_out(name, several)
+            rows.setdefault("malformed", []).extend(aside)
+            if fits:
+                found[name] = arrow_table(name, fits)
+    if "malformed" in rows:
+        found["malformed"] = arrow_table("malformed", rows["malformed"])
+    return found
+
+
+def _sorted_out(name: str, rows: Sequence[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Return the rows that the named table takes, and rows of malformed that stand for the others."""
+    fits, aside = [], []
+    for values in rows:
+        try:
+            arrow_table(name, [values])
+            fits.append(values)
+        except _NO_COLUMN_TAKES_IT as error:
+            shown = repr(values[3:])[:SHOWN_CHARACTERS].encode("ascii", "backslashreplace").decode()
+            aside.append(
+                (
+                    *values[:3],
+                    time.time_ns() // 1_000_000,
+                    f"{name} has no place for it: {error!r}"[:SHOWN_CHARACTERS],
+                    shown,
+                )
+            )
+    return fits, aside
+
+
 def arrow_table(name: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Return rows as an Arrow table of the named history table."""
     schema = TABLES[name]
@@ -207,11 +273,32 @@ def broker_records(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerRecord | IdE
         )
 
 
+def transactions(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerTransaction]:
+    """Yield the transactions of rows of TRANSACTIONS_OF_CURRENT_STATE."""
+    names = [field.name for field in fields(BrokerTransaction)][1:]
+    for id_, producer_id, start_ms, timeout_ms, partitions, *rest in rows:
+        known = dict(zip(names, (timeout_ms, frozenset(partitions or ()), *rest), strict=True))
+        yield BrokerTransaction(identity=BrokerIdentity(id_, producer_id, start_ms), **known)
+
+
+def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:
+    """Yield (transactional id, init) of (id, update time, producer id, epoch) rows."""
+    for id_, at_ms, producer_id, epoch in rows:
+        yield id_, Init(at_ms=at_ms, producer_id=producer_id, producer_epoch=epoch)
+
+
+def events_in_columns(values: Sequence[bytes]) -> tuple[EventColumns, Iterator[EventSeen]]:
+    """Return lifecycle events as they were told: the ordinary ones in columns, and the observations of the others."""
+    columns, numbers = lifecycle_batch.decode(values)
+    odd = sorted(set(range(len(values))) - set(numbers.tolist()))
+    return columns, (EventSeen(event=lifecycle_json.decode(values[number])) for number in odd)
+
+
 def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:
     """Yield the observations of (partition, offset, event) rows, but those that this version does not understand any more."""
     for partition, offset, text in rows:
         try:
-            yield EventSeen(event=events.decode(text.encode()))
+            yield EventSeen(event=lifecycle_json.decode(text.encode()))
         except MalformedRecord as error:
             log.warning("lifecycle event %d of partition %d in history is left out: %s", offset, partition, error)
 

@@ -1,5 +1,7 @@
 """The store's queries, each named for what it answers. Values are always bound."""
 
+# ruff: noqa: S608 (what is put together here is fixed text)
+
 RECORD_OPENING = "insert into openings values (?)"
 
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
@@ -9,32 +11,55 @@ EVENTS_FOLDED = """
 select (select count(*) from transaction_records) + (select count(*) from lifecycle_events)
      + (select count(*) from decision_records) + (select count(*) from checkpoint_files)
      + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)
-     + (select count(*) from prepared_branches) + (select count(*) from transaction_offsets)"""
-MALFORMED_COUNT = "select count(*) from malformed"
+     + (select count(*) from prepared_branches) + (select count(*) from transaction_offsets)
+     + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name <> 'malformed')"""
+MALFORMED_COUNT = """
+select (select count(*) from malformed)
+     + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name = 'malformed')"""
 
-# Every transaction whose end is not in history, and the newest ones whose end is: what current state is made of.
-RECORDS_OF_CURRENT_STATE = """
-with transactions as (
-    select transaction_id, producer_id, start_ms, max(update_ms) as updated_ms,
-           bool_or(status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')) as is_final
-    from transaction_records where start_ms is not null group by all),
+# Sources that another topic of the same name has taken the place of.
+_SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over (partition by topic)"
+
+# Every transaction whose end is not in history, and the newest ones whose end is, one row each: what current state is made of.
+# An id has one transaction at a time, so the last record of each says whether one is open. Bound: how many of the newest.
+TRANSACTIONS_OF_CURRENT_STATE = f"""
+with last as (
+    select transaction_id, arg_max(coalesce(producer_id, -1), "offset") as producer_id,
+           arg_max(coalesce(start_ms, -1), "offset") as start_ms, arg_max(status, "offset") as status
+    from transaction_records where source not in ({_SUPERSEDED}) group by source, partition, transaction_id),
 kept as (
-    select * from transactions where not is_final
-    union all
-    (select * from transactions where is_final order by updated_ms desc limit ?))
-select r.* from transaction_records r semi join kept k using (transaction_id, producer_id, start_ms)
-union all
-(select * from transaction_records where start_ms is null order by update_ms desc limit ?)"""
+    select transaction_id, producer_id, start_ms from last
+    where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')
+    union
+    select * from (
+        select transaction_id, producer_id, start_ms from transaction_records
+        where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null order by update_ms desc limit ?))
+select transaction_id, producer_id, start_ms, max(timeout_ms), list_distinct(flatten(list(partitions))),
+       min(producer_epoch) filter (status = 'ONGOING'), max(producer_epoch) filter (is_end),
+       min(client_version) filter (status = 'ONGOING'), max(client_version) filter (is_end),
+       max(update_ms) filter (status = 'ONGOING'), min(update_ms) filter (status = 'PREPARE_COMMIT'),
+       min(update_ms) filter (status in ('PREPARE_ABORT', 'PREPARE_EPOCH_FENCE')),
+       min(update_ms) filter (status = 'COMPLETE_COMMIT'), min(update_ms) filter (status = 'COMPLETE_ABORT'),
+       min(regexp_replace(source, '#[0-9]+$', ''))
+from (select *, status in ('PREPARE_COMMIT', 'PREPARE_ABORT', 'PREPARE_EPOCH_FENCE', 'COMPLETE_COMMIT', 'COMPLETE_ABORT') as is_end
+      from transaction_records where update_ms >= (select min(start_ms) from kept)) r
+semi join kept k using (transaction_id, producer_id, start_ms)
+group by all"""
+INITS_OF_CURRENT_STATE = """
+select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
+where start_ms is null and status = 'EMPTY' order by update_ms desc limit ?"""
 EVENTS_OF_CURRENT_STATE = """
-select partition, "offset", event from lifecycle_events where type not like 'pipeline.%' order by rowid desc limit ?"""
+select partition, "offset", event from lifecycle_events
+where rowid > (select max(rowid) from lifecycle_events) - ? and type not like 'pipeline.%'"""
 PIPELINE_EVENTS = """
 select partition, "offset", event from lifecycle_events where type like 'pipeline.%'
 qualify row_number() over (partition by pipeline, type order by at_ms desc) <= 4"""
-DECISIONS_OF_CURRENT_STATE = """
+DECISIONS_OF_CURRENT_STATE = f"""
 select partition, "offset", record from (
     select * from decision_records where type = 'run_started'
     union all
     (select * from decision_records where type <> 'run_started' order by "offset" desc limit ?))
+where source not in ({_SUPERSEDED})
 order by "offset" """
 # Every branch that is listed, with all that was seen of it, since its first time is its age; of those that are listed no more
 # the newest.
@@ -90,17 +115,11 @@ where r.first_audit is null or r."unknown" <> '[]' order by i.intent"""
 MALFORMED = """
 select at_ms, source, partition, "offset", error, value from malformed order by at_ms desc, "offset" desc limit ?"""
 
-# Ends per minute by the coordinator's own times; the first record of an end has its time.
+# Ends per minute by the coordinator's own times, as counted when they arrived.
 ENDS_PER_MINUTE = """
-with ends as (
-    select min(update_ms) as ended_ms, bool_or(status like '%COMMIT') as is_commit
-    from transaction_records
-    where update_ms >= ? and start_ms is not null
-      and status in ('PREPARE_COMMIT', 'PREPARE_ABORT', 'COMPLETE_COMMIT', 'COMPLETE_ABORT', 'PREPARE_EPOCH_FENCE')
-    group by transaction_id, producer_id, start_ms)
-select ended_ms // 60000 * 60000 as minute_ms, count(*) filter (is_commit) as committed,
-       count(*) filter (not is_commit) as aborted
-from ends group by all order by all"""
+select begin_ms, coalesce(sum(transactions) filter (outcome = 'committed'), 0)::bigint,
+       coalesce(sum(transactions) filter (outcome = 'aborted'), 0)::bigint
+from transaction_counts where begin_ms >= ? and span_ms = 60000 and outcome <> 'lost' group by all order by all"""
 ENDS_SINCE = """
 select count(*) filter (status = 'COMPLETE_COMMIT'), count(*) filter (status = 'COMPLETE_ABORT')
 from transaction_records where update_ms >= ? and start_ms is not null"""

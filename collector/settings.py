@@ -79,6 +79,8 @@ class TunableSettings:
     order_limit_ms: int = 10_000
     follow_up_pause_ms: int = 1_000
     follow_up_most_ms: int = 86_400_000
+    history_days: int = 30
+    history_megabytes: int = 10_000
     transaction_polling_ms: int = 1_000
     checkpoint_polling_ms: int = 500
     remote_checkpoint_polling_ms: int = 5_000

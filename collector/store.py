@@ -1,34 +1,31 @@
 """History in DuckDB: append-only, with the source offsets in the same database transaction. Opened by history_file.py.
 
-One writer thread behind a bounded queue writes everything; each query has a cursor of its own.
+One thread behind a bounded queue writes everything (history_writer.py); each query has a cursor of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
 
-from collector import history_rows, queries
-from collector.history_file import StoreFailed, open_history
-from collector.observations import CheckpointFileKind, Observed, Position
+from collector import queries, source_epochs
+from collector.history_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
+from collector.history_writer import HistoryWriter
+from collector.observations import CheckpointFileKind, Observed
+from collector.source_epochs import Source
+from collector.write_queue import Offsets, Order, Write
 
-__all__ = ["Connection", "Store", "StoreFailed", "insert_audit"]
+__all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit"]
 T = TypeVar("T")
-QUEUE_LIMIT = 50_000
-BATCH_LIMIT = 10_000
-COMMIT_PAUSE_S = 0.02
 CLOSE_LIMIT_S = 20.0
-RETRY_S = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -39,14 +36,8 @@ class Connection(Protocol):
         """Carry out one statement."""
 
 
-class _Close:
-    """The last item of the queue."""
-
-
-Order = Callable[[duckdb.DuckDBPyConnection], Any]
 Statement = tuple[str, Sequence[Any]]
 """SQL and the values that are bound in it."""
-_Item = tuple[Order, Future[Any]] | _Close
 
 
 class Store:
@@ -54,22 +45,53 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.error = ""
-        """Why the last write failed; empty while writes succeed. Nothing is dropped: a failed batch is tried again."""
-        self._connection = open_history(path)
-        self._queue: queue.Queue[Observed | _Item] = queue.Queue(QUEUE_LIMIT)
+        self._file = HistoryFile(path)
         self._making_cursor = threading.Lock()
-        self._closing = threading.Event()
-        self._writer = threading.Thread(target=self._write, name="history", daemon=True)
-        self._writer.start()
+        self._connection = self._file.open()
+        self._writer = self._new_writer()
 
-    def append(self, observed: Observed) -> None:
-        """Hand one observation to the writer; blocks while the queue is full. Committed within milliseconds."""
-        self._queue.put(observed)
+    @property
+    def error(self) -> str:
+        """Return why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
+        return self._writer.error
+
+    @property
+    def set_aside(self) -> list[Path]:
+        """Return the damaged files that were set aside since start."""
+        return list(self._file.set_aside)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many rows are not committed yet."""
+        return self._writer.queue.rows
+
+    def append(
+        self, observed: Sequence[Observed], tables: Mapping[str, pa.Table] | None = None, offsets: Offsets | None = None
+    ) -> None:
+        """Hand observations to the writer, and rows that stand in columns already; they are committed together.
+
+        ``offsets``: how far the sources were read with them, (source, partition) -> next offset; by default up to the
+        last observation of each. Blocks while too much waits. Committed within milliseconds.
+        """
+        if offsets is None:
+            at = [one.position for one in observed]
+            offsets = {(position.source, position.partition): position.offset + 1 for position in at}
+        self._writer.queue.put(Write(observed=observed, tables=tables or {}, offsets=offsets))
 
     def next_offsets(self, source: str) -> dict[int, int]:
         """Return the first offset per partition of ``source`` that is not in history."""
         return dict(self.rows(queries.NEXT_OFFSETS, source))
+
+    def source_of(self, topic: str) -> Source:
+        """Return the newest epoch of a topic as history knows it. Raises StoreFailed."""
+        found = self.rows(source_epochs.EPOCH_OF_TOPIC, topic)
+        _, name, topic_id = found[0] if found else (1, topic, "")
+        return Source(name=name, topic_id=topic_id, next_offsets=self.next_offsets(name))
+
+    def begin_source(self, topic: str, topic_id: str) -> Source:
+        """Note the id that a topic has now; return the epoch that its records belong to. Raises StoreFailed."""
+        name = self._in_writer(lambda connection: source_epochs.begin(connection, topic, topic_id, _now_ms()))
+        return Source(name=name, topic_id=topic_id, next_offsets=self.next_offsets(name))
 
     def checkpoint_files_of(self, source: str, most: int = 8_000) -> set[tuple[CheckpointFileKind, int, int]]:
         """Return (kind, number, modification time in ns) of the newest checkpoint files of ``source`` that are in history."""
@@ -102,14 +124,22 @@ class Store:
             try:
                 answer = change(connection)
                 connection.commit()
-                return answer
             except BaseException:
                 with contextlib.suppress(duckdb.Error):
                     connection.rollback()
                 raise
+            self._export_audit(connection)
+            return answer
 
         answer: T = self._in_writer(in_transaction)
         return answer
+
+    def _export_audit(self, connection: duckdb.DuckDBPyConnection) -> None:
+        try:
+            self._file.audit.follow(connection)
+        except (OSError, duckdb.Error) as error:
+            # History has the rows; the file gets them with the next one, or when history is opened next.
+            log.error("audit rows are not yet in %s: %s", self._file.audit.path, error)
 
     def transact(self, statements: Sequence[Statement]) -> None:
         """Carry out statements in one database transaction.
@@ -118,14 +148,13 @@ class Store:
         """
         self._in_writer(lambda connection: _transact(connection, statements))
 
+    def keep_up(self, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+        """Have the writer call ``step`` between commits, at least every second."""
+        self._writer.when_idle.append(step)
+
     def check_writable(self) -> None:
         """Prove that history takes writes at this moment. Raises StoreFailed."""
         self._in_writer(lambda connection: connection.execute(queries.RECORD_OPENING, [_now_ms()]))
-
-    @property
-    def waiting(self) -> int:
-        """Return how many observations and orders wait to be written: the lag of history."""
-        return self._queue.qsize()
 
     def flushed(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Wait until everything handed over so far is committed. Raises StoreFailed after the limit."""
@@ -137,7 +166,8 @@ class Store:
             with self._reading() as cursor:
                 return cursor.execute(query, list(values)).fetchall()
         except duckdb.Error as error:
-            raise StoreFailed(f"history {self.path} could not be read: {error}") from error
+            kind = HistoryDamaged if is_damage(error) else StoreFailed
+            raise kind(f"history {self.path} could not be read: {error}") from error
 
     def rows_in_parts(self, query: str, part: int = 20_000) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query that may have very many of them, without having all at once. Raises StoreFailed."""
@@ -157,14 +187,12 @@ class Store:
                 names = [column[0] for column in answer.description or ()]
                 return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
         except duckdb.Error as error:
-            raise StoreFailed(f"history {self.path} could not be read: {error}") from error
+            kind = HistoryDamaged if is_damage(error) else StoreFailed
+            raise kind(f"history {self.path} could not be read: {error}") from error
 
     def close(self) -> None:
-        """Commit what was handed over and close the file."""
-        self._closing.set()
-        self._queue.put(_Close())
-        self._writer.join(CLOSE_LIMIT_S)
-        if self._writer.is_alive():
+        """Commit what was handed over and close the file. Raises StoreFailed when something stays unwritten."""
+        if not self._writer.close(CLOSE_LIMIT_S):
             raise StoreFailed(f"history {self.path} was not committed within {CLOSE_LIMIT_S:.0f} s: {self.error}")
         self._connection.close()
 
@@ -179,8 +207,7 @@ class Store:
             cursor.close()
 
     def _in_writer(self, order: Order, limit_s: float = CLOSE_LIMIT_S) -> Any:
-        answer: Future[Any] = Future()
-        self._queue.put((order, answer))
+        answer = self._writer.ask(order)
         try:
             return answer.result(limit_s)
         except duckdb.Error as error:
@@ -188,47 +215,27 @@ class Store:
         except TimeoutError:
             raise StoreFailed(f"history {self.path} did not answer within {limit_s:.0f} s: {self.error}") from None
 
-    def _write(self) -> None:
+    def begin_anew(self, damage: HistoryDamaged) -> None:
+        """Set the damaged file aside and go on with a new one, which has the audit. Raises StoreFailed.
+
+        For the start, before anything reads how far its source is in history.
+        """
+        self._writer.close(CLOSE_LIMIT_S)
         with self._making_cursor:
-            cursor = self._connection.cursor()
-        _warm_up(cursor)
-        while True:
-            batch, then = self._take()
-            self._commit(cursor, batch)
-            if isinstance(then, _Close):
-                cursor.close()
-                return
-            if then is not None:
-                _carry_out(cursor, *then)
-            # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
-            self._closing.wait(COMMIT_PAUSE_S)
+            self._connection.close()
+            self._file.set_damaged_aside(damage)
+            self._connection = self._file.open()
+        self._writer = self._new_writer()
 
-    def _take(self) -> tuple[list[Observed], _Item | None]:
-        """Return what waits: observations, and the order or end that comes after them."""
-        batch: list[Observed] = []
-        item = self._queue.get()
-        while isinstance(item, Observed):
-            batch.append(item)
-            if len(batch) >= BATCH_LIMIT:
-                return batch, None
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                return batch, None
-        return batch, item
+    def _new_writer(self) -> HistoryWriter:
+        writer = HistoryWriter(str(self.path), lambda: self._connection, self._reopen)
+        writer.start()
+        return writer
 
-    def _commit(self, cursor: duckdb.DuckDBPyConnection, batch: list[Observed]) -> None:
-        """Commit a batch with its offsets; on failure try again until it succeeds or the store is closed."""
-        while batch:
-            try:
-                _insert(cursor, batch)
-                self.error = ""
-                return
-            except duckdb.Error as error:
-                self.error = f"history {self.path} could not be written: {error}"
-                log.error("%s; %d observations wait", self.error, len(batch))
-                if self._closing.wait(RETRY_S):
-                    return
+    def _reopen(self) -> None:
+        with self._making_cursor:
+            self._connection.close()
+            self._connection = self._file.open()
 
 
 def insert_audit(connection: Connection, row: Sequence[Any]) -> int:
@@ -236,28 +243,6 @@ def insert_audit(connection: Connection, row: Sequence[Any]) -> int:
     (last,) = connection.execute(queries.LAST_AUDIT).fetchone()
     connection.execute(queries.ADD_AUDIT, [last + 1, *row])
     return int(last) + 1
-
-
-def _insert(cursor: duckdb.DuckDBPyConnection, batch: Sequence[Observed]) -> None:
-    tables: dict[str, list[tuple[Any, ...]]] = {}
-    positions: dict[tuple[str, int], Position] = {}
-    for observed in batch:
-        name, values = history_rows.row(observed)
-        tables.setdefault(name, []).append(values)
-        positions[observed.position.source, observed.position.partition] = observed.position
-    cursor.begin()
-    try:
-        for name, rows in tables.items():
-            cursor.register("arrived", history_rows.arrow_table(name, rows))
-            cursor.execute(f"insert into {name} select * from arrived")  # noqa: S608 (the name is a key of TABLES)
-            cursor.unregister("arrived")
-        for at in positions.values():
-            cursor.execute(queries.MOVE_OFFSET, [at.source, at.partition, at.offset + 1])
-        cursor.commit()
-    except BaseException:
-        with contextlib.suppress(duckdb.Error):
-            cursor.rollback()
-        raise
 
 
 def _transact(cursor: duckdb.DuckDBPyConnection, statements: Sequence[Statement]) -> None:
@@ -270,20 +255,6 @@ def _transact(cursor: duckdb.DuckDBPyConnection, statements: Sequence[Statement]
         with contextlib.suppress(duckdb.Error):
             cursor.rollback()
         raise
-
-
-def _carry_out(cursor: duckdb.DuckDBPyConnection, order: Order, answer: Future[Any]) -> None:
-    try:
-        answer.set_result(order(cursor))
-    except Exception as error:
-        answer.set_exception(error)
-
-
-def _warm_up(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Pay for the first Arrow scan (about a second) before anything waits for it."""
-    cursor.register("arrived", pa.table({"n": [1]}))
-    cursor.execute("select * from arrived").fetchall()
-    cursor.unregister("arrived")
 
 
 def _one(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:

@@ -22,8 +22,10 @@ _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
 _INT16, _INT64 = struct.Struct(">h"), struct.Struct(">q")
 _PARTITION_LIMIT = 1_000_000
-_TIME_MOST_MS = 2**53
+TIME_MOST_MS = 2**53
 """Far beyond any date: a time above it is none, and a deadline reckoned from it would overflow its column."""
+LAST_EPOCH = 2**15 - 1
+"""The epoch at which the coordinator ends a producer id's last transaction (Short.MAX_VALUE)."""
 
 
 class BrokerStatus(Enum):
@@ -95,7 +97,7 @@ def _decode_value(value: bytes) -> TransactionStateValue:
     partitions, at = _partitions(value, _HEAD.size, flexible)
     update_ms, start_ms = _TIMES.unpack_from(value, at)
     at += _TIMES.size
-    if max(update_ms, start_ms) > _TIME_MOST_MS or min(update_ms, start_ms) < -1:
+    if max(update_ms, start_ms) > TIME_MOST_MS or min(update_ms, start_ms) < -1:
         raise MalformedRecord(f"transaction log value has the times {update_ms} and {start_ms}, which are no epoch ms")
     tags: dict[int, bytes] = {}
     if flexible:

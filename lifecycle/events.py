@@ -17,11 +17,11 @@ from lifecycle.json_record import read_object
 
 SPEC_VERSION = "1.0"
 CONTENT_TYPE = "application/cloudevents+json"
-_TYPE_PREFIX = "io.indoubt."
+TYPE_PREFIX = "io.indoubt."
 STOPPED_ON_REQUEST = "stopped on request"
 """The reason in pipeline.stopped when somebody asked for the stop: nothing is wrong then."""
 _EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
-_YEAR_10000_MS = 253_402_300_800_000
+YEAR_10000_MS = 253_402_300_800_000
 
 
 class EventType(Enum):
@@ -71,7 +71,7 @@ def encode(event: LifecycleEvent) -> bytes:
             "specversion": SPEC_VERSION,
             "id": event.id,
             "source": event.source,
-            "type": _TYPE_PREFIX + event.type.value,
+            "type": TYPE_PREFIX + event.type.value,
             "subject": event.subject,
             "time": (_EPOCH + event.at_ms * _MS).isoformat(timespec="milliseconds"),
             "datacontenttype": "application/json",
@@ -104,7 +104,7 @@ def decode(value: bytes | None) -> LifecycleEvent:
 
 def _type(text: str) -> EventType:
     try:
-        return EventType(text.removeprefix(_TYPE_PREFIX) if text.startswith(_TYPE_PREFIX) else "")
+        return EventType(text.removeprefix(TYPE_PREFIX) if text.startswith(TYPE_PREFIX) else "")
     except ValueError:
         raise MalformedRecord(f"event type {text!r} is unknown") from None
 
@@ -117,6 +117,6 @@ def _epoch_ms(text: str) -> int:
     if moment.tzinfo is None:
         raise MalformedRecord(f"event time {text!r} has no time zone")
     at_ms = round((moment - _EPOCH) / _MS)
-    if not 0 <= at_ms < _YEAR_10000_MS:
+    if not 0 <= at_ms < YEAR_10000_MS:
         raise MalformedRecord(f"event time {text!r} is not in the years 1970 to 9999")
     return at_ms

@@ -144,7 +144,7 @@ class Handle:
         if not isinstance(value, dict):
             raise MalformedRecord(f"a handle is a JSON object, not {type(value).__name__}")
         fields: dict[str, Any] = {}
-        for name, kinds in _HANDLE_FIELDS.items():
+        for name, kinds in HANDLE_FIELDS.items():
             if name not in value:
                 raise MalformedRecord(f"handle has no {name!r}")
             if not isinstance(value[name], kinds) or isinstance(value[name], bool):
@@ -154,7 +154,7 @@ class Handle:
 
 
 _INT_OR_NONE = (int, type(None))
-_HANDLE_FIELDS: dict[str, type | tuple[type, ...]] = {
+HANDLE_FIELDS: dict[str, type | tuple[type, ...]] = {
     "resource_manager": str,
     "transaction": str,
     "producer_id": _INT_OR_NONE,
@@ -167,3 +167,4 @@ _HANDLE_FIELDS: dict[str, type | tuple[type, ...]] = {
     "prepared_at_ms": int,
     "timeout_ms": int,
 }
+"""The fields of a handle and their types, in JSON and out of it."""

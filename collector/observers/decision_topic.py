@@ -24,7 +24,11 @@ class DecisionTopic(TopicObserver):
         """Trust the log once it was read to its end."""
         self.current.see_decision_log(LogSight.READABLE if has_reached_end else LogSight.UNREADABLE)
 
+    def made_anew(self) -> None:
+        """Forget what the log before this one said: its offsets mean nothing here."""
+        self.current.forget_decisions()
+
     def failed(self, error: Exception) -> None:
         """Withdraw the trust; a log that never existed means that no pipeline of ours ever ran."""
-        never_was = isinstance(error, MissingTopic) and not self._offsets
+        never_was = isinstance(error, MissingTopic) and not self.has_read
         self.current.see_decision_log(LogSight.ABSENT if never_was else LogSight.UNREADABLE, str(error))

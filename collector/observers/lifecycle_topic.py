@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 from confluent_kafka import Message
 
+from collector import lifecycle_batch
+from collector.history_rows import events_table
 from collector.observations import EventSeen, Observation
 from collector.observers.topic_observer import TopicObserver
+from collector.observers.topic_reader import Records
 from lifecycle import events
+
+COLUMNS_FROM = 100
+"""Events at once from which columns pay: below, decoding one by one is faster."""
 
 
 class LifecycleTopic(TopicObserver):
@@ -17,3 +24,17 @@ class LifecycleTopic(TopicObserver):
     def decode(self, message: Message) -> Observation:
         """Return the event. Raises MalformedRecord."""
         return EventSeen(event=events.decode(message.value()))
+
+    def hand_over(self, records: Records) -> None:
+        """Hand over events of transactions in columns where there are many, and all others one by one."""
+        messages = records.messages
+        if len(messages) < COLUMNS_FROM:
+            super().hand_over(records)
+            return
+        columns, numbers = lifecycle_batch.decode([message.value() for message in messages])
+        is_odd = np.ones(len(messages), bool)
+        is_odd[numbers] = False
+        others = [self.observed(messages[number]) for number in is_odd.nonzero()[0].tolist()]
+        table = events_table(self.source, records.partition[numbers], records.offset[numbers], columns)
+        self.current.observe_events(columns, table, others, self.offsets(records))
+        self.count(len(messages))

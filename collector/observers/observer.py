@@ -108,7 +108,11 @@ class Observer(ABC):
     def arrived(self, observed: list[Observed]) -> None:
         """Hand over what was seen."""
         self.current.observe(observed)
-        self._records += len(observed)
+        self.count(len(observed))
+
+    def count(self, records: int) -> None:
+        """Count records that were handed over."""
+        self._records += records
 
     def looked(self) -> None:
         """Note a good look: the source answered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 
 from confluent_kafka import Message
@@ -9,13 +10,15 @@ from confluent_kafka import Message
 from collector.current_state import CurrentState, now_ms
 from collector.observations import Malformed, Observation, Observed, Position
 from collector.observers.observer import Observer
-from collector.observers.topic_reader import TopicReader
+from collector.observers.topic_reader import Records, TopicReader
 from collector.store import Store
+from collector.write_queue import Offsets
 from lifecycle.errors import MalformedRecord
 from resource_managers.kafka_connection import KafkaConnection
 
 READ_LIMIT_S = 0.2
 SHOWN_CHARACTERS = 200
+log = logging.getLogger(__name__)
 
 
 class TopicObserver(Observer):
@@ -26,14 +29,24 @@ class TopicObserver(Observer):
     ) -> None:
         super().__init__(current, retry_most_ms)
         self.topic = topic
-        self._connection = connection
-        self._offsets = store.next_offsets(topic)
+        self._connection, self._store = connection, store
+        self._source = store.source_of(topic)
         self._has_reached_end = False
 
     @property
     def has_caught_up(self) -> bool:
         """Say whether the topic was read to its end since it was opened."""
         return self._has_reached_end
+
+    @property
+    def source(self) -> str:
+        """Return the name under which history has the records: the topic's, with a number once it was made anew."""
+        return self._source.name
+
+    @property
+    def has_read(self) -> bool:
+        """Say whether any record was read, by this process or one before."""
+        return bool(self._source.next_offsets)
 
     @abstractmethod
     def decode(self, message: Message) -> Observation:
@@ -42,23 +55,38 @@ class TopicObserver(Observer):
     def read_on(self, has_reached_end: bool) -> None:
         """Called after each look; for what depends on having seen everything."""
 
+    def made_anew(self) -> None:
+        """Called when another topic of the same name has taken the place of the one that was read."""
+
     def observe(self) -> None:
         """Read the topic until stopped. Raises MissingTopic, Unreachable, ResourceManagerError."""
         self._has_reached_end = False
-        with TopicReader(self._connection, self.topic, self._offsets) as reader:
+        with TopicReader(self._connection, self.topic) as reader:
+            if reader.topic_id != self._source.topic_id:
+                self._follow(reader.topic_id)
+            reader.start(self._source.next_offsets)
             self.looked()
             while not self.stopping.is_set():
-                messages = reader.read(READ_LIMIT_S)
-                if messages:
-                    self.arrived([self._observed(message) for message in messages])
+                records = reader.read(READ_LIMIT_S)
+                if records.messages:
+                    self.hand_over(records)
                     # Only now: after a failure the topic is read again from here, in this process or the next.
-                    self._offsets.update((m.partition(), m.offset() + 1) for m in messages)
+                    self._source.next_offsets.update(records.next_offsets)
                 self.looked()
                 self._has_reached_end |= reader.has_reached_end
                 self.read_on(reader.has_reached_end)
 
-    def _observed(self, message: Message) -> Observed:
-        position = Position(source=self.topic, partition=message.partition(), offset=message.offset())
+    def hand_over(self, records: Records) -> None:
+        """Hand over what a read brought."""
+        self.arrived([self.observed(message) for message in records.messages])
+
+    def offsets(self, records: Records) -> Offsets:
+        """Return how far the topic was read with these records."""
+        return {(self.source, partition): at for partition, at in records.next_offsets.items()}
+
+    def observed(self, message: Message) -> Observed:
+        """Return one record as an observation; what it cannot be understood as is kept aside."""
+        position = Position(source=self.source, partition=message.partition(), offset=message.offset())
         value = message.value()
         raw = value.decode(errors="replace") if value is not None else ""
         try:
@@ -67,3 +95,10 @@ class TopicObserver(Observer):
             shown = raw if raw.isprintable() else (value or b"").hex()
             observation = Malformed(error=str(error), value=shown[:SHOWN_CHARACTERS], at_ms=now_ms())
         return Observed(position=position, observation=observation, raw=raw)
+
+    def _follow(self, topic_id: str) -> None:
+        """Read a topic that history does not know by this id: from its first record when it was made anew."""
+        if self._source.topic_id:
+            log.warning("topic %s was made anew (id %s): it is read from its start", self.topic, topic_id)
+            self.made_anew()
+        self._source = self._store.begin_source(self.topic, topic_id)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from numpy.typing import NDArray
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
 from resource_managers.kafka_connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
 LOOK_EVERY_S = 2.0
-BATCH = 2_000
+BATCH = 10_000
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 log = logging.getLogger(__name__)
@@ -24,12 +28,47 @@ class ReadDenied(ResourceManagerError):
     """The collector's user may not read a topic; the message names it."""
 
 
+class TopicMadeAnew(ResourceManagerError):
+    """Another topic has taken the name of the one that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records in the order in which they arrived: each partition's by offset."""
+
+    messages: Sequence[Message]
+    partition: NDArray[np.int64]
+    offset: NDArray[np.int64]
+
+    @property
+    def next_offsets(self) -> dict[int, int]:
+        """Return partition -> the offset behind its last record here."""
+        return {int(p): int(self.offset[self.partition == p].max()) + 1 for p in np.unique(self.partition)}
+
+
+def _records(messages: Sequence[Message]) -> Records:
+    return Records(
+        messages=messages,
+        partition=np.array([message.partition() for message in messages], np.int64),
+        offset=np.array([message.offset() for message in messages], np.int64),
+    )
+
+
+def _grows(records: Records) -> bool:
+    """Say whether the offsets of each partition grow."""
+    order = np.argsort(records.partition, kind="stable")
+    is_next = np.diff(records.partition[order]) == 0
+    return bool((np.diff(records.offset[order])[is_next] > 0).all())
+
+
 class TopicReader:
     """A consumer without a group: offsets are the caller's. For one thread; use it as a context manager."""
 
-    def __init__(self, connection: KafkaConnection, topic: str, offsets: Mapping[int, int]) -> None:
+    def __init__(self, connection: KafkaConnection, topic: str) -> None:
         self._topic = topic
-        self._next = dict(offsets)
+        self.topic_id = ""
+        """Kafka's own id of the topic, which a new topic of the same name does not have; empty where brokers tell none."""
+        self._next: dict[int, int] = {}
         self._ends: set[int] = set()
         self._looked_s = time.monotonic()
         settings = {
@@ -47,10 +86,11 @@ class TopicReader:
             "reconnect.backoff.max.ms": 1_000,
         }
         self._consumer = Consumer(connection.for_librdkafka(**settings), logger=log)
+        self._admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
 
     def __enter__(self) -> TopicReader:
         try:
-            self._assign()
+            self.topic_id = self._ask_topic_id()
         except BaseException:
             self._consumer.close()
             raise
@@ -66,36 +106,73 @@ class TopicReader:
         """True when every partition was read to where its end was."""
         return len(self._ends) == len(self._next)
 
-    def read(self, limit_s: float) -> list[Message]:
-        """Return the records that arrived, each once, at the latest after ``limit_s``; an empty list when none did.
+    def read(self, limit_s: float) -> Records:
+        """Return the records that arrived, each once, at the latest after ``limit_s``; none when none did.
+
+        Raises MissingTopic, ReadDenied, Unreachable, TopicMadeAnew, ResourceManagerError.
+        """
+        # consume() alone waits until its batch is full or its time is over; this returns with the first record.
+        first = self._consumer.poll(limit_s)
+        arrived = [] if first is None else [first, *self._consumer.consume(BATCH, 0)]
+        found = self._taken(arrived)
+        if time.monotonic() - self._looked_s > LOOK_EVERY_S:
+            self._look(is_quiet=not found.messages)
+        return found
+
+    def _taken(self, arrived: list[Message]) -> Records:
+        messages = [message for message in arrived if message.error() is None]
+        if len(messages) < len(arrived):
+            for message in arrived:
+                if (error := message.error()) is not None:
+                    self._note(error, message.partition())
+        found = _records(messages)
+        if not messages:
+            return found
+        floor = np.zeros(int(found.partition.max()) + 1, np.int64)
+        for partition in self._next.keys() & set(np.unique(found.partition).tolist()):
+            floor[partition] = self._next[partition]
+        if not (found.offset >= floor[found.partition]).all() or not _grows(found):
+            found = _records([message for message in messages if self._is_next(message)])
+        self._next.update(found.next_offsets)
+        return found
+
+    def _note(self, error: KafkaError, partition: int) -> None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise self._classified(error)
+        self._ends.add(partition)
+
+    def _is_next(self, message: Message) -> bool:
+        """Say whether a record was not read before, and count it as read."""
+        partition, offset = message.partition(), message.offset()
+        if offset < self._next[partition]:
+            return False
+        self._next[partition] = offset + 1
+        return True
+
+    def _look(self, *, is_quiet: bool) -> None:
+        """Make sure that somebody answers, that no partition was added, and that it still is the same topic."""
+        if self._ask_topic_id() != self.topic_id:
+            raise TopicMadeAnew(f"topic {self._topic} was made anew")
+        if is_quiet:
+            self._partitions()
+        self._looked_s = time.monotonic()
+
+    def _ask_topic_id(self) -> str:
+        asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=ANSWER_LIMIT_S)
+        try:
+            return str(asked[self._topic].result(2 * ANSWER_LIMIT_S).topic_id)
+        except TimeoutError:
+            raise Unreachable(f"no broker answered within {2 * ANSWER_LIMIT_S:.0f} s for topic {self._topic}") from None
+        except KafkaException as error:
+            raise self._classified(error.args[0]) from None
+
+    def start(self, offsets: Mapping[int, int]) -> None:
+        """Begin to read, each partition from the offset given for it, else from its first record.
 
         Raises MissingTopic, ReadDenied, Unreachable, ResourceManagerError.
         """
-        found: list[Message] = []
-        # consume() alone waits until its batch is full or its time is over; this returns with the first record.
-        first = self._consumer.poll(limit_s)
-        if first is not None:
-            for message in (first, *self._consumer.consume(BATCH, 0)):
-                self._take(message, found)
-        if time.monotonic() - self._looked_s > LOOK_EVERY_S:
-            if not found:
-                self._partitions()
-            self._looked_s = time.monotonic()
-        return found
-
-    def _take(self, message: Message, found: list[Message]) -> None:
-        error, partition = message.error(), message.partition()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                self._ends.add(partition)
-                return
-            raise self._classified(error)
-        if message.offset() >= self._next[partition]:
-            self._next[partition] = message.offset() + 1
-            found.append(message)
-
-    def _assign(self) -> None:
-        start: list[TopicPartition] = []
+        self._next = dict(offsets)
+        begin: list[TopicPartition] = []
         for partition in self._partitions():
             at = TopicPartition(self._topic, partition)
             try:
@@ -106,13 +183,13 @@ class TopicReader:
             if wanted > high:
                 raise ResourceManagerError(
                     f"topic {self._topic}, partition {partition} ends at offset {high} and was read to {wanted} before: "
-                    "it was made anew; give the collector a new --directory for the new topic"
+                    "records of it were lost; it is read on once it is longer than that"
                 )
             if wanted < low:
                 log.warning("%s-%d: offsets %d to %d were deleted unread", self._topic, partition, wanted, low - 1)
             self._next[partition] = max(wanted, low)
-            start.append(TopicPartition(self._topic, partition, self._next[partition]))
-        self._consumer.assign(start)
+            begin.append(TopicPartition(self._topic, partition, self._next[partition]))
+        self._consumer.assign(begin)
 
     def _partitions(self) -> list[int]:
         """Ask a broker for the topic's partitions: proof that somebody answers. New ones are assigned too."""

@@ -18,6 +18,8 @@ LANDED = {
     "0004_alerts.sql": "85b1cc145a2bc46c",
     "0005_orders.sql": "9f25243a8cc7318b",
     "0006_transaction_offsets.sql": "ec3564aa1bc8c311",
+    "0007_source_epochs.sql": "fd2d29c1780c013c",
+    "0008_rollups.sql": "9540776fd44a0922",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

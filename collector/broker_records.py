@@ -1,0 +1,212 @@
+"""Many states of the coordinator's log as columns: what observers hand over where a record at a time would be too slow."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from collector.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.transaction_state_batch import Flags, Integers, StateColumns
+from collector.transaction_state_records import LAST_EPOCH, BrokerStatus
+
+_NONE_LEAST, _NONE_MOST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+_STATUS_NAMES = pa.array([status.name for status in BrokerStatus])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRecords:
+    """States with their places in ``source``; row by row what a BrokerRecord and its Position say."""
+
+    source: str
+    partition: Integers
+    offset: Integers
+    states: StateColumns
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+def records_of(source: str, partition: Integers, offset: Integers, states: StateColumns) -> BrokerRecords:
+    """Return states as the records of the transactions that they belong to."""
+    # Once its epochs are used up a producer id is changed with the very record that ends the transaction.
+    ends = (states.status == BrokerStatus.COMPLETE_COMMIT.value) | (states.status == BrokerStatus.COMPLETE_ABORT.value)
+    previous = states.previous_producer_id
+    rotated = ends & (previous != -1) & (previous != states.producer_id)
+    if rotated.any():
+        states = replace(
+            states,
+            producer_id=np.where(rotated, previous, states.producer_id),
+            producer_epoch=np.where(rotated, LAST_EPOCH, states.producer_epoch),
+        )
+    return BrokerRecords(source=source, partition=partition, offset=offset, states=states)
+
+
+def history_columns(records: BrokerRecords) -> list[pa.Array]:
+    """Return the columns of history's transaction_records, in their order."""
+    states = records.states
+    sets = pa.array([list(partitions) for partitions in states.partition_sets], pa.list_(pa.string()))
+    return [
+        pa.DictionaryArray.from_arrays(np.zeros(len(records), np.int8), [records.source]).cast(pa.string()),
+        pa.array(records.partition.astype(np.int32)),
+        pa.array(records.offset),
+        states.transaction,
+        pa.array(states.producer_id),
+        pa.array(states.producer_epoch.astype(np.int32)),
+        _STATUS_NAMES.take(pa.array(states.status)),
+        pa.array(states.start_ms, mask=states.start_ms < 0),
+        pa.array(states.update_ms),
+        pa.array(states.timeout_ms.astype(np.int32)),
+        sets.take(pa.array(states.partition_set)),
+        pa.array(states.client_version.astype(np.int32)),
+    ]
+
+
+class _Named(NamedTuple):
+    code: NDArray[np.int32]
+    names: list[str]
+
+
+def _named(states: StateColumns) -> _Named:
+    encoded = states.transaction.dictionary_encode()
+    return _Named(encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
+
+
+def uses(records: BrokerRecords) -> Iterator[tuple[str, int, int]]:
+    """Yield (transactional id, time of its first record, time of its newest record) for each id, in order of appearance."""
+    if not len(records):
+        return
+    code, names = _named(records.states)
+    order = np.argsort(code, kind="stable")
+    firsts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    update_ms = records.states.update_ms[order]
+    newest = np.maximum.reduceat(update_ms, firsts).tolist()
+    yield from zip(names, update_ms[firsts].tolist(), newest, strict=True)
+
+
+def inits(records: BrokerRecords) -> Iterator[tuple[str, Init]]:
+    """Yield (transactional id, init) of every record that says that a producer took an id, in their order."""
+    states = records.states
+    rows = ((states.status == BrokerStatus.EMPTY.value) & (states.start_ms < 0)).nonzero()[0]
+    if not rows.size:
+        return
+    ids = states.transaction.take(pa.array(rows)).to_pylist()
+    numbers = zip(states.update_ms[rows], states.producer_id[rows], states.producer_epoch[rows], strict=True)
+    for id_, (at_ms, producer_id, epoch) in zip(ids, numbers, strict=True):
+        yield id_, Init(at_ms=int(at_ms), producer_id=int(producer_id), producer_epoch=int(epoch))
+
+
+def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
+    """Yield each transaction that the records belong to, with all that they tell about it, in no order."""
+    states = records.states
+    rows = (states.start_ms >= 0).nonzero()[0]
+    if not rows.size:
+        return
+    code, names = _named(states)
+    order = rows[np.lexsort((states.start_ms[rows], states.producer_id[rows], code[rows]))]
+    code, producer_id, start_ms = code[order], states.producer_id[order], states.start_ms[order]
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (np.diff(code) != 0) | (np.diff(producer_id) != 0) | (np.diff(start_ms) != 0)
+    firsts = is_new.nonzero()[0]
+    status, update_ms = states.status[order], states.update_ms[order]
+    epoch, version = states.producer_epoch[order], states.client_version[order]
+    is_ongoing, is_end = status == BrokerStatus.ONGOING.value, np.isin(status, _ENDING)
+    sets = _unions(states.partition_set[order].tolist(), states.partition_sets, [*firsts.tolist(), len(order)])
+    columns = zip(
+        code[firsts].tolist(),
+        producer_id[firsts].tolist(),
+        start_ms[firsts].tolist(),
+        np.maximum.reduceat(states.timeout_ms[order], firsts).tolist(),
+        sets,
+        _least(epoch, is_ongoing, firsts),
+        _most(epoch, is_end, firsts),
+        _least(version, is_ongoing, firsts),
+        _most(version, is_end, firsts),
+        _most(update_ms, is_ongoing, firsts),
+        _least(update_ms, status == BrokerStatus.PREPARE_COMMIT.value, firsts),
+        _least(update_ms, np.isin(status, _ABORTING), firsts),
+        _least(update_ms, status == BrokerStatus.COMPLETE_COMMIT.value, firsts),
+        _least(update_ms, status == BrokerStatus.COMPLETE_ABORT.value, firsts),
+        strict=True,
+    )
+    for (
+        name,
+        producer,
+        start,
+        timeout_ms,
+        partitions,
+        o_epoch,
+        e_epoch,
+        o_version,
+        e_version,
+        written,
+        *ends,
+    ) in columns:
+        yield BrokerTransaction(
+            identity=BrokerIdentity(names[name], producer, start),
+            timeout_ms=timeout_ms,
+            partitions=partitions,
+            ongoing_epoch=o_epoch,
+            end_epoch=e_epoch,
+            ongoing_version=o_version,
+            end_version=e_version,
+            last_write_ms=written,
+            prepare_commit_ms=ends[0],
+            prepare_abort_ms=ends[1],
+            complete_commit_ms=ends[2],
+            complete_abort_ms=ends[3],
+            source=records.source,
+        )
+
+
+_ABORTING = (BrokerStatus.PREPARE_ABORT.value, BrokerStatus.PREPARE_EPOCH_FENCE.value)
+_ENDING = (
+    *_ABORTING,
+    BrokerStatus.PREPARE_COMMIT.value,
+    BrokerStatus.COMPLETE_COMMIT.value,
+    BrokerStatus.COMPLETE_ABORT.value,
+)
+
+
+def _least(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
+    """Return the least value of each group among those that count, None where none does."""
+    found = np.minimum.reduceat(np.where(counts, values, _NONE_LEAST), firsts).tolist()
+    return [None if value == _NONE_LEAST else value for value in found]
+
+
+def _most(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
+    found = np.maximum.reduceat(np.where(counts, values, _NONE_MOST), firsts).tolist()
+    return [None if value == _NONE_MOST else value for value in found]
+
+
+def _unions(numbers: list[int], sets: tuple[tuple[str, ...], ...], bounds: list[int]) -> Iterator[frozenset[str]]:
+    """Yield the union of each group's sets; groups with the same sets share one union."""
+    known: dict[tuple[int, ...], frozenset[str]] = {}
+    for first, end in itertools.pairwise(bounds):
+        group = tuple(numbers[first:end])
+        found = known.get(group)
+        if found is None:
+            found = known[group] = _SHARED.share(frozenset().union(*(sets[number] for number in set(group))))
+        yield found
+
+
+class _Shared:
+    """One object for equal sets of partitions: a million transactions write to a few sets."""
+
+    _MOST = 20_000
+
+    def __init__(self) -> None:
+        self._known: dict[frozenset[str], frozenset[str]] = {}
+
+    def share(self, partitions: frozenset[str]) -> frozenset[str]:
+        if len(self._known) > self._MOST:
+            self._known.clear()
+        return self._known.setdefault(partitions, partitions)
+
+
+_SHARED = _Shared()

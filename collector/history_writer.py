@@ -1,0 +1,161 @@
+"""The one thread that writes history: commits what waits, tries again for as long as it takes, does tasks in between."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from collector import history_rows, queries, rollups
+from collector.write_queue import Order, Task, Write, WriteQueue
+
+BATCH_ROWS = 50_000
+"""Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
+COMMIT_PAUSE_S = 0.02
+IDLE_S = 1.0
+RETRY_S = 1.0
+_ODD_DATA = (duckdb.DataError, duckdb.InvalidInputException)
+"""Errors that come again however often the same rows are tried."""
+log = logging.getLogger(__name__)
+
+
+class HistoryWriter:
+    """Writes through a connection that ``connection`` gives, and asks for it again when a fatal error has ended it."""
+
+    def __init__(
+        self, name: str, connection: Callable[[], duckdb.DuckDBPyConnection], reopen: Callable[[], None]
+    ) -> None:
+        self._name, self._connection, self._reopen = name, connection, reopen
+        self.error = ""
+        """Why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
+        self.queue = WriteQueue()
+        self.when_idle: list[Callable[[duckdb.DuckDBPyConnection], None]] = []
+        """Called between commits, at least every second while nothing arrives; each does a small step of upkeep."""
+        self._closing = threading.Event()
+        self._gave_up = False
+        self._thread = threading.Thread(target=self._write, name="history", daemon=True)
+
+    def start(self) -> None:
+        """Start writing."""
+        self._thread.start()
+
+    def close(self, limit_s: float) -> bool:
+        """Write what waits and end; return whether that was done within the limit."""
+        self._closing.set()
+        self.queue.close()
+        self._thread.join(limit_s)
+        return not self._thread.is_alive() and not self._gave_up
+
+    def ask(self, order: Order) -> Future[Any]:
+        """Have the writer carry out an order once everything before it is committed."""
+        answer: Future[Any] = Future()
+        self.queue.put(Task(order=order, answer=answer))
+        return answer
+
+    def _write(self) -> None:
+        cursor = self._connection().cursor()
+        _warm_up(cursor)
+        while not self.queue.is_drained:
+            writes, task = self.queue.take(BATCH_ROWS, IDLE_S)
+            cursor = self._commit(cursor, writes)
+            self.queue.done(writes)
+            if task is not None:
+                _carry_out(cursor, task)
+            for step in self.when_idle:
+                self._keep_up(cursor, step)
+            # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
+            if self.queue.rows < BATCH_ROWS:
+                self._closing.wait(COMMIT_PAUSE_S)
+        cursor.close()
+
+    def _commit(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> duckdb.DuckDBPyConnection:
+        """Commit writes with their offsets; on failure try again until it succeeds or the store is closed."""
+        # Once a write was given up nothing after it may be written: its offsets would pass over what was given up.
+        while writes and not self._gave_up:
+            try:
+                self._insert(cursor, writes)
+                if self.error:
+                    log.warning("history %s is written again", self._name)
+                self.error = ""
+                break
+            except duckdb.Error as error:
+                rows = sum(write.rows for write in writes)
+                if not self.error:
+                    log.error("history %s could not be written: %s; %d rows and more wait", self._name, error, rows)
+                self.error = f"history {self._name} could not be written: {error}"
+                if self._closing.wait(RETRY_S):
+                    self._gave_up = True
+                elif isinstance(error, duckdb.FatalException | duckdb.ConnectionException):
+                    cursor = self._again(cursor)
+        return cursor
+
+    def _insert(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> None:
+        try:
+            insert(cursor, writes)
+        except _ODD_DATA as error:
+            log.exception("rows arrived in history %s that cannot be counted: %s", self._name, error)
+            insert(cursor, writes, counted=False)
+
+    def _again(self, cursor: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """Open the file again: a fatal error (a full disk, for one) ends every connection to it."""
+        try:
+            self._reopen()
+            return self._connection().cursor()
+        except Exception as error:
+            self.error = f"history {self._name} could not be opened again: {error}"
+            return cursor
+
+    def _keep_up(self, cursor: duckdb.DuckDBPyConnection, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+        try:
+            step(cursor)
+        except duckdb.Error as error:
+            with contextlib.suppress(duckdb.Error):
+                cursor.rollback()
+            log.warning("upkeep of history %s failed, and is tried again: %s", self._name, error)
+
+
+def insert(cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counted: bool = True) -> None:
+    """Commit writes, their counts, and how far their sources were read, all or nothing. Raises duckdb.Error."""
+    arrived: dict[str, list[pa.Table]] = {}
+    offsets: dict[tuple[str, int], int] = {}
+    for write in writes:
+        for name, table in write.tables.items():
+            arrived.setdefault(name, []).append(table)
+        offsets.update(write.offsets)
+    for name, table in history_rows.tables_of(one for write in writes for one in write.observed).items():
+        arrived.setdefault(name, []).append(table)
+    cursor.begin()
+    try:
+        for name, tables in arrived.items():
+            cursor.register("arrived", pa.concat_tables(tables))
+            cursor.execute(f"insert into {name} select * from arrived")  # noqa: S608 (the name is a key of TABLES)
+            if counted:
+                rollups.count(cursor, name)
+            cursor.unregister("arrived")
+        for (source, partition), next_offset in offsets.items():
+            cursor.execute(queries.MOVE_OFFSET, [source, partition, next_offset])
+        cursor.commit()
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):
+            cursor.rollback()
+        raise
+
+
+def _carry_out(cursor: duckdb.DuckDBPyConnection, task: Task) -> None:
+    try:
+        task.answer.set_result(task.order(cursor))
+    except Exception as error:
+        task.answer.set_exception(error)
+
+
+def _warm_up(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Pay for the first Arrow scan (about a second) before anything waits for it."""
+    cursor.register("arrived", pa.table({"n": [1]}))
+    cursor.execute("select * from arrived").fetchall()
+    cursor.unregister("arrived")

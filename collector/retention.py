@@ -1,0 +1,132 @@
+"""What leaves history, by age and by size: oldest first, a few rows at a time, in the writer's thread between two commits."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import duckdb
+
+from collector import rollups
+
+ROWS_AT_ONCE = 20_000
+PAUSE_S = 0.5
+ROUND_S = 60.0
+FULL_ROUND = 60
+DAY_MS = 24 * 3_600_000
+log = logging.getLogger(__name__)
+
+# Ids with a transaction whose end is not in history: their rows stay.
+_NOTE_OPEN = """
+create or replace temp table still_open as
+select transaction_id from (
+    select transaction_id, arg_max(status, "offset") as status, arg_max(coalesce(start_ms, -1), "offset") as start_ms
+    from transaction_records group by source, partition, transaction_id)
+where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')"""
+# The rows of each table that may leave: what tells who runs stays.
+_LEAVING = {
+    "transaction_records": "update_ms < $before and transaction_id not in (from still_open)",
+    "lifecycle_events": "at_ms < $before and type not like 'pipeline.%'",
+    "decision_records": "at_ms < $before and type <> 'run_started'",
+    "malformed": "at_ms < $before",
+}
+
+
+_ANY_OLDER = f"""
+select {" or ".join(f"exists (from {table} where {rows})" for table, rows in _LEAVING.items() if "still" not in rows)}
+    or exists (from transaction_records where update_ms < $before)"""
+
+
+_LET_LEAVE = {
+    table: f"""delete from {table} where rowid in (
+    select rowid from {table} where {rows} order by rowid limit $most)"""  # noqa: S608 (names of our own)
+    for table, rows in _LEAVING.items()
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much history is kept: rows younger than ``days``, and no more of them than fit into ``megabytes``."""
+
+    days: int
+    megabytes: int
+
+
+class Upkeep:
+    """A step each time it is called: counts causes, merges counts, lets old rows leave. Never longer than one small step."""
+
+    def __init__(self, limits: Limits, explain: rollups.Explain, clock_ms: Callable[[], int]) -> None:
+        self._limits, self._explain, self._clock_ms = limits, explain, clock_ms
+        self._next_s = self._round_s = 0.0
+        self._leaving: list[str] = []
+        self._before_ms = self._round = 0
+        self._has_left = False
+
+    def __call__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Do one step when one is due. Raises duckdb.Error."""
+        at_s = time.monotonic()
+        if at_s < self._next_s:
+            return
+        if self.do_step(cursor, is_round_due=at_s >= self._round_s):
+            self._round_s = at_s + ROUND_S
+        self._next_s = time.monotonic() + PAUSE_S
+
+    def do_step(self, cursor: duckdb.DuckDBPyConnection, *, is_round_due: bool) -> bool:
+        """Do one step now; return whether it began a round. Raises duckdb.Error."""
+        more = rollups.explain_aborts(cursor, self._clock_ms(), self._explain)
+        if self._leaving:
+            self._let_leave(cursor)
+        elif not more and is_round_due:
+            self._begin_round(cursor)
+            return True
+        return False
+
+    def _begin_round(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        now_ms = self._clock_ms()
+        # What comes late, from a topic that is read from its start, is merged once an hour.
+        from_ms = 0 if self._round % FULL_ROUND == 0 else now_ms - 2 * rollups.HOUR_MS
+        rollups.merge(cursor, from_ms, now_ms // rollups.MINUTE_MS * rollups.MINUTE_MS, now_ms)
+        self._round += 1
+        if self._has_left:
+            cursor.execute("checkpoint")  # now the file has the room again
+            self._has_left = False
+        self._before_ms = max(now_ms - self._limits.days * DAY_MS, _beyond_size(cursor, self._limits.megabytes))
+        if cursor.execute(_ANY_OLDER, {"before": self._before_ms}).fetchall() != [(False,)]:
+            cursor.execute(_NOTE_OPEN)
+            self._leaving = list(_LEAVING)
+
+    def _let_leave(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        table = self._leaving[0]
+        cursor.begin()
+        cursor.execute(_LET_LEAVE[table], {"before": self._before_ms, "most": ROWS_AT_ONCE})
+        row = cursor.fetchone()
+        gone = int(row[0]) if row is not None else 0
+        if gone:
+            cursor.execute(
+                """insert into retired_rows values ($table, $rows)
+                on conflict (table_name) do update set retired = retired + excluded.retired""",
+                {"table": table, "rows": gone},
+            )
+        cursor.commit()
+        self._has_left |= gone > 0
+        if gone < ROWS_AT_ONCE:
+            self._leaving.pop(0)
+        if gone:
+            log.info("%d rows of %s older than the limits have left history", gone, table)
+
+
+def _beyond_size(cursor: duckdb.DuckDBPyConnection, megabytes: int) -> int:
+    """Return the time before which rows must leave so that the file's used blocks fit; 0 while they do."""
+    row = cursor.execute("select block_size * used_blocks from pragma_database_size()").fetchone()
+    used = int(row[0]) if row is not None else 0
+    if used <= megabytes << 20:
+        return 0
+    share = 1.1 - (megabytes << 20) / used  # some more than needed, so that not every round has to
+    found = cursor.execute(
+        """select quantile_cont(at_ms, ?) from (
+        select update_ms as at_ms from transaction_records union all select at_ms from lifecycle_events)""",
+        [min(1.0, share)],
+    ).fetchone()
+    return int(found[0]) if found is not None and found[0] is not None else 0

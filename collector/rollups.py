@@ -1,0 +1,134 @@
+"""Counts per minute, made in the very commit that brings the rows, and merged to counts per hour once they are old.
+
+So they hold each row once, whatever happens in between, and stay when the rows leave (retention.py).
+"""
+
+# ruff: noqa: S608 (statements are put together from names of our own, once, at import)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import duckdb
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+MINUTES_KEPT_MS = 30 * 24 * HOUR_MS
+EXPLAINED_AT_ONCE = 500
+EXPLAINED_AFTER_MS = 10_000
+"""A producer that took over the id shows within seconds, and proves that the abort was its doing."""
+
+APPLICATION = "regexp_replace({}, '(-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})?(-[0-9]+)+$', '')"
+_ENDED = "status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null"
+_MINUTE = "{} // 60000 * 60000, 60000"
+
+# What each table's rows are counted as, when they arrive: they stand in ``arrived``.
+COUNTS: dict[str, tuple[str, ...]] = {
+    "transaction_records": (
+        f"""insert into transaction_counts
+        select {_MINUTE.format("update_ms")}, {APPLICATION.format("transaction_id")},
+               case status when 'COMPLETE_COMMIT' then 'committed' else 'aborted' end, count(*)
+        from arrived where {_ENDED} group by all""",
+        f"""insert into aborts_to_explain
+        select transaction_id, producer_id, start_ms, update_ms, {APPLICATION.format("transaction_id")}
+        from arrived where status = 'COMPLETE_ABORT' and start_ms is not null""",
+    ),
+    "lifecycle_events": (
+        f"""insert into transaction_counts
+        select {_MINUTE.format("at_ms")}, pipeline, 'lost', count(*)
+        from arrived where type = 'transaction.lost' group by all""",
+        f"""insert into checkpoint_counts
+        select {_MINUTE.format("at_ms")}, pipeline, 'lifecycle events', count(*), sum(duration_ms), max(duration_ms)
+        from (select at_ms, pipeline, try_cast(try(event ->> '$.data.duration_ms') as bigint) as duration_ms
+              from arrived where type = 'checkpoint.completed')
+        where duration_ms is not null group by all""",
+    ),
+    "checkpoint_files": (
+        f"""insert into checkpoint_counts
+        select {_MINUTE.format("a.at_ms")}, a.pipeline, 'checkpoint directory', count(*), sum(a.at_ms - p.at_ms),
+               max(a.at_ms - p.at_ms)
+        from arrived a join (
+            select source, number, max(at_ms) as at_ms from checkpoint_files where kind = 'offsets' group by all) p
+            using (source, number)
+        where a.kind = 'commits' and a.at_ms >= p.at_ms group by all""",
+    ),
+    "flink_checkpoints": (
+        f"""insert into checkpoint_counts
+        select {_MINUTE.format("ended_ms")}, cluster, 'flink', count(*), sum(ended_ms - triggered_ms),
+               max(ended_ms - triggered_ms)
+        from arrived where status = 'COMPLETED' and ended_ms >= triggered_ms group by all""",
+    ),
+}
+
+_MERGED = {
+    "transaction_counts": ("application, outcome", "sum(transactions)"),
+    "abort_counts": ("application, cause", "sum(transactions)"),
+    "checkpoint_counts": ("pipeline, seen_in", "sum(checkpoints), sum(duration_total_ms), max(duration_most_ms)"),
+}
+
+
+def _merge_of(table: str, keys: str, sums: str) -> tuple[str, str, str]:
+    """Return the statements that note what is to be merged, delete its parts, and put the sums in their place."""
+    same = " and ".join(f"t.{key} = m.{key}" for key in keys.split(", "))
+    return (
+        f"""create or replace temp table merged as
+        select first_ms as begin_ms, length_ms as span_ms, {keys}, {sums}
+        from (select *, if(begin_ms < $hours, begin_ms // {HOUR_MS} * {HOUR_MS}, begin_ms) as first_ms,
+                     if(begin_ms < $hours, {HOUR_MS}, span_ms) as length_ms
+              from {table} where begin_ms >= $from and begin_ms < $before)
+        group by all having count(*) > 1 or min(span_ms) < length_ms""",
+        f"""delete from {table} t using merged m
+        where t.begin_ms >= m.begin_ms and t.begin_ms < m.begin_ms + m.span_ms and {same}""",
+        f"insert into {table} select * from merged",
+    )
+
+
+_MERGES = [_merge_of(table, keys, sums) for table, (keys, sums) in _MERGED.items()]
+_TO_EXPLAIN = "select *, rowid from aborts_to_explain where ended_ms <= ? order by rowid limit ?"
+
+Aborted = tuple[str, int, int]
+"""Transactional id, producer id, start time."""
+Explain = Callable[[Sequence[Aborted]], Sequence[str]]
+"""Returns the cause of each abort."""
+
+
+def count(cursor: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Count what stands in ``arrived`` for ``table``; part of the transaction that inserts it. Raises duckdb.Error."""
+    for statement in COUNTS.get(table, ()):
+        cursor.execute(statement)
+
+
+def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, now_ms: int) -> None:
+    """Make one row of the rows of each minute from ``from_ms`` until ``before_ms``, one an hour of those older than 30 days.
+
+    Raises duckdb.Error.
+    """
+    values = {"hours": (now_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, "from": from_ms, "before": before_ms}
+    cursor.begin()
+    for note, delete, insert in _MERGES:
+        cursor.execute(note, values)
+        cursor.execute(delete)
+        cursor.execute(insert)
+    cursor.commit()
+
+
+def explain_aborts(cursor: duckdb.DuckDBPyConnection, now_ms: int, explain: Explain) -> bool:
+    """Count the causes of some aborts; return whether more wait. Raises duckdb.Error."""
+    rows: list[tuple[Any, ...]] = cursor.execute(
+        _TO_EXPLAIN, [now_ms - EXPLAINED_AFTER_MS, EXPLAINED_AT_ONCE]
+    ).fetchall()
+    if not rows:
+        return False
+    causes = explain([(id_, producer_id, start_ms) for id_, producer_id, start_ms, *_ in rows])
+    counts: dict[tuple[int, str, str], int] = {}
+    for (_, _, _, ended_ms, application, _), cause in zip(rows, causes, strict=True):
+        key = (ended_ms // MINUTE_MS * MINUTE_MS, application, cause)
+        counts[key] = counts.get(key, 0) + 1
+    cursor.begin()
+    cursor.execute("delete from aborts_to_explain where rowid in (select unnest(?))", [[row[-1] for row in rows]])
+    for (minute_ms, application, cause), transactions in counts.items():
+        cursor.execute(
+            "insert into abort_counts values (?, ?, ?, ?, ?)", [minute_ms, MINUTE_MS, application, cause, transactions]
+        )
+    cursor.commit()
+    return len(rows) == EXPLAINED_AT_ONCE

@@ -1,0 +1,124 @@
+"""Damaged history files: set aside, never deleted, said, and begun anew with every audit row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from collector import queries
+from collector.audit_file import AuditFile
+from collector.current_state import CurrentState
+from collector.observations import EventSeen, Observed, Position
+from collector.store import Store, StoreFailed
+from collector.verdicts import Limits
+from lifecycle.events import EventType, encode
+from tests.unit.collector_observations import event
+
+AUDIT = (1, "anna", "abort", '["kafka:a:1:2"]', "it hangs", "accepted", "[]", "[]")
+EVENTS = 40_000
+
+
+def told(number: int) -> Observed:
+    seen = event(EventType.CHECKPOINT_STARTED, number, batch=number)
+    place = Position(source="topic", partition=0, offset=number)
+    return Observed(position=place, observation=EventSeen(event=seen.event), raw=encode(seen.event).decode())
+
+
+def history(directory: Path) -> Path:
+    """Make a history with events, their offset and an audit row, all of it in the file itself."""
+    store = Store(directory / "history.duckdb")
+    store.append([told(number) for number in range(EVENTS)])
+    assert store.append_audit(AUDIT) == 1
+    store.close()
+    return store.path
+
+
+def state_of(store: Store) -> CurrentState:
+    return CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+
+
+def garbage(content: bytes) -> bytes:
+    return os.urandom(len(content))
+
+
+def broken_block(content: bytes) -> bytes:
+    """Spoil the first block of data: the file opens, and reading fails."""
+    return content[:13_000] + os.urandom(4_096) + content[17_096:]
+
+
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    garbage,
+    broken_block,
+    lambda content: b"",
+    lambda content: content[:100],
+    lambda content: content[:200_000],
+    lambda content: os.urandom(12_288) + content[12_288:],
+]
+
+
+@pytest.mark.parametrize("damage", range(len(DAMAGES)))
+def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, tmp_path: Path) -> None:
+    path = history(tmp_path)
+    spoiled = DAMAGES[damage](path.read_bytes())
+    path.write_bytes(spoiled)
+    store = Store(path)
+    current = state_of(store)
+    current.load()
+    (aside,) = store.set_aside
+    assert aside.parent == tmp_path
+    assert aside.name.startswith("history.duckdb.damaged-")
+    assert aside.read_bytes()[:100] == spoiled[:100], "it is kept as it was found"
+    assert store.next_offsets("topic") == {}, "the topics are read from their start again"
+    assert current.counts() == (0, 0)
+    assert store.rows(queries.AUDIT, 10) == [(1, *AUDIT, None)]
+    assert store.append_audit(AUDIT) == 2, "numbers go on"
+    store.append([told(0)])
+    store.flushed()
+    store.close()
+    assert list(AuditFile(tmp_path / "audit.jsonl").read()) == [1, 2]
+
+
+def test_a_damaged_write_ahead_log_is_set_aside_alone(tmp_path: Path) -> None:
+    path = history(tmp_path)
+    with duckdb.connect(str(path)) as file:
+        file.execute("set checkpoint_threshold = '1GB'")
+        file.execute("pragma disable_checkpoint_on_shutdown")
+        for number in range(200):
+            file.execute("insert or replace into source_offsets values ('topic', 0, ?)", [EVENTS + number])
+    log = path.with_name(path.name + ".wal")
+    content = bytearray(log.read_bytes())
+    content[1_000:2_000] = os.urandom(1_000)
+    log.write_bytes(content)
+    store = Store(path)
+    assert [aside.name.partition(".damaged-")[0] for aside in store.set_aside] == ["history.duckdb.wal"]
+    assert store.next_offsets("topic") == {0: EVENTS}, "as at the last checkpoint, with the offset of that moment"
+    assert store.rows(queries.AUDIT, 10) == [(1, *AUDIT, None)]
+    store.close()
+
+
+def test_a_file_that_cannot_be_reached_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    (tmp_path / "history.duckdb").mkdir()
+    with pytest.raises(StoreFailed, match="cannot be opened"):
+        Store(tmp_path / "history.duckdb")
+    assert [path.name for path in tmp_path.iterdir()] == ["history.duckdb"]
+
+
+def test_audit_rows_of_a_history_from_before_the_file_are_written_to_it(tmp_path: Path) -> None:
+    path = history(tmp_path)
+    (tmp_path / "audit.jsonl").unlink()
+    Store(path).close()
+    assert AuditFile(tmp_path / "audit.jsonl").read() == {1: [1, *AUDIT]}
+
+
+def test_an_audit_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
+    file = AuditFile(tmp_path / "audit.jsonl")
+    file.append([[1, *AUDIT]])
+    with file.path.open("ab") as torn:
+        torn.write(b'{"audit": 2, "at')
+    file.append([[3, *AUDIT]])
+    assert list(file.read()) == [1, 3]
+    assert file.path.stat().st_mode & 0o777 == 0o600

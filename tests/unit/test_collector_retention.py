@@ -1,0 +1,216 @@
+"""What leaves history and what stays: open transactions and counts stay, rows leave oldest first, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from collector import retention, rollups
+from collector.current_state import CurrentState
+from collector.observations import (
+    BrokerRecord,
+    CheckpointFile,
+    CheckpointFileKind,
+    EventSeen,
+    Observation,
+    Observed,
+    Position,
+)
+from collector.queries import ENDS_PER_MINUTE
+from collector.retention import DAY_MS, Limits, Upkeep
+from collector.rollups import HOUR_MS, MINUTE_MS, Aborted
+from collector.store import Store
+from collector.transaction_state_records import BrokerStatus
+from collector.verdicts import Limits as VerdictLimits
+from lifecycle.events import EventType, encode
+from tests.unit.collector_observations import event
+
+NOW = 1_795_000_000_000 // HOUR_MS * HOUR_MS + 30 * MINUTE_MS
+OLD = NOW - 40 * DAY_MS
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "history.duckdb")
+    yield store
+    store.close()
+
+
+class History:
+    """Appends observations, each at the next offset of one source."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._offset = store, 0
+
+    def append(self, *observations: Observation, raw: str = "") -> None:
+        observed = []
+        for observation in observations:
+            place = Position(source="topic", partition=0, offset=self._offset)
+            observed.append(Observed(position=place, observation=observation, raw=raw))
+            self._offset += 1
+        self._store.append(observed)
+
+    def transaction(self, transaction: str, start_ms: int, *ends: BrokerStatus) -> None:
+        self.append(
+            *(
+                BrokerRecord(
+                    transaction=transaction,
+                    producer_id=1,
+                    producer_epoch=0,
+                    status=status,
+                    start_ms=start_ms,
+                    update_ms=start_ms + n,
+                    timeout_ms=60_000,
+                    partitions=("t-0",),
+                    client_version=2,
+                    source="topic",
+                )
+                for n, status in enumerate((BrokerStatus.ONGOING, *ends))
+            )
+        )
+
+
+def keep_up(store: Store, rounds: int = 30, days: int = 30, megabytes: int = 1_000, causes: str = "timeout") -> None:
+    """Do many steps of upkeep at once, in the writer's thread."""
+
+    def explain(aborted: Sequence[Aborted]) -> list[str]:
+        return [causes] * len(aborted)
+
+    upkeep = Upkeep(Limits(days=days, megabytes=megabytes), explain, lambda: NOW)
+
+    def step(cursor: object) -> None:
+        for _ in range(rounds):
+            upkeep.do_step(cursor, is_round_due=True)  # type: ignore[arg-type]
+
+    store._in_writer(step)
+
+
+COMMITTED = (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
+ABORTED = (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
+
+
+def test_old_rows_leave_and_their_counts_and_open_transactions_stay(store: Store) -> None:
+    history = History(store)
+    for n in range(50):
+        history.transaction(f"old-{n % 3}", OLD + n, *COMMITTED)
+    history.transaction("old-open", OLD)
+    history.transaction("new-1", NOW - DAY_MS, *ABORTED)
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=VerdictLimits())
+    store.flushed()
+    keep_up(store)
+    left = store.rows("select transaction_id, count(*) from transaction_records group by all order by all")
+    assert left == [("new-1", 3), ("old-open", 1)]
+    assert store.rows(
+        "select application, outcome, sum(transactions)::int from transaction_counts group by all order by all"
+    ) == [
+        ("new", "aborted", 1),
+        ("old", "committed", 50),
+    ]
+    current.load()
+    assert [one.view.transaction for one in current.judged() if one.view.is_running] == ["old-open"]
+    assert current.counts() == (154, 0), "what has left was folded too"
+
+
+def test_rows_leave_a_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 20)
+    history = History(store)
+    for n in range(20):
+        history.transaction("old-1", OLD + n, *COMMITTED)
+    store.flushed()
+    keep_up(store, rounds=2)  # one finds out that something is to leave, one lets it
+    assert store.rows("select count(*), min(start_ms) from transaction_records") == [(40, OLD + 6)]
+
+
+def test_a_file_that_is_too_large_loses_its_oldest_rows(store: Store) -> None:
+    history = History(store)
+    told = event(EventType.CHECKPOINT_STARTED, 0, batch=1)
+    for n in range(30):
+        text = json.dumps([n * 7919 % 104729 + k * 31337 % 99991 for k in range(60_000)])
+        history.append(EventSeen(event=told.event), raw=text)
+        history.transaction("app-1", NOW - (30 - n) * MINUTE_MS, *COMMITTED)
+    store.flushed()
+    store._in_writer(lambda cursor: cursor.execute("checkpoint"))
+    before = store.rows("select count(*) from lifecycle_events")[0][0]
+    keep_up(store, megabytes=1)
+    assert 0 <= store.rows("select count(*) from lifecycle_events")[0][0] < before
+    assert store.rows(ENDS_PER_MINUTE, 0) == [
+        ((NOW - (30 - n) * MINUTE_MS) // MINUTE_MS * MINUTE_MS, 1, 0) for n in range(30)
+    ]
+
+
+def test_minutes_are_merged_once_and_become_hours_when_they_are_old(store: Store) -> None:
+    history = History(store)
+    for n in range(10):  # ten commits, in two minutes of one hour, and again in two young minutes
+        history.transaction("app-1", OLD // HOUR_MS * HOUR_MS + n % 2 * MINUTE_MS, *COMMITTED)
+        history.transaction("app-2", NOW - (n % 2 + 3) * MINUTE_MS, *COMMITTED)
+        store.flushed()
+    rows = "select begin_ms, span_ms, transactions from transaction_counts where application = 'app' order by all"
+    keep_up(store, days=400)
+    expected = [
+        (OLD // HOUR_MS * HOUR_MS, HOUR_MS, 10),
+        (NOW - 4 * MINUTE_MS, MINUTE_MS, 5),
+        (NOW - 3 * MINUTE_MS, MINUTE_MS, 5),
+    ]
+    assert store.rows(rows) == expected
+    history.transaction("app-1", OLD // HOUR_MS * HOUR_MS + 7 * MINUTE_MS, *COMMITTED)
+    store.flushed()
+    keep_up(store, days=400)
+    assert store.rows(rows) == [(expected[0][0], HOUR_MS, 11), *expected[1:]], "what comes late is added to its hour"
+
+
+def test_the_cause_of_each_abort_is_counted_once(store: Store) -> None:
+    history = History(store)
+    for n in range(3):
+        history.transaction(f"app-{n}", NOW - HOUR_MS, *ABORTED)
+    store.flushed()
+    keep_up(store)
+    keep_up(store, causes="fenced")
+    counted = "select application, cause, sum(transactions)::int from abort_counts group by all"
+    assert store.rows(counted) == [("app", "timeout", 3)]
+    assert store.rows("select count(*) from aborts_to_explain") == [(0,)]
+
+
+def test_an_abort_of_just_now_waits_for_its_evidence(store: Store) -> None:
+    History(store).transaction("app-1", NOW - rollups.EXPLAINED_AFTER_MS + 5_000, *ABORTED)
+    store.flushed()
+    keep_up(store)
+    assert store.rows("select count(*) from aborts_to_explain") == [(1,)]
+
+
+def test_checkpoint_durations_are_counted_wherever_they_are_seen(store: Store) -> None:
+    history = History(store)
+    done = event(EventType.CHECKPOINT_COMPLETED, 0, batch=1, rows=3, duration_ms=700)
+    lost = event(EventType.TRANSACTION_LOST, 0, transaction="t", producer_id=1, producer_epoch=0)
+    for seen in (done, lost):
+        history.append(seen, raw=encode(seen.event).decode())
+    for kind, at_ms in ((CheckpointFileKind.OFFSETS, NOW), (CheckpointFileKind.COMMITS, NOW + 250)):
+        history.append(CheckpointFile(pipeline="p", number=4, kind=kind, at_ms=at_ms, modified_ns=1))
+        store.flushed()
+    found = store.rows(
+        "select pipeline, seen_in, checkpoints, duration_total_ms, duration_most_ms from checkpoint_counts order by 2"
+    )
+    assert found == [("p", "checkpoint directory", 1, 250, 250), ("ip-count", "lifecycle events", 1, 700, 700)]
+    assert store.rows("select application, outcome, transactions from transaction_counts") == [("ip-count", "lost", 1)]
+
+
+def test_what_no_column_takes_is_kept_aside_and_stops_nothing(store: Store) -> None:
+    history = History(store)
+    good = event(EventType.CHECKPOINT_COMPLETED, 0, batch=1, duration_ms=5)
+    surrogate = event(EventType.CHECKPOINT_COMPLETED, 0, batch=1)
+    surrogate.event.data["pipeline"] = "\ud800"
+    huge = CheckpointFile(pipeline="p", number=2**70, kind=CheckpointFileKind.COMMITS, at_ms=NOW, modified_ns=1)
+    not_json = event(EventType.CHECKPOINT_COMPLETED, 0, batch=2, duration_ms=5)
+    history.append(good, surrogate, huge, raw=encode(good.event).decode())
+    history.append(not_json, raw="not JSON")
+    store.flushed()
+    assert store.rows("select count(*) from lifecycle_events") == [(2,)]
+    aside = store.rows('select source, partition, "offset", error from malformed order by "offset"')
+    assert [(row[:3], row[3].partition(" ")[0]) for row in aside] == [
+        (("topic", 0, 1), "lifecycle_events"),
+        (("topic", 0, 2), "checkpoint_files"),
+    ]
+    assert store.next_offsets("topic") == {0: 4}
+    assert store.error == ""
