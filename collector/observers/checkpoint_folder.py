@@ -7,6 +7,7 @@ It is listed again when the newest file has gone or changed (the directory was m
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -21,6 +22,7 @@ NEXT_NAMES = 2
 """Names asked for beyond the newest file; doubled while all of them are there."""
 NEXT_NAMES_MOST = 64
 LIST_AGAIN_S = 60.0
+_NAME = re.compile(r"[0-9]{1,18}")
 LISTING_SHARE = 0.02
 """Listing takes at most this part of the time, however large the folder is."""
 
@@ -104,7 +106,9 @@ class CheckpointFolder:
     def _list(self) -> None:
         began_s = self._clock()
         infos = self._filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        files = sorted(_file(info) for info in infos if info.type is fs.FileType.File and info.base_name.isdecimal())
+        files = sorted(
+            _file(info) for info in infos if info.type is fs.FileType.File and _NAME.fullmatch(info.base_name)
+        )
         ended_s = self._clock()
         self._list_at_s = ended_s + max(LIST_AGAIN_S, (ended_s - began_s) / LISTING_SHARE)
         # What has been deleted need not be remembered; what has the same name in a new directory is another file.
