@@ -20,7 +20,10 @@ _HELP = {
     "verdict": "only this verdict, such as 'commit it'",
     "resource-manager": "only this one: kafka, mysql, postgres",
     "cause": "only this cause: timeout, fenced, client, operator, unknown",
+    "transaction": "every transaction of this transactional id",
+    "topic": "only this topic",
     "state": "only this state",
+    "severity": "only this one: warning, critical",
     "since": "only since then: 90s, 15m, 2h, 7d ago, or a time such as 2026-11-21T14:00",
 }
 _FILTERS = {"pipeline": str, "verdict": str, "resource_manager": str, "transaction_prefix": str, "open_for": str}
@@ -87,7 +90,7 @@ def _listing(commands: Any, listing: Listing) -> None:
     made = _command(commands, listing.name, listing.what)
     for name in listing.filters:
         if name == "all":
-            made.add_argument("--all", action="store_true", help="also what is settled, as far as it is in memory")
+            made.add_argument("--all", action="store_true", help="also what needs nothing (any more)")
         else:
             made.add_argument(f"--{name}", help=_HELP[name], default="")
     made.add_argument("--limit", type=int, default=100, help="rows at most (default: 100)")

@@ -19,6 +19,7 @@ DONE, NOT_DONE, WRONG_USE = 0, 1, 2
 TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
 STEP_COLUMNS = ("outcome", "key", "will", "detail")
 DRY_REASON = "dry run from the command line"
+HANGING = "hanging:"
 _LIMIT = "100000"
 
 
@@ -69,11 +70,16 @@ def _wanted(client: Client, given: argparse.Namespace) -> list[Wanted]:
                 raise WrongUse("abort takes one or more KEYs, or --filter NAME=VALUE")
             if action == "abort" and given.fingerprint:
                 raise WrongUse("--fingerprint goes with --filter")
-            return [Wanted.of_rows(action, [_transaction(client, key) for key in given.keys])]
+            return [Wanted.of_rows(action, [_row(client, key) for key in given.keys])]
 
 
-def _transaction(client: Client, key: str) -> Any:
-    return client.get(f"/api/v1/transactions/{quote(key, safe='')}")
+def _row(client: Client, key: str) -> Any:
+    if not key.startswith(HANGING):
+        return client.get(f"/api/v1/transactions/{quote(key, safe='')}")
+    found = [row for row in client.get("/api/v1/hanging", limit=_LIMIT)["rows"] if row["key"] == key]
+    if not found:
+        raise Refused(f"{key} is not known (any more): look again")
+    return found[0]
 
 
 def _of_batch(client: Client, given: argparse.Namespace) -> list[Wanted]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import uuid
 from collections.abc import Iterator
@@ -136,8 +135,8 @@ def test_a_collector_that_ends_in_the_middle_of_an_order_finds_it_again(site: Si
     pipeline.decide(*handles)
     rows = [site.collector.wait_for(h.transaction, verdict="commit it") for h in handles]
     cut = site.proxy.at_next(END_TXN, site.collector.kill_process)
-    with contextlib.suppress(httpx.HTTPError):
-        site.collector.order("commit", *rows, idempotency_key="ends")
+    with pytest.raises(httpx.HTTPError):
+        pytest.fail(f"answered: {site.collector.order('commit', *rows, idempotency_key='ends').text}")
     assert cut.done.wait(LIMIT_S)
     site.collector.kill()
     site.collector.start()

@@ -174,6 +174,8 @@ def keys_of(api: Api) -> dict[str, str]:
 def test_an_order_that_is_refused_says_why(run: Run, api: Api) -> None:
     with pytest.raises(Refused, match="not in memory"):
         run("commit", "kafka:none:1:1")
+    with pytest.raises(Refused, match="not known"):
+        run("abort", "hanging:topic-0:1:1:0")
     with pytest.raises(Refused, match="may not be aborted"):
         run("abort", keys_of(api)["ip-count-0-1"])
     with pytest.raises(Refused, match="'confirm'"):
