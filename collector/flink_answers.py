@@ -6,7 +6,6 @@ that are not used may come and go; one that is used and wrong raises MalformedRe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +22,16 @@ class Checkpoints:
     """One answer of /jobs/:jobid/checkpoints: oldest first, what the job was restored from, how many were triggered."""
 
     checkpoints: tuple[FlinkCheckpoint, ...]
+    aside: tuple[str, ...]
+    """Why rows of the history could not be understood: the others stand for themselves."""
     restored_number: int | None
     restored_ms: int | None
     restored_path: str
     total: int
 
 
-def jobs(cluster: str, answer: Any) -> list[FlinkJob]:
-    """Return the jobs of /jobs/overview. Raises MalformedRecord."""
+def jobs(cluster: str, answer: Any, at_ms: int = 0) -> list[FlinkJob]:
+    """Return the jobs of /jobs/overview as seen at ``at_ms``. Raises MalformedRecord."""
     found = []
     for row in _list(answer, "jobs"):
         ended_ms = _number(row, "end-time")
@@ -43,6 +44,7 @@ def jobs(cluster: str, answer: Any) -> list[FlinkJob]:
                 state=state,
                 started_ms=_number(row, "start-time"),
                 changed_ms=_number(row, "last-modification"),
+                seen_ms=at_ms,
                 ended_ms=ended_ms if state in ENDED and ended_ms >= 0 else None,
             )
         )
@@ -54,11 +56,21 @@ def checkpoints(job: FlinkJob, answer: Any) -> Checkpoints:
     latest = answer.get("latest") if isinstance(answer, dict) else None
     latest = latest if isinstance(latest, dict) else {}
     rows = [*_list(answer, "history"), *(latest.get(name) for name in ("completed", "failed", "savepoint"))]
-    found = {seen.number: seen for seen in _checkpoints(job, rows)}
+    found: dict[int, FlinkCheckpoint] = {}
+    aside: list[str] = []
+    for row in rows:
+        try:
+            seen = _checkpoint(job, row) if row is not None else None
+        except MalformedRecord as error:
+            aside.append(str(error))
+            continue
+        if seen is not None:
+            found[seen.number] = seen
     restored = latest.get("restored")
     restored = restored if isinstance(restored, dict) else None
     return Checkpoints(
         checkpoints=tuple(found[number] for number in sorted(found)),
+        aside=tuple(dict.fromkeys(aside)),
         restored_number=_number(restored, "id") if restored is not None else None,
         restored_ms=_number(restored, "restore_timestamp") if restored is not None else None,
         restored_path=str(restored.get("external_path") or "") if restored is not None else "",
@@ -78,33 +90,30 @@ def restarts(answer: Any) -> int | None:
     return None
 
 
-def _checkpoints(job: FlinkJob, rows: list[Any]) -> Iterator[FlinkCheckpoint]:
-    for row in rows:
-        if row is None:
-            continue
-        status = _member(FlinkStatus, row, "status")
-        triggered_ms, duration_ms = _number(row, "trigger_timestamp"), _number(row, "end_to_end_duration")
-        ended_ms: int | None = None
-        match status:
-            case FlinkStatus.COMPLETED:
-                ended_ms = triggered_ms + max(0, duration_ms)
-            case FlinkStatus.FAILED:
-                ended_ms = _number(row, "failure_timestamp")
-            case FlinkStatus.IN_PROGRESS:
-                pass
-        yield FlinkCheckpoint(
-            cluster=job.cluster,
-            job=job.job,
-            job_name=job.name,
-            number=_number(row, "id"),
-            status=status,
-            kind=_kind(row),
-            triggered_ms=triggered_ms,
-            ended_ms=ended_ms,
-            state_bytes=_number(row, "state_size") if status is FlinkStatus.COMPLETED else None,
-            reason=str(row.get("failure_message") or "")[:REASON_CHARACTERS],
-            path=str(row.get("external_path") or ""),
-        )
+def _checkpoint(job: FlinkJob, row: Any) -> FlinkCheckpoint:
+    status = _member(FlinkStatus, row, "status")
+    triggered_ms, duration_ms = _number(row, "trigger_timestamp"), _number(row, "end_to_end_duration")
+    ended_ms: int | None = None
+    match status:
+        case FlinkStatus.COMPLETED:
+            ended_ms = triggered_ms + max(0, duration_ms)
+        case FlinkStatus.FAILED:
+            ended_ms = _number(row, "failure_timestamp")
+        case FlinkStatus.IN_PROGRESS:
+            pass
+    return FlinkCheckpoint(
+        cluster=job.cluster,
+        job=job.job,
+        job_name=job.name,
+        number=_number(row, "id"),
+        status=status,
+        kind=_kind(row),
+        triggered_ms=triggered_ms,
+        ended_ms=ended_ms,
+        state_bytes=_number(row, "state_size") if status is FlinkStatus.COMPLETED else None,
+        reason=str(row.get("failure_message") or "")[:REASON_CHARACTERS],
+        path=str(row.get("external_path") or ""),
+    )
 
 
 def _kind(row: Any) -> FlinkKind:

@@ -88,7 +88,7 @@ class FlinkState:
         if facts is None:
             return False
         if isinstance(seen, FlinkJob):
-            return facts.job == seen
+            return replace(_newer(facts.job, seen), seen_ms=0) == replace(facts.job, seen_ms=0)
         known = facts.checkpoints.get(seen.number)
         return known is not None and (known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS)
 
@@ -142,7 +142,7 @@ def _checkpoint_facts(facts: FlinkJobFacts, seen: FlinkCheckpoint, restore: Rest
 
 def _newer(known: FlinkJob, seen: FlinkJob) -> FlinkJob:
     """Return the later of two looks; what only one of them tells is kept."""
-    newer, older = (seen, known) if seen.changed_ms >= known.changed_ms else (known, seen)
+    newer, older = (seen, known) if seen.seen_ms >= known.seen_ms else (known, seen)
     if newer.restored_number is None:
         newer = replace(
             newer,

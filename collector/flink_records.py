@@ -60,7 +60,11 @@ class FlinkCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkJob:
-    """One job as Flink told it last. ``restarts`` None: not told. ``restored_*``: what its newest attempt started from."""
+    """One job as Flink told it last, at ``seen_ms`` by our clock; the other times are Flink's.
+
+    ``restarts`` None: not told. ``restored_*``: what its newest attempt started from. ``ended_ms`` of a job that is GONE: when that
+    was noticed.
+    """
 
     cluster: str
     job: str
@@ -68,6 +72,7 @@ class FlinkJob:
     state: str
     started_ms: int
     changed_ms: int
+    seen_ms: int = 0
     ended_ms: int | None = None
     restarts: int | None = None
     restored_number: int | None = None

@@ -104,6 +104,7 @@ TABLES: dict[str, pa.Schema] = {
         ("restored_number", pa.int64()),
         ("restored_ms", pa.int64()),
         ("restored_path", pa.string()),
+        ("seen_ms", pa.int64()),
     ),
     "prepared_branches": _schema(
         ("place", pa.string()),
@@ -160,7 +161,7 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
             return "flink_checkpoints", (*place, *what, c.triggered_ms, c.ended_ms, c.state_bytes, c.reason, c.path)
         case FlinkJob() as j:
             life = (j.cluster, j.job, j.name, j.state, j.started_ms, j.changed_ms, j.ended_ms, j.restarts)
-            return "flink_jobs", (*place, *life, j.restored_number, j.restored_ms, j.restored_path)
+            return "flink_jobs", (*place, *life, j.restored_number, j.restored_ms, j.restored_path, j.seen_ms)
         case BranchListed() as b:
             named = (*place, b.place, b.resource_manager, b.transaction)
             return "prepared_branches", (*named, LISTED, b.at_ms, None, b.prepared_ms, b.owner, b.database)

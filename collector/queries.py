@@ -84,7 +84,8 @@ select partition, "offset", record from (
 order by "offset" """
 OFFSETS_OF_TRANSACTIONS = "select * from transaction_offsets order by rowid desc limit ?"
 FLINK_CHECKPOINTS = "select * from flink_checkpoints order by rowid desc limit ?"
-FLINK_JOBS = "select * from flink_jobs order by rowid desc limit ?"
+FLINK_JOBS = """
+select * from (select * from flink_jobs order by rowid desc limit ?) order by source, "offset" """
 # The newest: a directory that is followed again is listed once, and only its newest files are read.
 FILES_OF_SOURCE = """
 select distinct kind, number, modified_ns from (

@@ -6,7 +6,7 @@ Bounded: one request for all jobs, and at most REQUESTS_MOST for the rest of a l
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +14,17 @@ import httpx
 
 from collector import flink_answers
 from collector.current_state import CurrentState, now_ms
-from collector.flink_records import GONE, FlinkCheckpoint, FlinkJob
-from collector.observations import Observed, Position
+from collector.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
+from collector.observations import Malformed, Observed, Position
 from collector.observers.observer import Observer
 from collector.store import Store
-from lifecycle.errors import ResourceManagerError, Unreachable
+from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
 
 REQUESTS_MOST = 60
 ANSWER_LIMIT_S = 5.0
 ANSWER_BYTES_MOST = 16 << 20
+ERRORS_KEPT = 1_000
 
 
 class NotThere(ResourceManagerError):
@@ -55,6 +56,9 @@ class FlinkRest(Observer):
         self._over: dict[str, FlinkJob] = {}
         """Jobs that have ended and whose last checkpoints were read."""
         self._newest: dict[str, int] = {}
+        self._told: dict[str, dict[int, FlinkStatus]] = {}
+        """What the last look at each job told: memory may have let go of a failure that Flink still calls its latest."""
+        self._errors: set[str] = set()
         self._missed = 0
 
     @property
@@ -76,39 +80,52 @@ class FlinkRest(Observer):
 
     def look(self, client: httpx.Client) -> None:
         """Look once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
-        jobs = {job.job: job for job in flink_answers.jobs(self._cluster, self._get(client, "/jobs/overview"))}
+        at_ms = now_ms()
+        overview = flink_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
+        jobs = {job.job: job for job in overview}
         for job in self._with_a_turn(jobs):
             try:
-                self._tell(list(self._seen_of(client, job)))
+                self._tell(self._seen_of(client, job))
             except NotThere:
                 self._tell([job])
-        self._tell([replace(job, state=GONE, changed_ms=now_ms()) for job in self._vanished(jobs)])
+            except MalformedRecord as error:
+                self._tell([job, self._aside(job, str(error))])
+        self._told = {job: told for job, told in self._told.items() if job in jobs}
+        self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
     def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
         """Return the jobs to be asked about, those that waited longest first."""
         waiting = [id_ for id_ in self._turn if id_ in jobs]
         waiting += [id_ for id_ in jobs if id_ not in self._turn]
         self._over = {id_: job for id_, job in self._over.items() if id_ in jobs}
-        wanted = [id_ for id_ in waiting if self._over.get(id_) != jobs[id_]]
+        wanted = [id_ for id_ in waiting if not _is_same(self._over.get(id_), jobs[id_])]
         now = wanted[: REQUESTS_MOST // 2]
         self._turn = [id_ for id_ in waiting if id_ not in now] + now
         return [jobs[id_] for id_ in now]
 
-    def _seen_of(self, client: httpx.Client, job: FlinkJob) -> Iterator[FlinkCheckpoint | FlinkJob]:
-        """Yield a job's checkpoints, then the job. Raises NotThere and what ``look`` raises."""
+    def _seen_of(self, client: httpx.Client, job: FlinkJob) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
+        """Return a job's checkpoints, then the job. Raises NotThere and what ``look`` raises."""
         told = flink_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
-        self._count_missed(job, told)
-        yield from told.checkpoints
         names = ",".join(flink_answers.RESTART_METRICS)
-        yield replace(
+        restarts = flink_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}"))
+        # From here on nothing can fail: what is noted as told is told.
+        self._count_missed(job, told)
+        before = self._told.get(job.job, {})
+        self._told[job.job] = {seen.number: seen.status for seen in told.checkpoints}
+        new = [seen for seen in told.checkpoints if before.get(seen.number) is not seen.status]
+        known = replace(
             job,
-            restarts=flink_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}")),
+            restarts=restarts,
             restored_number=told.restored_number,
             restored_ms=told.restored_ms,
             restored_path=told.restored_path,
         )
         if job.is_over:
             self._over[job.job] = job
+        return [*new, known, *(self._aside(job, error) for error in told.aside)]
+
+    def _aside(self, job: FlinkJob, error: str) -> Malformed:
+        return Malformed(error=f"job {job.name} ({job.job}): {error}", value="", at_ms=now_ms())
 
     def _count_missed(self, job: FlinkJob, told: flink_answers.Checkpoints) -> None:
         """Count numbers between the last look's newest and this one's history: they were triggered and are forgotten."""
@@ -124,13 +141,20 @@ class FlinkRest(Observer):
         known = [facts.job for facts in self.current.jobs() if facts.job.cluster == self._cluster]
         return [job for job in known if job.job not in jobs and not job.is_over]
 
-    def _tell(self, seen: list[FlinkCheckpoint] | list[FlinkJob] | list[FlinkCheckpoint | FlinkJob]) -> None:
+    def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Malformed]) -> None:
         observed = []
         for one in seen:
-            if not self.current.knows_flink(one):
-                position = Position(source=self._source, partition=0, offset=self._next_offset)
-                observed.append(Observed(position=position, observation=one))
-                self._next_offset += 1
+            if isinstance(one, Malformed):
+                if one.error in self._errors:
+                    continue
+                self._errors.add(one.error)
+                if len(self._errors) > ERRORS_KEPT:
+                    self._errors = {one.error}
+            elif self.current.knows_flink(one):
+                continue
+            position = Position(source=self._source, partition=0, offset=self._next_offset)
+            observed.append(Observed(position=position, observation=one))
+            self._next_offset += 1
         if observed:
             self.arrived(observed)
 
@@ -158,6 +182,10 @@ class FlinkRest(Observer):
             )
         what = f"Flink's answer at {self._url}{path}"
         return read_object(b'{"answer":' + body + b"}", what)["answer"]
+
+
+def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:
+    return known is not None and replace(known, seen_ms=0) == replace(job, seen_ms=0)
 
 
 def _first_error(body: bytes) -> str:

@@ -1,10 +1,17 @@
-"""Committed before a fence, or timed out by the broker: Flink prints the same error for both, the collector tells them apart."""
+"""Committed before a fence, or timed out by the broker: Flink prints the same error for both, the collector tells them apart.
+
+Beside it: Flink's and Spark's checkpoints, as one collector shows them. The REST API gives recorded answers of a real Flink.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +21,83 @@ from demo.broker import Broker
 from resource_managers.kafka_connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
+from tests.unit.flink_recordings import FIRST_JOB, recorded
 
 pytestmark = pytest.mark.integration
 TIMEOUT_MS = 3_000
+OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795000005000}\n{"t":{"0":1}}'
+
+
+class RecordedFlink(BaseHTTPRequestHandler):
+    """A REST API that gives the answers of a real Flink, as they were recorded."""
+
+    def do_GET(self) -> None:
+        answers = {
+            "/jobs/overview": "first_jobs_overview",
+            f"/jobs/{FIRST_JOB}/checkpoints": "first_checkpoints",
+            f"/jobs/{FIRST_JOB}/metrics": "savepoint_restarts",
+        }
+        name = answers.get(self.path.partition("?")[0])
+        body = json.dumps(recorded(name)).encode() if name is not None else b'{"errors":["not found"]}'
+        self.send_response(200 if name is not None else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
 
 
 @pytest.fixture(scope="module")
-def collector(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
-    settings = {"INDOUBT_OFFSETS_POLLING_MS": "200"}
-    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=settings) as process:
+def flink_url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RecordedFlink)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join(LIMIT_S)
+
+
+@pytest.fixture(scope="module")
+def spark_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("spark")
+    for folder, text in (("offsets", OFFSETS), ("commits", "v1\n{}")):
+        (directory / folder).mkdir()
+        (directory / folder / "7").write_text(text)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def collector(
+    broker: Broker, flink_url: str, spark_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CollectorProcess]:
+    settings = {"INDOUBT_OFFSETS_POLLING_MS": "200", "INDOUBT_FLINK_POLLING_MS": "200"}
+    arguments = ["--flink", f"eu={flink_url}", "--checkpoint", f"any-query={spark_directory.as_uri()}"]
+    directory = tmp_path_factory.mktemp("collector")
+    with running(broker.bootstrap_servers, directory, arguments, settings) as process:
         yield process
+
+
+def test_checkpoints_of_flink_and_spark_stand_side_by_side(collector: CollectorProcess) -> None:
+    wait_until("Flink's job", lambda: collector.rows("jobs"), LIMIT_S)
+    wait_until("Spark's checkpoint", lambda: collector.rows("checkpoints?pipeline=any-query"), LIMIT_S)
+    rows = {(row["source"], row["number"]): row for row in collector.rows("checkpoints")}
+    assert (rows["checkpoint directory", 7]["state"], rows["checkpoint directory", 7]["kind"]) == (
+        "completed",
+        "checkpoint",
+    )
+    flinks = rows["flink REST", 15]
+    assert (flinks["pipeline"], flinks["state"], flinks["duration_ms"], flinks["state_bytes"]) == (
+        "eu/orders",
+        "completed",
+        127,
+        2330,
+    )
+    assert (rows["flink REST", 5]["state"], rows["flink REST", 5]["reason"]) == ("failed", "Task has failed.")
+    (job,) = collector.rows("jobs")
+    assert (job["job"], job["state"], job["restarts"], job["restored_from"]) == (FIRST_JOB, "RUNNING", 2, 4)
+    assert collector.observer("flink eu")["state"] == "up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +198,12 @@ def test_a_job_set_back_before_a_transaction_writes_it_again(
     again, before = losses(collector, flink.id_of(4))
     assert (again["verdict"], before["verdict"], before["cause"]) == ("not lost", "harmless", "fenced")
     assert "its id was taken again" in before["why"]
+
+
+def test_ids_are_counted_by_prefix(collector: CollectorProcess, connection: KafkaConnection) -> None:
+    flink = FlinkLike(sink=make_sink(connection), prefix=f"counted-{uuid.uuid4().hex[:6]}x")
+    for number in (1, 2, 3):
+        flink.take(number)
+    wait_until(
+        "three ids", lambda: [r["ids"] for r in collector.rows("ids") if r["prefix"] == flink.prefix] == [3], LIMIT_S
+    )

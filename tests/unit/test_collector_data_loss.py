@@ -64,7 +64,7 @@ def flinks(*rest: Observation) -> dict[str, Loss]:
     return first
 
 
-GONE = told_by_rest("first", state="GONE", changed_ms=1795280384000)
+GONE = told_by_rest("first", state="GONE", ended_ms=1795280384000)
 RESTORED = told_by_rest("restored")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from collector import flink_answers
+from collector import flink_answers, queries
 from collector.current_state import CurrentState
 from collector.flink_facts import FlinkState
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
@@ -75,10 +75,6 @@ def changed(name: str, change: Callable[[Any], None]) -> Any:
     ("change", "says"),
     [
         (lambda a: a.pop("history"), "no list 'history'"),
-        (lambda a: a["history"][0].update(status="PAUSED"), "status 'PAUSED'"),
-        (lambda a: a["history"][0].update(id="7"), "id '7', not a whole number"),
-        (lambda a: a["history"][0].update(trigger_timestamp=None), "trigger_timestamp None"),
-        (lambda a: a["history"].append(7), "status None, not text"),
         (lambda a: a["latest"]["restored"].update(id=True), "id True"),
         (lambda a: a.pop("counts"), "total None"),
     ],
@@ -86,6 +82,23 @@ def changed(name: str, change: Callable[[Any], None]) -> Any:
 def test_an_answer_that_cannot_be_understood_names_the_field(change: Callable[[Any], None], says: str) -> None:
     with pytest.raises(MalformedRecord, match=says):
         flink_answers.checkpoints(only_job(), changed("first_checkpoints", change))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda a: a["history"][0].update(status="PAUSED"), "status 'PAUSED'"),
+        (lambda a: a["history"][0].update(checkpoint_type="LATER"), "checkpoint_type 'LATER'"),
+        (lambda a: a["history"][0].update(id="7"), "id '7', not a whole number"),
+        (lambda a: a["history"][0].update(trigger_timestamp=None), "trigger_timestamp None"),
+        (lambda a: a["history"].__setitem__(0, 7), "status None, not text"),
+    ],
+)
+def test_one_row_that_cannot_be_understood_hides_no_other(change: Callable[[Any], None], says: str) -> None:
+    told = flink_answers.checkpoints(only_job(), changed("first_checkpoints", change))
+    assert [c.number for c in told.checkpoints] == [5, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+    (error,) = told.aside
+    assert says in error
 
 
 @pytest.mark.parametrize("answer", [[], {"jobs": None}, {"jobs": [{"jid": 1}]}, {"errors": ["x"]}])
@@ -133,7 +146,7 @@ def test_a_checkpoint_whose_end_was_not_seen_failed_with_its_job_unless_one_was_
     state = FlinkState()
     state.see_checkpoint(checkpoint(17, PENDING, job=first))
     state.see_checkpoint(checkpoint(18, PENDING, job=first))
-    state.see_job(job(first, "GONE", changed_ms=30_000))
+    state.see_job(job(first, "GONE", ended_ms=30_000))
     state.see_job(job(second, restored_number=17, restored_ms=40_000, restored_path=f"s3://bucket/{first}/chk-17"))
     rows = {facts.number: checkpoint_row(facts, None) for facts in state.checkpoint_facts()}
     assert (rows[17]["state"], rows[17]["ended_at_ms"]) == ("completed", 40_000)
@@ -248,6 +261,49 @@ def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> N
     assert (now["job"], now["state"], now["restored_from"], now["restarts"]) == (RESTORED_JOB, "RUNNING", 17, 0)
     assert (before["job"], before["state"], before["restored_from"]) == (FIRST_JOB, "GONE", 4)
     assert before["restores"] == [{"checkpoint": 4, "at_ms": 1795280330049}]
+
+
+def test_a_job_that_comes_back_is_not_gone_and_nothing_is_told_again_and_again(watched: Watched) -> None:
+    watched.look()
+    overview = watched.flink.answers["/jobs/overview"]
+    watched.flink.answers["/jobs/overview"] = {"jobs": []}
+    assert watched.look() == 1
+    assert watched.look() == 0
+    assert watched.current.jobs()[0].job.state == "GONE"
+    watched.flink.answers["/jobs/overview"] = overview
+    assert watched.look() == 1
+    assert watched.look() == 0
+    assert watched.current.jobs()[0].job.state == "RUNNING"
+    watched.restart()
+    assert watched.current.jobs()[0].job.state == "RUNNING"
+
+
+def test_a_failure_of_long_ago_is_not_told_at_every_look(watched: Watched) -> None:
+    watched.look()
+    answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
+    row = answer["history"][1]
+    for number in range(17, 17 + 300):
+        answer["history"] = [{**row, "id": number}]
+        answer["latest"]["completed"] = answer["history"][0]
+        watched.look()
+    assert 5 not in watched.current.jobs()[0].checkpoints
+    assert watched.look() == 0
+
+
+def test_what_cannot_be_understood_is_kept_aside_once(watched: Watched) -> None:
+    answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
+    answer["history"][0]["status"] = "PAUSED"
+    watched.look()
+    watched.look()
+    watched.store.flushed()
+    (aside,) = watched.store.named_rows(queries.MALFORMED, 10)
+    assert "job orders" in aside["error"]
+    assert "PAUSED" in aside["error"]
+    assert watched.numbers("completed")[-1] == 15
+    del answer["history"]
+    watched.look()
+    watched.store.flushed()
+    assert len(watched.store.named_rows(queries.MALFORMED, 10)) == 2
 
 
 def test_checkpoints_forgotten_between_two_looks_are_counted(watched: Watched) -> None:

@@ -20,6 +20,7 @@ LANDED = {
     "0006_transaction_offsets.sql": "ec3564aa1bc8c311",
     "0007_source_epochs.sql": "fd2d29c1780c013c",
     "0008_rollups.sql": "9540776fd44a0922",
+    "0009_flink_jobs_seen.sql": "5d6ad5cb74ec6a27",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()
