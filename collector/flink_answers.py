@@ -1,7 +1,8 @@
-"""Flink's REST answers, read: /jobs/overview, /jobs/:jobid/checkpoints and /jobs/:jobid/metrics, as Flink 1.13 to 2.3 give them.
+"""Flink's REST answers, read: /jobs/overview, /jobs/:jobid/checkpoints and /jobs/:jobid/metrics.
 
 Source: MultipleJobsDetails, CheckpointingStatistics, CheckpointStatistics, MetricCollectionResponseBody of flink-runtime. Fields
-that are not used may come and go; one that is used and wrong raises MalformedRecord, which names it.
+that are not used may come and go; one that is used and wrong raises MalformedRecord, which names it. Tested on answers of Flink
+2.3.0; what older ones lack is taken from their documented schema.
 """
 
 from __future__ import annotations
