@@ -5,11 +5,9 @@
 A topic with 4 partitions and records of 100 bytes without keys is read and written again: by our sink exactly once and at
 least once, by Spark's own Kafka sink, and by Flink's KafkaSink exactly once and at least once (--flink: the directory of
 flink.sh; without it Flink is not measured). Each run is a fresh process over all records; each round runs every side once,
-starting with another one. The rounds before are not counted (--warm-up): brokers run for weeks, and this one, just started,
-would compile its code while it is measured. Spark's sides go back to back through micro-batches of --batch-records; Flink
-has a checkpoint every 5 s.
-would compile its code while it is measured. Spark's sides go back to back through micro-batches of --batch-records; Flink has
-a checkpoint every 5 s.
+starting with another one. Rounds before them are not counted (--warm-up): brokers run for weeks, and this one, just
+started, would compile its code while it is measured. Spark's sides go back to back through micro-batches of
+--batch-records; Flink has a checkpoint every 5 s.
 
 The figure is the steady rate: between the first commit (batch end) after 15 % of the records and the last one before 90 %,
 so neither side's start-up counts, nor Flink's wait for its last checkpoint. The rate of the whole run, from the first source
