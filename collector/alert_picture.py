@@ -42,6 +42,7 @@ def picture(
     partitions: PartitionPicture = NOTHING_SEEN,
 ) -> Picture:
     """Return the picture at ``now_ms``."""
+    window_ms = now_ms - limits.aborts_window_ms
     no_pipeline_of_ours = current.decision_log_sight[0] is LogSight.ABSENT
     needed = [o for o in observers if not (no_pipeline_of_ours and o.source_is_missing and o.name in NEEDLESS)]
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
@@ -49,9 +50,9 @@ def picture(
     unfinished = [one.pipeline for one in checkpoints if one.newest.state is not CheckpointState.COMPLETED]
     return Picture(
         now_ms=now_ms,
-        transactions=tuple(current.judged(at_ms=now_ms)),
+        transactions=tuple(current.judged(at_ms=now_ms, undone_since_ms=now_ms)),
         pipelines=current.pipelines(unfinished),
-        aborts=tuple(recent_aborts(current.abort_clues(), now_ms - limits.aborts_window_ms)),
+        aborts=tuple(recent_aborts(current.abort_clues(window_ms), window_ms)),
         checkpoints=checkpoints,
         observers=tuple(needed),
         id_leaks=tuple(
@@ -128,12 +129,16 @@ def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -
     completed = [c for c in checkpoints if c.completed_ms is not None]
     completed_ms = max((c.completed_ms for c in completed if c.completed_ms is not None), default=None)
     failed_since = [c for c in checkpoints if c.failed_ms is not None and c.failed_ms > (completed_ms or -1)]
+    failures = sum(max(1, c.failures) for c in failed_since)
+    if newest.state is CheckpointState.COMPLETED:
+        return CheckpointHistory(pipeline=pipeline, newest=newest, completed_ms=completed_ms, failures=failures)
+    # What is usual is asked for only where something is not.
     recent = sorted(completed, key=lambda c: c.completed_ms or 0)[-DURATIONS_CONSIDERED:]
     return CheckpointHistory(
         pipeline=pipeline,
         newest=newest,
         completed_ms=completed_ms,
-        failures=sum(max(1, c.failures) for c in failed_since),
+        failures=failures,
         p99_ms=percentile((c.duration_ms for c in recent), 0.99) or 0,
         gap_ms=_usual_gap_ms(checkpoints) if newest.job else 0,
     )

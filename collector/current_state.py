@@ -249,11 +249,14 @@ class CurrentState:
         with self._lock:
             return transaction_view.unproven_branches(self._state, resource_manager)
 
-    def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
-        """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones."""
+    def judged(self, *, settled: bool = False, at_ms: int | None = None, undone_since_ms: int = 0) -> list[Judged]:
+        """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones.
+
+        Without those that were aborted before ``undone_since_ms`` and are in no decision.
+        """
         with self._lock:
             pipelines: dict[str, PipelineHistory] = {}
-            found = transaction_view.views(self._state, settled=settled)
+            found = transaction_view.views(self._state, settled=settled, undone_since_ms=undone_since_ms)
             cases = [self._case(view, at_ms or now_ms(), pipelines) for view in found]
         return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
 
@@ -281,11 +284,12 @@ class CurrentState:
                     found.setdefault(identity.producer_id, set()).add(identity.transaction)
         return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
 
-    def abort_clues(self) -> list[AbortClues]:
-        """Return every aborted or lost transaction in memory with what may tell why, in no order."""
+    def abort_clues(self, undone_since_ms: int = 0) -> list[AbortClues]:
+        """Return the aborted and lost transactions in memory with what may tell why, in no order; of the aborted those since."""
         undone = (TransactionState.ABORTED, TransactionState.LOST)
         with self._lock:
-            found = [v for v in transaction_view.views(self._state, settled=False) if v.state in undone]
+            views = transaction_view.views(self._state, settled=False, undone_since_ms=undone_since_ms)
+            found = [view for view in views if view.state in undone]
             return [
                 AbortClues(
                     view=view,

@@ -84,7 +84,7 @@ def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
         outlooks = None
     return Seen(
         now_ms=now_ms,
-        transactions=served.current.judged(at_ms=now_ms),
+        transactions=served.current.judged(at_ms=now_ms, undone_since_ms=now_ms),
         ends=served.current.ends(),
         counts=served.current.counts(),
         checkpoints=served.current.checkpoints(),

@@ -168,9 +168,10 @@ class TransactionView:
         return max((at for at in times if at is not None), default=None)
 
 
-def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
-    """Yield transactions in no order: those that are open or lost, and with ``settled`` every other one in memory.
+def views(state: State, *, settled: bool, undone_since_ms: int = 0) -> Iterator[TransactionView]:
+    """Yield transactions in no order: those that are open, aborted or lost, and with ``settled`` every other one in memory.
 
+    Left out is what was aborted before ``undone_since_ms`` and is in no decision: there may be thousands of them.
     Call it under the state's lock.
     """
     for identity in state.broker if settled else state.open | state.aborted:
@@ -178,6 +179,9 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
         handle = broker.handle_identity
         # An id whose epoch stays (transaction version 0 and 1) has several transactions under one handle: the newest is meant.
         told = state.told.get(handle) if state.by_handle.get(handle) == identity else None
+        is_old = broker.is_aborting and broker.is_final and (broker.ended_ms or 0) < undone_since_ms
+        if is_old and (told is None or state.ledger.listing(told.key) is None):
+            continue
         yield _view(state, handle, broker, told)
     for handle, told in state.told.items():
         if handle not in state.by_handle and (settled or not _is_known_committed(state, told)):

@@ -19,7 +19,9 @@ from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkS
 from collector.observations import Observed, Position
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.store import Store, StoreFailed
+from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits, LogSight
+from tests.unit.collector_observations import T0, broker_record, decided, handle, run_started
 
 LIMITS = AlertLimits()
 TIMING = Timing(keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
@@ -195,6 +197,7 @@ def status(name: str, state: ObserverState = ObserverState.UP, **changes: object
     return ObserverStatus(name=name, state=state, **fields)  # type: ignore[arg-type]
 
 
+UNDONE = (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
 DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
 
 
@@ -282,6 +285,28 @@ def test_where_no_pipeline_of_ours_ever_ran_nobody_misses_its_topics(tmp_path: P
     assert alert_picture.picture(current, [*missing, log], LIMITS, 1_000).observers == (log,)
     current.see_decision_log(LogSight.UNREADABLE, "it was there before")
     assert len(alert_picture.picture(current, [*missing, log], LIMITS, 1_000).observers) == 3
+    store.close()
+
+
+def test_what_was_aborted_long_ago_is_left_out_unless_it_was_decided(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    current.see_decision_log(LogSight.READABLE)
+    gone = [broker_record(status, 900, transaction="gone", producer_id=7) for status in UNDONE]
+    ending = broker_record(BrokerStatus.PREPARE_ABORT, 900, transaction="ending", producer_id=8)
+    lost = [broker_record(status, 900) for status in UNDONE]
+    seen = [run_started(), *gone, ending, decided(1, handle()), *lost]
+    places = (Position(source="s", partition=0, offset=n) for n in range(len(seen)))
+    current.observe([Observed(position=place, observation=one) for place, one in zip(places, seen, strict=True)])
+
+    def known(**since: int) -> set[str]:
+        return {one.view.transaction for one in current.judged(at_ms=T0 + 60_000, **since)}
+
+    assert known() == known(undone_since_ms=T0 + 900) == {"gone", "ending", "ip-count-0-1"}
+    assert known(undone_since_ms=T0 + 901) == {"ending", "ip-count-0-1"}
+    assert {c.view.transaction for c in current.abort_clues(T0 + 901)} == {"ip-count-0-1"}
+    seen_now = alert_picture.picture(current, [], LIMITS, T0 + 60_000)
+    assert {abort.transaction for abort in seen_now.aborts} == {"gone", "ip-count-0-1"}
     store.close()
 
 
