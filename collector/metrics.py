@@ -27,6 +27,7 @@ from collector.current_state import Judged, percentile
 from collector.facts import CheckpointFacts
 from collector.notifiers.delivery import Outcome
 from collector.observers.observer import ObserverState, ObserverStatus
+from collector.partition_sights import PartitionPicture
 from collector.store import StoreFailed
 from collector.transaction_view import TransactionView
 from lifecycle.states import FINAL, TransactionState
@@ -74,6 +75,7 @@ class Seen:
     attempts: Mapping[tuple[str, Outcome], int]
     history_waiting: int
     history_error: str
+    partitions: PartitionPicture
 
 
 def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
@@ -94,6 +96,7 @@ def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
         attempts=alerts.delivering.attempts,
         history_waiting=served.store.waiting,
         history_error=served.store.error,
+        partitions=served.partitions(),
     )
 
 
@@ -107,6 +110,7 @@ def exposition(shown: Iterable[Metric]) -> bytes:
 def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     """Yield every metric, those without a value too where their labels are known."""
     yield from _transactions(seen, labels)
+    yield from _partitions(seen)
     yield from _checkpoints(seen, labels)
     yield from _observers(seen)
     yield from _history(seen)
@@ -169,6 +173,20 @@ def _by_pipeline(
             left_s = (view.deadline_ms - now_ms) / 1000
             least[at] = min(least.get(at, left_s), left_s)
     return open_, oldest, least
+
+
+def _partitions(seen: Seen) -> Iterator[Metric]:
+    held = [one for one in seen.partitions.blocked if one.sight.hidden > 0]
+    since_ms = min((at for one in held if (at := one.held_since_ms) is not None), default=seen.now_ms)
+    hidden, waiting = sum(one.sight.hidden for one in held), sum(1 for one in held if one.waiting)
+    words = "Records behind last stable offsets: written, and hidden from read_committed readers."
+    yield _gauge("indoubt_hidden_records", words, (), {(): hidden})
+    yield _gauge("indoubt_held_partitions", "Partitions that have such records.", (), {(): len(held)})
+    yield _gauge("indoubt_blocked_partitions", "Partitions on which consumer groups wait for them.", (), {(): waiting})
+    longest_s = (seen.now_ms - since_ms) / 1000
+    yield _gauge("indoubt_longest_held_seconds", "How long the first of them is held back.", (), {(): longest_s})
+    hanging = len(seen.partitions.hanging)
+    yield _gauge("indoubt_hanging_transactions", "Transactions that no coordinator will ever end.", (), {(): hanging})
 
 
 def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector import alert_api, metrics
 from collector.alert_service import AlertService
-from collector.api import ARROW, application
+from collector.api import ARROW, Served, application
+from collector.blocked_readers import Tail, judge_reader
 from collector.notifiers.receivers import ReceiverSettings
 from collector.observations import Observation
+from collector.partition_sights import NOTHING_SEEN, Blocked, PartitionPicture
 from collector.settings import MetricsAccess, TunableSettings
 from collector.transaction_state_records import BrokerStatus
 from lifecycle.events import EventType
-from tests.unit.collector_observations import PREFIX, broker_record, event
+from tests.unit.collector_observations import PREFIX, T0, broker_record, event
+from tests.unit.partition_sightings import group, partition
 from tests.unit.test_collector_api import OPERATOR, VIEWER, Api, observed
 
 COLUMNS = "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms name group silenced_by"
@@ -51,9 +55,14 @@ class AlertApi(Api):
     def see(self, *observations: Observation) -> None:
         self.current.observe([observed(100 + n, one) for n, one in enumerate(observations)])
 
-    def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    def metrics(self, served: Served | None = None) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
         """Return every sample of /metrics, read by Prometheus' own parser: name -> labels -> value."""
-        answer = self.client.get("/metrics", headers=VIEWER)
+        client = self.client
+        if served is not None:
+            app = application(served)
+            alert_api.serve(app, served, self.alerts, MetricsAccess.TOKEN, PIPELINES_MOST)
+            client = TestClient(app)
+        answer = client.get("/metrics", headers=VIEWER)
         assert answer.status_code == 200, answer.text
         found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
         for family in text_string_to_metric_families(answer.text):
@@ -172,6 +181,20 @@ def test_metrics_show_what_stands(api: AlertApi) -> None:
     assert found["indoubt_history_writable"][()] == 1
     # Nothing was notified yet: groups wait for their first seconds.
     assert found["indoubt_notifications_waiting"] == {(("receiver", "webhook"),): 0}
+
+
+def test_metrics_show_what_is_hidden_from_readers(api: AlertApi) -> None:
+    reader = judge_reader(group(100), partition(100, 105), Tail.UNREAD, 30_000)
+    assert reader is not None
+    held = Blocked(sight=partition(100, 105), holder=None, readers=(reader,))
+    other = Blocked(sight=replace(partition(7, 10), partition=("other", 0)), holder=None, readers=())
+    shown = PartitionPicture(at_ms=T0, blocked=(held, other))
+    found = api.metrics(replace(api.served, partitions=lambda: shown))
+    assert found["indoubt_hidden_records"][()] == 8
+    assert (found["indoubt_held_partitions"][()], found["indoubt_blocked_partitions"][()]) == (2, 1)
+    assert found["indoubt_longest_held_seconds"][()] > 0
+    nothing = api.metrics(replace(api.served, partitions=lambda: NOTHING_SEEN))
+    assert nothing["indoubt_hidden_records"][()] == nothing["indoubt_longest_held_seconds"][()] == 0
 
 
 def test_ends_of_history_are_not_counted_again_after_a_restart(api: AlertApi) -> None:

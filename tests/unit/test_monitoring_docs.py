@@ -21,6 +21,7 @@ from collector.facts import CheckpointFacts
 from collector.metrics import PipelineLabels, Seen
 from collector.notifiers.delivery import Outcome
 from collector.observers.observer import ObserverState, ObserverStatus
+from collector.partition_sights import NOTHING_SEEN
 from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import judge
 from lifecycle.states import TransactionState
@@ -61,6 +62,7 @@ def everything() -> dict[str, set[str]]:
         attempts={("webhook", Outcome.FAILED): 1},
         history_waiting=0,
         history_error="",
+        partitions=NOTHING_SEEN,
     )
     found: dict[str, set[str]] = {}
     shown: list[Metric] = list(metrics.families(seen, PipelineLabels(10)))
