@@ -1,0 +1,221 @@
+"""Requests about partitions where a leader or coordinator is missing, and the remedies of hanging transactions, one by one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from collector import hanging
+from collector.acting import Actors, KafkaActor
+from collector.coordinators import Coordinators
+from collector.current_state import CurrentState, now_ms
+from collector.hanging import Remedy, Suspect, key_of
+from collector.observations import BrokerRecord, Observed, Position
+from collector.ordering.hanging import HangingOrders
+from collector.ordering.order_history import Intent
+from collector.ordering.plan import Reach
+from collector.orders import Action, Order, StepOutcome
+from collector.partition_sights import PartitionPicture
+from collector.store import Store
+from collector.transaction_state_records import BrokerStatus
+from collector.verdicts import Limits
+from lifecycle.errors import OrderRefused, Unreachable
+from resource_managers.decision_log import DecisionLog
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_partitions import TRANSACTION_STATE, KafkaPartitions, Layout, OpenProducer
+from resource_managers.protocol import OpenTransactionView
+from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
+
+pytestmark = pytest.mark.integration
+NOBODY = 99
+LONG_MS = 3_600_000
+
+
+@pytest.fixture
+def sink(connection: KafkaConnection) -> Sink:
+    return make_sink(connection)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A foreign transaction that is open on partition 0 of a sink, and the orders that may end it."""
+
+    id: str
+    producer: Producer
+    brokers: KafkaPartitions
+    current: CurrentState
+    suspect: Suspect
+    orders: HangingOrders
+    reach: Reach
+
+    @property
+    def layout(self) -> Layout:
+        return self.brokers.layout()
+
+    @property
+    def view(self) -> OpenTransactionView | None:
+        return self.brokers.describe_transactions([self.id]).found[self.id]
+
+    def order(self, **changes: object) -> Order:
+        key, revision = self.suspect.key, self.suspect.revision
+        order = Order(
+            action=Action.ABORT,
+            keys=(key,),
+            seen={key: revision},
+            reason="a test",
+            dry_run=False,
+            confirm=self.suspect.confirmation,
+        )
+        return replace(order, **changes)
+
+
+@pytest.fixture
+def overdue(sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """Return an open transaction that is taken for one whose timeout passed long ago."""
+    monkeypatch.setattr(hanging, "OVERDUE_MS", -LONG_MS)
+    id_ = f"billing {uuid.uuid4().hex[:8]}"
+    producer = Producer(sink.connection.for_librdkafka(**{"transactional.id": id_, "linger.ms": 0}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(sink.topic, b"x", partition=0)
+    assert producer.flush(LIMIT_S) == 0
+    brokers = KafkaPartitions(sink.connection, "transaction_decisions")
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    current.observe([_seen(brokers.describe_transactions([id_]).found[id_])])
+    layout = brokers.layout()
+    (opened,) = brokers.open_producers([(sink.topic, 0)], layout).found[sink.topic, 0]
+    doubted = Coordinators(brokers, current).doubts([opened], layout)[key_of(opened)]
+    assert doubted is not None
+    suspect = Suspect(producer=opened, doubt=doubted, since_ms=now_ms() - 5_000, found_ms=now_ms())
+    broker = KafkaResourceManager(sink.connection)
+    yield Opened(
+        id=id_,
+        producer=producer,
+        brokers=brokers,
+        current=current,
+        suspect=suspect,
+        orders=HangingOrders(lambda: PartitionPicture(at_ms=now_ms(), hanging=(suspect,)), current, broker, brokers),
+        reach=Reach(
+            current=current,
+            actors=Actors({"kafka": KafkaActor(broker)}),
+            log=DecisionLog(sink.connection),
+            limit_s=LIMIT_S,
+        ),
+    )
+    store.close()
+
+
+def _seen(view: OpenTransactionView | None) -> Observed:
+    assert view is not None
+    assert view.producer_id is not None
+    assert view.producer_epoch is not None
+    assert view.started_at_ms is not None
+    record = BrokerRecord(
+        transaction=view.transaction,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        status=BrokerStatus.ONGOING,
+        start_ms=view.started_at_ms,
+        update_ms=view.started_at_ms,
+        timeout_ms=view.timeout_ms,
+        partitions=tuple(f"{topic}-{number}" for topic, number in view.partitions),
+        client_version=0,
+        source="test",
+    )
+    return Observed(position=Position(source="test", partition=0, offset=0), observation=record)
+
+
+def test_what_has_no_leader_or_one_that_is_gone_is_missing_alone(connection: KafkaConnection, sink: Sink) -> None:
+    brokers = KafkaPartitions(connection, "transaction_decisions")
+    layout = wait_until(
+        f"{sink.topic} has leaders",
+        lambda: found if (sink.topic, 1) in (found := brokers.layout()).leaders else None,
+        LIMIT_S,
+    )
+    here, gone, nowhere = (sink.topic, 0), (sink.topic, 1), (sink.topic, 2)
+    torn = replace(layout, leaders={**layout.leaders, gone: NOBODY})
+    for answers in (
+        brokers.high_watermarks([here, gone, nowhere], torn),
+        brokers.last_stable_offsets([here, gone, nowhere], torn),
+        brokers.open_producers([here, gone, nowhere], torn),
+    ):
+        assert (set(answers.found), set(answers.failed)) == ({here}, {gone, nowhere})
+    groups = brokers.groups(replace(layout, brokers=layout.brokers | {NOBODY}))
+    assert (set(groups.found), set(groups.failed)) == (layout.brokers, {NOBODY})
+
+
+def test_while_a_coordinator_is_missing_nothing_is_said_of_any_producer_id(overdue: Opened) -> None:
+    layout = overdue.layout
+    with pytest.raises(Unreachable, match="have no leader"):
+        overdue.brokers.transactional_ids([1], replace(layout, leaderless=frozenset({(TRANSACTION_STATE, 7)})))
+    moved = {
+        partition: NOBODY if partition[0] == TRANSACTION_STATE else node for partition, node in layout.leaders.items()
+    }
+    with pytest.raises(Unreachable, match=f"broker {NOBODY}"):
+        overdue.brokers.transactional_ids([1], replace(layout, leaders=moved))
+
+
+def test_what_its_coordinator_still_has_open_takes_the_ordinary_abort(overdue: Opened) -> None:
+    assert (overdue.suspect.doubt.rule, overdue.suspect.doubt.remedy) == (5, Remedy.ORDINARY)
+    order = overdue.order()
+    plan = overdue.orders.plan(overdue.reach, overdue.orders.seen(order), order, "anna")
+    (act,) = plan.acts
+    assert (act.key, "EndTxn(abort)" in act.will) == (overdue.suspect.key, True)
+    assert plan.carry_out() == [(StepOutcome.ABORTED, "")]
+    assert overdue.view is not None
+    wait_until("its coordinator has ended it", lambda: overdue.view and overdue.view.state == "CompleteAbort", LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"seen": {}}, "which revision"),
+        ({"seen": {"k": "other"}}, "which revision"),
+        ({"action": Action.COMMIT}, "can only be aborted"),
+        ({"confirm": "another"}, "may lose data: repeat"),
+    ],
+)
+def test_what_may_not_be_ordered_is_refused(overdue: Opened, changes: dict[str, object], why: str) -> None:
+    order = overdue.order(**changes)
+    with pytest.raises(OrderRefused, match=why):
+        overdue.orders.plan(overdue.reach, overdue.orders.seen(order), order, "anna")
+    assert overdue.view is not None
+    assert overdue.view.state == "Ongoing"
+
+
+def test_what_its_coordinator_explains_by_now_is_refused(overdue: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hanging, "OVERDUE_MS", LONG_MS)
+    order = overdue.order()
+    with pytest.raises(OrderRefused, match="has it open and will end it"):
+        overdue.orders.plan(overdue.reach, overdue.orders.seen(order), order, "anna")
+
+
+def test_a_marker_that_had_no_answer_is_looked_up_and_never_written_again(overdue: Opened) -> None:
+    as_marker = replace(overdue.suspect, doubt=replace(overdue.suspect.doubt, remedy=Remedy.MARKER))
+    (act,) = overdue.orders._plan_markers([as_marker]).acts
+    assert OpenProducer.from_json(act.target["producer"]) == overdue.suspect.producer
+    look = overdue.orders.by_kind()["marker"]
+    intent = Intent(
+        intent=1,
+        at_ms=now_ms(),
+        who="anna",
+        action=Action.ABORT,
+        reason="r",
+        evidence=[],
+        acts=(act,),
+        idempotency_key="",
+        digest="",
+    )
+    assert look(act, intent)[0] is StepOutcome.UNKNOWN
+    assert look(act, replace(intent, at_ms=now_ms() - LONG_MS))[0] is StepOutcome.REFUSED
+    assert overdue.view is not None
+    assert overdue.view.state == "Ongoing"
+    overdue.producer.abort_transaction(LIMIT_S)
+    wait_until("it is seen ended", lambda: look(act, intent)[0] is StepOutcome.ABORTED, LIMIT_S)
