@@ -90,6 +90,12 @@ class ListedGroup:
     state: str
 
 
+def asks_for_layout(error: ErrorClass) -> bool:
+    """Say whether the layout may be old: a leader has moved or does not answer, where a refusal would stay one."""
+    is_answer = issubclass(error, kafka_errors.BrokerResponseError)
+    return not is_answer or bool(getattr(error, "invalid_metadata", False))
+
+
 class KafkaPartitions:
     """Thread-safe: it keeps no state but how to reach the cluster."""
 

@@ -21,7 +21,7 @@ from collector.sweep import Sweep, share
 from collector.tail_reader import TailReader
 from lifecycle.errors import Unreachable
 from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer, Partition
+from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer, Partition, asks_for_layout
 from resource_managers.kafka_wire import ErrorClass
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -158,7 +158,7 @@ class Partitions(Observer):
         }
 
     def _look_at_groups(self, layout: Layout) -> list[str]:
-        """Look at the groups that read hidden partitions, and at a share of all groups; return the latter."""
+        """Look at the groups that read partitions that are held back, and at a share of all groups; return the latter."""
         at_ms = now_ms()
         if at_ms - self._groups_ms >= self._pace.round_ms:
             answers = self._brokers.groups(layout)
@@ -170,7 +170,7 @@ class Partitions(Observer):
             self._groups_ms = at_ms
         count = share(len(self._groups), self._pace.look_ms, self._pace.round_ms, GROUPS_PER_LOOK)
         swept = self._group_sweep.take(self._groups, count)
-        readers = self._sights.readers_of(self._sights.hiding())
+        readers = self._sights.readers_of(self._sights.held(self._sights.hiding()))
         wanted: dict[str, list[Partition] | None] = {
             group: readers[group] for group in readers if group in self._groups
         }
@@ -238,7 +238,7 @@ class Partitions(Observer):
 
     def _failed(self, errors: Mapping[str, ErrorClass]) -> None:
         self._missing |= {name: error.__name__ for name, error in errors.items()}
-        self._layout_is_old |= bool(errors)  # a leader may have moved
+        self._layout_is_old |= any(asks_for_layout(error) for error in errors.values())
 
     def _show(self) -> None:
         hanging = tuple(suspect for suspect in self._suspects.values() if suspect.found_ms is not None)
