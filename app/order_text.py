@@ -8,6 +8,7 @@ from datetime import tzinfo
 from app.collector_rows import Action, OrderResult, Transaction
 from app.markup import Html, el
 from app.time_text import amount, clock_time, counted, duration, time_left
+from app.transaction_groups import rows_held
 from app.verdict_signs import Tone, badge, state_text, verdict_badge
 from lifecycle.verdicts import Verdict
 
@@ -20,6 +21,15 @@ _STEP_TONES = {
     "unknown": ("?", Tone.WARNING),
     "lost": ("✖", Tone.URGENT),
 }
+KAFKA = "kafka"
+_STATEMENTS = {
+    (KAFKA, Action.COMMIT): "EndTxn(commit)",
+    (KAFKA, Action.ABORT): "EndTxn(abort)",
+    ("mysql", Action.COMMIT): "XA COMMIT",
+    ("mysql", Action.ABORT): "XA ROLLBACK",
+    ("postgres", Action.COMMIT): "COMMIT PREPARED",
+    ("postgres", Action.ABORT): "ROLLBACK PREPARED",
+}
 _DONE = {
     Action.COMMIT: ("committed", frozenset({"committed", "already committed"})),
     Action.ABORT: ("aborted", frozenset({"aborted"})),
@@ -28,13 +38,11 @@ _DONE = {
 
 def what_will_happen(action: Action, shown: Sequence[Transaction]) -> str:
     """Return one or two sentences: what is sent, what becomes visible or is given up, what is left alone."""
-    rows = [one.rows for one in shown if one.rows is not None]
-    held = f"{amount(sum(rows))} rows" if rows else "Their rows (how many is not known)"
-    number = counted(len(shown), "transaction")
+    rows = rows_held(shown)
+    held = f"{amount(rows)} rows" if rows is not None else "Their rows (how many is not known)"
     if action is Action.COMMIT:
         return (
-            f"EndTxn(commit) is sent for {number}, each with its own producer id and epoch. {held} become visible to "
-            "read_committed readers. Nothing else of this pipeline is touched."
+            f"{_sent(action, shown)}. {held} become visible to their readers. Nothing else of this pipeline is touched."
         )
     if any(one.verdict is Verdict.HANGING for one in shown):
         partitions = sorted({partition for one in shown for partition in one.partitions})
@@ -45,11 +53,28 @@ def what_will_happen(action: Action, shown: Sequence[Transaction]) -> str:
     if shown[0].ours:
         return (
             "An abort decision is written to the decision log first; if a commit decision is there before it, nothing "
-            f"happens. Then EndTxn(abort) is sent for {number}. {held} are given up; the pipeline's next run replays them."
+            f"happens. Then: {_sent(action, shown)}. {held} are given up; the pipeline's next run replays them."
         )
+    if any(one.resource_manager != KAFKA for one in shown):
+        return (
+            f"{_sent(action, shown)}. {held} are given up, and whoever waits behind its locks goes on. Its owner, who may have "
+            "decided to commit it, finds it gone."
+        )
+    number = counted(len(shown), "transaction")
     return (
         f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it. {held} are given up, "
         "and read_committed readers behind it go on. An owner that is still alive gets an error."
+    )
+
+
+def _sent(action: Action, shown: Sequence[Transaction]) -> str:
+    """Return what is sent, for each resource manager in its own words."""
+    names = list(dict.fromkeys(one.resource_manager for one in shown))
+    numbers = {name: sum(one.resource_manager == name for one in shown) for name in names}
+    return "; ".join(
+        f"{_STATEMENTS.get((name, action), f'{action.value} in {name}')} is sent for {counted(number, 'transaction')}"
+        f"{', each with its own producer id and epoch' if name == KAFKA else ''}"
+        for name, number in numbers.items()
     )
 
 

@@ -177,7 +177,7 @@ def _line(group: TransactionGroup, zone: tzinfo) -> Html:
 def _where(group: TransactionGroup) -> str:
     topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
     topics = [topic for topic in topics if not topic.startswith("__")] or topics
-    said = f"{group.first.resource_manager} · {counted(len(group.transactions), 'transaction')}"
+    said = f"{', '.join(group.resource_managers)} · {counted(len(group.transactions), 'transaction')}"
     return f"{said} · {', '.join(topics)}" if topics else said
 
 

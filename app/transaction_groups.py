@@ -54,8 +54,12 @@ class TransactionGroup:
     @property
     def rows(self) -> int | None:
         """Return how many rows they hold, or None when that is known of none."""
-        known = [one.rows for one in self.transactions if one.rows is not None]
-        return sum(known) if known else None
+        return rows_held(self.transactions)
+
+    @property
+    def resource_managers(self) -> tuple[str, ...]:
+        """Return the names of those that hold its transactions, sorted."""
+        return tuple(sorted({one.resource_manager for one in self.transactions}))
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -68,6 +72,15 @@ class TransactionGroup:
             (lambda one: one.may_commit) if action is Action.COMMIT else (lambda one: one.may_abort)
         )
         return tuple(one for one in self.transactions if one.state not in FINAL and allowed(one))
+
+
+def rows_held(transactions: Iterable[Transaction]) -> int | None:
+    """Return how many rows they hold, or None when that is known of none; the parts of a batch in each sink hold the same rows."""
+    held: dict[str, int] = {}
+    for one in transactions:
+        if one.rows is not None:
+            held[one.resource_manager] = held.get(one.resource_manager, 0) + one.rows
+    return max(held.values(), default=None)
 
 
 def grouped(transactions: Iterable[Transaction]) -> list[TransactionGroup]:
@@ -97,5 +110,5 @@ def matching(groups: Sequence[TransactionGroup], *, words: str, verdicts: Iterab
 
 
 def _searchable(group: TransactionGroup) -> str:
-    said = [group.first.pipeline, group.first.resource_manager, f"batch {group.first.batch}", *group.partitions]
+    said = [group.first.pipeline, *group.resource_managers, f"batch {group.first.batch}", *group.partitions]
     return "\n".join([*said, *(one.transaction for one in group.transactions)]).casefold()

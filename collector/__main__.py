@@ -119,7 +119,9 @@ def _serve(
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
     databases = managers(settings.databases)
-    actors = Actors({broker.name: KafkaActor(broker), **database_actor.actors(databases)})
+    actors = Actors(
+        {broker.name: KafkaActor(broker), **database_actor.actors(databases, tunable.database_answer_ms / 1000)}
+    )
     hanging = HangingOrders(
         lambda: partitions.picture, current, broker, KafkaPartitions(connection, tunable.decision_topic)
     )

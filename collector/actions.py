@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from collector.acting import Actors
+from collector.batches import Batch, find_batch
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.observations import OperatorOrder
 from collector.ordering.abort import plan_abort
@@ -24,6 +25,7 @@ from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderH
 from collector.ordering.pipelines import PipelineOrders, prefix_of
 from collector.ordering.plan import Plan, Reach, carry_out
 from collector.ordering.selection import require_unchanged, select
+from collector.ordering.settle import plan_settle
 from collector.orders import Action, Filter, Order, OrderOutcome, OrderResult, Step
 from collector.store import Store, StoreFailed
 from collector.transaction_rows import evidence_row
@@ -129,10 +131,25 @@ class Actions:
                 self._current.carried_out(done)
         return answer
 
+    def _seen_batch(self, order: Order) -> Batch:
+        """Return the batch of an order as it is now. Raises OrderRefused when the operator saw something else."""
+        key = order.keys[0]
+        batch = find_batch(self._current, key)
+        if batch is None:
+            raise OrderRefused(f"batch {key} is not known (any more): look again")
+        if order.seen.get(key) != batch.revision:
+            raise OrderRefused(
+                f"batch {key} changed since it was looked at: it is {batch.verdict.value} now; look again"
+            )
+        return batch
+
     def _named(self, order: Order, evidence: list[Any]) -> Order:
         """Return the order with its keys: those of a bulk order are what its filter means. Raises OrderRefused."""
         if self._read_only:
             raise OrderRefused("the collector runs read-only: no order is carried out")
+        if order.action is Action.SETTLE:
+            # Its transactions are named too, so that the audit row is found by each of them.
+            return replace(order, keys=(*order.keys, *(one.view.key for one in self._seen_batch(order).transactions)))
         if order.filter is None:
             return order
         at_ms = now_ms()
@@ -147,6 +164,10 @@ class Actions:
         if order.action.is_of_pipeline:
             to_type = prefix_of(order.keys[0]) if order.action is Action.STOP else ""
             return self._pipelines.plan(order, who, evidence), to_type
+        if order.action is Action.SETTLE:
+            batch = self._seen_batch(order)
+            evidence += [_evidence(one) for one in batch.transactions]
+            return plan_settle(self._reach, batch, who, None if order.dry_run else order.confirm), ""
         if HangingOrders.takes(order):
             suspects = self._hanging.seen(order)
             evidence += [evidence_of(one) for one in suspects]

@@ -19,6 +19,8 @@ from collector import orders, queries, table_schemas
 from collector.actions import Actions
 from collector.api_document import ARROW, document
 from collector.authentication import Caller, KnownTokens
+from collector.batch_rows import batch_row
+from collector.batches import current_batches
 from collector.changes import Changes
 from collector.current_state import CurrentState, Judged, now_ms
 from collector.error_answers import handle_errors
@@ -235,6 +237,17 @@ def _serve_tables(app: FastAPI, served: Served) -> None:
         found = [one for one in served.current.newest_runs() if pipeline in (None, one.facts.pipeline)]
         found.sort(key=lambda one: one.facts.pipeline)
         return table_answer(request, table_schemas.PIPELINES, [pipeline_row(one) for one in found[:limit]])
+
+    @app.get("/api/v1/batches", dependencies=protected)
+    def batches(
+        request: Request, pipeline: str | None = None, verdict: str | None = None, limit: Limit = 500
+    ) -> Response:
+        found = [
+            batch
+            for batch in current_batches(served.current)
+            if pipeline in (None, batch.pipeline) and verdict in (None, batch.verdict.value)
+        ]
+        return table_answer(request, table_schemas.BATCHES, [batch_row(batch) for batch in found[:limit]])
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500) -> Response:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from collector import fold, history_rows, id_leaks, losses, queries, transaction_view
+from collector import branch_view, fold, history_rows, id_leaks, losses, queries, transaction_view
 from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
@@ -202,6 +202,11 @@ class CurrentState:
             self.changed()
 
     @property
+    def commit_overdue_ms(self) -> int:
+        """Return how long after its decision a commit is overdue."""
+        return self._limits.commit_overdue_ms
+
+    @property
     def decision_log_sight(self) -> tuple[LogSight, str]:
         """Return whether the decision log can be trusted, and what is wrong with it."""
         return self._sight
@@ -247,7 +252,7 @@ class CurrentState:
     def unproven_branches(self, resource_manager: str) -> list[str]:
         """Return the names of our branches whose end is due and was not told: no event, no outcome, no marker seen yet."""
         with self._lock:
-            return transaction_view.unproven_branches(self._state, resource_manager)
+            return branch_view.unproven_branches(self._state, resource_manager)
 
     def judged(self, *, settled: bool = False, at_ms: int | None = None, undone_since_ms: int = 0) -> list[Judged]:
         """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from lifecycle.outcomes import (
 )
 from resource_managers.database_markers import MarkerState
 from resource_managers.database_resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
+from resource_managers.database_session import PreparedBranch
 from resource_managers.protocol import OpenTransactionView, Readiness
 
 STATEMENTS = {
@@ -42,10 +43,13 @@ class PlacedBranch(OpenTransactionView):
 
 
 class DatabaseActor:
-    """``managers``: the databases of one kind, by place. It writes no tombstone: that is left to the pipeline's recovery."""
+    """``managers``: the databases of one kind, by place. It writes no tombstone: that is left to the pipeline's recovery.
 
-    def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager]) -> None:
-        self._kind, self._managers = kind, dict(managers)
+    ``answer_limit_s``: a database that does not say for so long what it lists is left out of an order.
+    """
+
+    def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager], *, answer_limit_s: float) -> None:
+        self._kind, self._managers, self._answer_limit_s = kind, dict(managers), answer_limit_s
 
     def will(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return the statement in words."""
@@ -84,25 +88,22 @@ class DatabaseActor:
         """Return each where the very database that listed it lists it still, with the prepared time that it had then."""
         places = {view.branch.place for view in seen if view.branch is not None} & self._managers.keys()
         listed = {
-            (place, one.transaction, one.started_at_ms): one
+            (place, one.transaction, one.prepared_at_ms)
             for place in sorted(places)
-            for one in self._managers[place].list_transactions()
+            for one in self._listed(self._managers[place])
         }
         return [self._open_now(view.branch, listed) if view.branch is not None else None for view in seen]
 
-    def _open_now(
-        self, branch: BranchFacts, listed: Mapping[tuple[str, str, int | None], OpenTransactionView]
-    ) -> PlacedBranch | None:
-        found = listed.get((branch.place, branch.transaction, branch.prepared_ms))
-        if found is None:
+    def _open_now(self, branch: BranchFacts, listed: Set[tuple[str, str, int | None]]) -> PlacedBranch | None:
+        if (branch.place, branch.transaction, branch.prepared_ms) not in listed:
             return None
         return PlacedBranch(
             resource_manager=self._kind,
-            transaction=found.transaction,
+            transaction=branch.transaction,
             producer_id=None,
             producer_epoch=None,
-            state=found.state,
-            started_at_ms=found.started_at_ms,
+            state="Prepared",
+            started_at_ms=branch.prepared_ms,
             timeout_ms=None,
             place=branch.place,
         )
@@ -136,11 +137,18 @@ class DatabaseActor:
         errors: list[str] = []
         for place, manager in self._managers.items():
             try:
-                for one in manager.list_transactions():
+                for one in self._listed(manager):
                     places.setdefault(one.transaction, place)
             except (ResourceManagerError, SettingsError) as error:
                 errors.append(str(error))
         return places, errors
+
+    def _listed(self, manager: DatabaseResourceManager) -> list[PreparedBranch]:
+        watch = manager.watch(self._answer_limit_s)
+        try:
+            return watch.prepared()
+        finally:
+            watch.close()
 
     def _proofs(self, handles: Sequence[Handle], limit_s: float) -> tuple[dict[str, MarkerState], str]:
         """Return what markers say of branches that nobody lists, and the errors of the databases that could not be asked."""
@@ -157,11 +165,15 @@ class DatabaseActor:
         return found, "; ".join(errors)
 
 
-def actors(managers: Mapping[str, DatabaseResourceManager]) -> dict[str, DatabaseActor]:
+def actors(managers: Mapping[str, DatabaseResourceManager], answer_limit_s: float) -> dict[str, DatabaseActor]:
     """Return what acts on the branches of each kind of database, by the name that handles carry."""
     kinds = {manager.name for manager in managers.values()}
     return {
-        kind: DatabaseActor(kind, {place: manager for place, manager in managers.items() if manager.name == kind})
+        kind: DatabaseActor(
+            kind,
+            {place: manager for place, manager in managers.items() if manager.name == kind},
+            answer_limit_s=answer_limit_s,
+        )
         for kind in sorted(kinds)
     }
 

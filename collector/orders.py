@@ -43,6 +43,8 @@ class Action(Enum):
 
     COMMIT = "commit"
     ABORT = "abort"
+    SETTLE = "settle"
+    """Of a batch as a whole: commit all that its decision lists, or abort all of an undecided one."""
     RESTART = "restart"
     """Of a pipeline: end its driver in order, start the next run."""
     STOP = "stop"
@@ -97,6 +99,7 @@ class StepOutcome(Enum):
 _FULFILS = {
     Action.COMMIT: (StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED),
     Action.ABORT: (StepOutcome.ABORTED,),
+    Action.SETTLE: (StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED, StepOutcome.ABORTED),
     Action.RESTART: (StepOutcome.RESTARTED,),
     Action.STOP: (StepOutcome.STOPPED,),
 }
@@ -198,6 +201,8 @@ def read(body: Any, idempotency_key: str = "") -> Order:
         raise InvalidOrder(f"order field 'keys' takes 1 to {KEYS_MOST} different keys of transactions")
     elif action.is_of_pipeline and len(keys) != 1:
         raise InvalidOrder("order field 'keys' takes one pipeline's key at a time")
+    elif action is Action.SETTLE and len(keys) != 1:
+        raise InvalidOrder("order field 'keys' takes the key of one batch at a time")
     if not all(isinstance(revision, str) for revision in seen.values()):
         raise InvalidOrder("order field 'seen' takes a revision, a text, per key")
     if not REASON_LEAST <= len(reason) <= REASON_MOST:

@@ -50,8 +50,12 @@ def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence
     views = [one.view for one in members]
     decided = [v.listing[1].at_ms for v in views if v.listing is not None]
     deadlines = [v.deadline_ms for v in views if v.deadline_ms is not None]
-    known_rows = [v.handle.rows for v in views if v.handle is not None]
-    rows = sum(known_rows) if known_rows else None
+    # The parts of a batch in each resource manager hold the same rows.
+    held: dict[str, int] = {}
+    for view in views:
+        if view.handle is not None:
+            held[view.resource_manager] = held.get(view.resource_manager, 0) + view.handle.rows
+    rows = max(held.values(), default=None)
     return {
         "verdict": verdict.value,
         "pipeline": pipeline,

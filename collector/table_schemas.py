@@ -43,6 +43,10 @@ PIPELINES = _columns(
     text="key pipeline life state sign source sink revision",
     ints="attempt run_at_ms started_at_ms restarting_at_ms stopped_at_ms sign_at_ms interval_ms",
 )
+BATCHES = _columns(
+    text="key pipeline life verdict explanation committed_on missing_on decision decided_by settle sides transactions revision",
+    ints="batch attempt decision_offset decided_at_ms rows opened_at_ms updated_at_ms",
+)
 AUDIT = _columns(text="who action keys reason outcome detail evidence", ints="audit at_ms refers_to")
 ALERTS = _columns(
     text="key rule name state severity group summary evidence labels",

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from collector import branch_view
+from collector.branch_view import TOLD_ENDS
 from collector.branches import BranchDetail, BranchFacts
 from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
 from collector.fold import State
@@ -20,12 +22,7 @@ from lifecycle.states import TransactionState
 _KEY_PATTERN = re.compile(
     r"[^:]*:(?P<id>.*):(?P<producer_id>[0-9]{1,19}):(?P<epoch>-?[0-9]{1,19})(?:@(?P<start>[0-9]{1,19}))?", re.DOTALL
 )
-KAFKA, ABORT = "kafka", "abort"
-_TOLD_STATES = (
-    (EventType.TRANSACTION_LOST, TransactionState.LOST),
-    (EventType.TRANSACTION_ABORTED, TransactionState.ABORTED),
-    (EventType.TRANSACTION_COMMITTED, TransactionState.COMMITTED),
-)
+KAFKA = "kafka"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +135,7 @@ class TransactionView:
             return self.broker.ended_ms
         if self.outcome is not None:
             return self.outcome.at_ms
-        times = [self.told.told[type_] for type_, _ in _TOLD_STATES if type_ in self.told.told] if self.told else []
+        times = [self.told.told[type_] for type_, _ in TOLD_ENDS if type_ in self.told.told] if self.told else []
         return min(times, default=self.branch.gone_ms if self.branch is not None else None)
 
     @property
@@ -154,6 +151,8 @@ class TransactionView:
             self.state.value,
             decision,
             self.outcome is None,
+            # A foreign branch's name may be used again: by its age it is told from the next of that name.
+            self.branch.since_ms if self.branch is not None and self.named_prefix is None else None,
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -205,6 +204,8 @@ def replayed_ms(state: State, view: TransactionView) -> int | None:
 
 def _is_known_committed(state: State, told: ToldTransaction) -> bool:
     outcome, branch = state.ledger.outcome(told.key), state.branches.get(told.key)
+    if branch is not None and branch.is_listed:
+        return False
     if branch is not None and branch.proof is BranchProof.COMMITTED:
         return True
     return EventType.TRANSACTION_COMMITTED in told.told or (
@@ -253,6 +254,7 @@ def _view(
     ours = prefix in state.ledger.prefixes()
     key = told.key if told is not None else branch.key if branch is not None else ""
     look = state.looks.get(branch.place) if branch is not None and branch.is_listed else None
+    looked_ms = look.at_ms if look is not None else None
     listing = state.ledger.listing(key) if key else None
     outcome = state.ledger.outcome(key) if key else None
     first = state.ledger.first(told.about) if told is not None and told.about is not None else None
@@ -265,7 +267,7 @@ def _view(
         pipeline=prefix if ours else identity.transaction,
         ours=ours,
         slot=told.slot if told is not None and told.slot is not None else parsed.slot if parsed and ours else None,
-        state=_transaction_state(broker, told, listing, outcome, branch, state.orders.get(key)),
+        state=_transaction_state(broker, told, listing, outcome, branch, looked_ms, state.orders.get(key)),
         broker=broker,
         told=told,
         first_decision=first,
@@ -274,37 +276,9 @@ def _view(
         overtaken=overtaken,
         branch=branch,
         branch_detail=look.details.get(key) if look is not None else None,
-        looked_ms=look.at_ms if look is not None else None,
-        branch_about=_branch_about(state, branch_id),
+        looked_ms=looked_ms,
+        branch_about=branch_view.about(state, branch_id),
     )
-
-
-def _branch_about(state: State, branch: BranchId | None) -> BatchAttempt | None:
-    """Return what a decision on this branch would be about: its name has all of it but the life, which its run started with."""
-    life = state.ledger.life_of(branch.prefix, branch.attempt) if branch is not None else None
-    if branch is None or life is None:
-        return None
-    return BatchAttempt(life=life, batch=branch.batch, attempt=branch.attempt)
-
-
-def unproven_branches(state: State, resource_manager: str) -> list[str]:
-    """Return the names of our branches in databases of this kind that may have ended without anybody telling it.
-
-    Left out are those of batches before the last decided one of their life: they were finished, and nobody asks.
-    """
-    found = []
-    for told in state.told.values():
-        if told.resource_manager != resource_manager or told.handle is None or told.about is None:
-            continue
-        if any(type_ in told.told for type_, _ in _TOLD_STATES) or state.ledger.outcome(told.key) is not None:
-            continue
-        branch = state.branches.get(told.key)
-        if branch is not None and branch.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE):
-            continue
-        last = state.last_decided.get(told.about.life)
-        if last is None or told.about.batch >= last[0]:
-            found.append(told.identity.transaction)
-    return found
 
 
 def _overtaken(
@@ -330,6 +304,7 @@ def _transaction_state(
     listing: tuple[int, Decision] | None,
     outcome: Outcome | None,
     branch: BranchFacts | None,
+    looked_ms: int | None,
     order: OperatorOrder | None,
 ) -> TransactionState:
     if branch is not None and branch.proof is BranchProof.COMMITTED:
@@ -340,20 +315,16 @@ def _transaction_state(
         if not broker.is_final:
             return TransactionState.ABORTING
         return TransactionState.LOST if listing is not None else TransactionState.ABORTED
-    if outcome is not None:
+    if outcome is not None and not branch_view.outlived(branch, looked_ms, outcome.at_ms):
         return TransactionState.COMMITTED if outcome.settled is Settled.COMMITTED else TransactionState.LOST
     if broker is None and told is not None:
-        for type_, state in _TOLD_STATES:
-            if type_ in told.told:
+        for type_, state in TOLD_ENDS:
+            if type_ in told.told and not branch_view.outlived(branch, looked_ms, told.told[type_]):
                 return state
     is_decided = listing is not None and listing[1].ruling is Ruling.COMMIT
-    if branch is not None and not branch.is_listed:
-        if branch.proof is BranchProof.TOMBSTONE:
-            return TransactionState.LOST if is_decided else TransactionState.ABORTED
-        # A foreign one has no marker: that an operator's abort ended it is known from the order alone.
-        aborted_here = branch.proof is None and order is not None and order.action == ABORT
-        if aborted_here or (branch.proof is BranchProof.NO_MARKER and not is_decided):
-            return TransactionState.ABORTED
+    ended = branch_view.end(branch, order, is_decided=is_decided) if branch is not None else None
+    if ended is not None:
+        return ended
     if is_decided:
         return TransactionState.DECIDED
     if branch is not None:

@@ -34,6 +34,10 @@ class BranchWatch:
         """Return what is prepared now. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
         return self._ask(_look)
 
+    def prepared(self) -> list[PreparedBranch]:
+        """Return what is prepared now, without locks. Raises as ``look`` does."""
+        return self._ask(lambda session: session.prepared())
+
     def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
         """Return what the markers say of these branches of ours, by name. Raises as ``look`` does."""
         return self._ask(lambda session: database_markers.proofs(session, transactions))

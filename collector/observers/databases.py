@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from collector.branches import BranchDetail, BranchFacts, PlaceLook, branch_key
 from collector.current_state import CurrentState, now_ms
@@ -82,7 +82,11 @@ class Databases(Observer):
         listed = {branch.transaction for branch in look.branches}
         before = self.current.listed_branches(self._place)
         missing = sorted(before.keys() - listed)
-        proofs = self._proofs([*missing, *self.current.unproven_branches(self._kind)], listed)
+        others = [name for name in self.current.unproven_branches(self._kind) if name not in listed]
+        # Those that are gone first; all that were not asked about stay as they are until the next look.
+        asked = [name for name in dict.fromkeys([*missing, *others]) if BranchId.parse(name) is not None][:ASKED_MOST]
+        proofs = self._proofs(asked)
+        gone = [name for name in missing if BranchId.parse(name) is None or name in asked]
         changes: list[Change] = [
             BranchListed(
                 place=self._place,
@@ -96,7 +100,7 @@ class Databases(Observer):
             for branch in look.branches
             if is_new(before.get(branch.transaction), branch.prepared_at_ms)
         ]
-        changes += self._gone(missing, proofs, at_ms)
+        changes += self._gone(gone, proofs, at_ms)
         if changes:
             self.arrived([self._observed(change) for change in changes])
         self._elsewhere = look.elsewhere
@@ -104,21 +108,14 @@ class Databases(Observer):
             self.current.see_branches(self._place, PlaceLook(at_ms=at_ms, details=self._details(look)))
 
     def _gone(self, missing: Sequence[str], proofs: Mapping[str, BranchProof], at_ms: int) -> list[Change]:
-        """Return the branches whose end is known now: by a marker at once, without one when a second look misses them too."""
-        found = dict(proofs)
-        without = BranchProof.NOT_READ if self._unread else BranchProof.NO_MARKER
-        twice = [name for name in missing if name in self._missing and name not in found]
-        ends: dict[str, BranchProof | None] = {**found}
-        ends |= {name: without if BranchId.parse(name) is not None else None for name in twice}
-        self._missing = frozenset(name for name in missing if name not in ends)
+        ends, self._missing = ends_known(missing, self._missing, proofs, are_read=not self._unread)
         return [
             BranchGone(place=self._place, resource_manager=self._kind, transaction=name, at_ms=at_ms, proof=proof)
             for name, proof in ends.items()
         ]
 
-    def _proofs(self, names: Sequence[str], listed: set[str]) -> dict[str, BranchProof]:
-        """Return what the markers say of those that are ours and not listed. Markers that cannot be read are noted."""
-        asked = sorted({name for name in names if name not in listed and BranchId.parse(name) is not None})[:ASKED_MOST]
+    def _proofs(self, asked: Sequence[str]) -> dict[str, BranchProof]:
+        """Return what the markers say of these branches of ours. Markers that cannot be read are noted."""
         try:
             found = self._watch.proofs(asked)
         except Unreachable:
@@ -166,6 +163,21 @@ def database_observers(
         )
         for place, manager in managers.items()
     ]
+
+
+def ends_known(
+    missing: Sequence[str], missed_before: Set[str], proofs: Mapping[str, BranchProof], *, are_read: bool
+) -> tuple[dict[str, BranchProof | None], frozenset[str]]:
+    """Return the branches whose end is known now, with its proof (None: foreign), and those that a next look must miss too.
+
+    A marker is proof at once. Without one two looks must miss a branch: servers hide it for a moment while it changes hands.
+    """
+    without = BranchProof.NO_MARKER if are_read else BranchProof.NOT_READ
+    ends: dict[str, BranchProof | None] = dict(proofs)
+    for name in missing:
+        if name in missed_before and name not in ends:
+            ends[name] = without if BranchId.parse(name) is not None else None
+    return ends, frozenset(missing) - ends.keys()
 
 
 def is_new(known: BranchFacts | None, prepared_ms: int | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.branch_view import FINAL_PROOFS
 from collector.current_state import Judged, now_ms
 from collector.ordering.commit import record_committed
 from collector.ordering.follow_up import Look
@@ -31,7 +32,7 @@ class TransactionLooks:
 
     def by_kind(self) -> dict[str, Look]:
         """Return the look for each kind of act."""
-        return {"commit": self.commit, "abort": self.abort, "fence": self.fence}
+        return {"commit": self.commit, "abort": self.abort, "fence": self.fence, "ended": self.ended}
 
     def commit(self, act: Act, intent: Intent) -> End:
         """Look at a transaction that a counting decision lists and that was to be committed."""
@@ -83,6 +84,10 @@ class TransactionLooks:
         (error,) = self._reach.actors.fence([target], self._reach.limit_s)
         return (StepOutcome.UNKNOWN, error) if error else (StepOutcome.ABORTED, "")
 
+    def ended(self, act: Act, intent: Intent) -> End:
+        """Return the end that a transaction of a batch had before the order, or why nothing was sent for it."""
+        return StepOutcome(act.target["outcome"]), act.target["detail"]
+
     def _observed_abort(self, key: str) -> End | None:
         match self._observed_end(key):
             case TransactionState.ABORTED | TransactionState.LOST:
@@ -93,12 +98,13 @@ class TransactionLooks:
                 return None
 
     def _observed_end(self, key: str) -> TransactionState | None:
-        """Return how it ended by its coordinator's log or the decision log; what was only told does not count."""
+        """Return how it ended by its coordinator's log, its marker or the decision log; what was only told does not count."""
         judged: Judged | None = self._reach.current.find(key)
         if judged is None:
             return None
         view = judged.view
-        proven = view.outcome is not None or (view.broker is not None and view.broker.is_final)
+        by_marker = view.branch is not None and view.branch.proof in FINAL_PROOFS
+        proven = by_marker or view.outcome is not None or (view.broker is not None and view.broker.is_final)
         return view.state if proven and view.state.is_final else None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -279,6 +281,72 @@ def test_a_branch_that_vanished_is_told_by_its_marker(
         assert detail(collector, row)["branch"]["marker"] == "tombstone"
 
 
+def test_a_batch_on_one_side_only_stands_out_and_settle_completes_it(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
+) -> None:
+    handles = [handle for slot in (0, 1) for handle in run.slot(slot, b"slot %d" % slot).handles]
+    offset = decide(run, *handles)
+    mysql = [handle for handle in handles if handle.resource_manager == "mysql"]
+    marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+    run.managers.commit(mysql, [marker] * len(mysql), LIMIT_S)
+
+    def one_sided() -> dict[str, object] | None:
+        first = next(iter(collector.rows("batches")), None)
+        if first is None or first["pipeline"] != sinks.prefix or first["settle"] != "commit":
+            return None
+        return first if first["committed_on"] == ["mysql"] else None
+
+    batch = wait_until("the batch comes first", one_sided, LIMIT_S)
+    assert (batch["verdict"], batch["missing_on"]) == ("one side only", ["kafka", "postgres"])
+    assert (batch["decision"], batch["decision_offset"], batch["rows"]) == ("commit", offset, 2)
+    assert len(batch["transactions"]) == 6
+    assert batch["explanation"].startswith("Committed on mysql, not on kafka and postgres (kafka: 2 open of 2")
+    dry = collector.order("settle", batch, dry_run=True).json()
+    assert (dry["outcome"], {step["outcome"] for step in dry["steps"]}) == ("dry_run", {"dry run"})
+    assert (sinks.sinks.in_topic().total(), sinks.sinks.prepared("postgres")) == (0, 2)
+
+    done = collector.order("settle", batch, reason="one side only").json()
+    ends = {step["key"]: step["outcome"] for step in done["steps"]}
+    assert done["outcome"] == "accepted"
+    assert ends.keys() == {one["key"] for one in batch["transactions"]}
+    assert Counter(ends.values()) == {"committed": 4, "already committed": 2}
+    sinks.expect(b"slot 0", b"slot 1", pending=0)
+    audit = collector.rows("audit")[0]
+    assert (audit["audit"], audit["action"], audit["keys"]) == (done["audit"], "settle", [batch["key"], *ends])
+    assert [step["outcome"] for step in json.loads(audit["detail"])] == list(ends.values())
+
+    def verdict() -> str:
+        return next(row["verdict"] for row in collector.rows("batches") if row["key"] == batch["key"])
+
+    wait_until("the batch is complete", lambda: verdict() == "complete", LIMIT_S)
+    stale = collector.order("settle", batch)
+    assert stale.status_code == 409
+
+
+def test_settle_aborts_all_of_an_undecided_batch(
+    collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
+) -> None:
+    """Its transaction in Kafka is known by its prepared handle only, which no event told here: the databases' parts are settled."""
+    handles = by_kind(run.slot(0, b"undecided").handles)
+    start_another_run(run)
+
+    def to_abort() -> dict[str, object] | None:
+        rows = [
+            row for row in collector.rows("batches") if row["pipeline"] == sinks.prefix and row["settle"] == "abort"
+        ]
+        return rows[0] if rows and len(rows[0]["transactions"]) == len(MANAGERS) else None
+
+    batch = wait_until("the batch may be aborted", to_abort, LIMIT_S)
+    assert batch["verdict"] == "undecided"
+    done = collector.order("settle", batch).json()
+    assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted", "aborted"])
+    counting = sinks.ledger().counting(run.about())
+    assert counting is not None
+    assert counting.ruling is Ruling.ABORT
+    assert {handle.key for handle in counting.handles} == {handles[kind].key for kind in MANAGERS}
+    assert sinks.sinks.prepared("mysql") == sinks.sinks.prepared("postgres") == 0
+
+
 def test_a_database_that_is_gone_is_told_and_the_rest_goes_on(
     collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun, mariadb: MariaDbServer
 ) -> None:
@@ -291,18 +359,21 @@ def test_a_database_that_is_gone_is_told_and_the_rest_goes_on(
         assert "is the server up" in collector.observer("database mysql")["error"]
         assert collector.observer("database postgres")["state"] == "up"
         both = collector.order("commit", rows["mysql"], rows["postgres"]).json()
-        assert (both["outcome"], [step["outcome"] for step in both["steps"]]) == (
-            "failed",
-            ["retry later", "committed"],
-        )
+        ends = [step["outcome"] for step in both["steps"]]
+        assert (both["outcome"], ends) == ("pending", ["retry later", "committed"])
         assert sinks.sinks.in_table("postgres")[b"gone"] == 1
         assert collector.wait_for(handles["mysql"].transaction, state="decided")["verdict"] == "commit it"
     finally:
         mariadb.start()
     wait_until("it is up again", lambda: collector.observer("database mysql")["state"] == "up", LIMIT_S)
-    again = collector.order("commit", collector.wait_for(handles["mysql"].transaction, verdict="commit it")).json()
-    assert again["outcome"] == "accepted"
+    # The order is followed up: its other half is done once the database answers.
+    collector.wait_for(handles["mysql"].transaction, state="committed", verdict="settled")
     assert sinks.sinks.in_table("mysql")[b"gone"] == 1
+
+    def followed_up() -> list[str]:
+        return [row["outcome"] for row in collector.rows("audit") if row["refers_to"] == both["audit"]]
+
+    wait_until("an audit row tells how it ended", lambda: followed_up() == ["accepted"], LIMIT_S)
 
 
 def test_no_password_is_in_the_log(

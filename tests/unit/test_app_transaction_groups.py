@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.collector_json import read_transaction
 from app.collector_rows import Action
+from app.order_text import what_will_happen
 from app.transaction_groups import grouped, matching
 from lifecycle.verdicts import Verdict
 from tests.unit.app_contract_server import batch, foreign, transaction
@@ -18,6 +19,25 @@ def test_slots_of_one_batch_attempt_are_one_group_by_slot():
     assert [one.slot for one in group.transactions] == [0, 1, 2]
     assert group.is_batch
     assert group.rows == 3 * 3101
+
+
+def test_a_batch_in_several_resource_managers_holds_its_rows_once_and_says_what_each_is_sent():
+    kafka = batch(12, slots=2)
+    mysql = [
+        row | {"key": f"mysql:{n}", "resource_manager": "mysql", "producer_id": None} for n, row in enumerate(kafka)
+    ]
+    (group,) = groups_of(*kafka, *mysql)
+    assert (group.resource_managers, group.rows) == (("kafka", "mysql"), 2 * 3101)
+    said = what_will_happen(Action.COMMIT, group.transactions)
+    assert "EndTxn(commit) is sent for 2 transactions, each with its own producer id and epoch" in said
+    assert "XA COMMIT is sent for 2 transactions. 6,202 rows become visible" in said
+
+
+def test_a_foreign_branch_is_said_to_be_rolled_back_and_nobody_to_be_fenced():
+    branch = foreign("bank-7", key="postgres:bank-7@postgres") | {"resource_manager": "postgres", "producer_id": None}
+    said = what_will_happen(Action.ABORT, groups_of(branch)[0].transactions)
+    assert said.startswith("ROLLBACK PREPARED is sent for 1 transaction.")
+    assert "fenced" not in said
 
 
 def test_another_attempt_another_life_and_another_pipeline_are_other_groups():

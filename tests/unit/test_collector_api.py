@@ -274,7 +274,7 @@ def test_arrow_has_the_same_rows_as_json(api: Api) -> None:
     assert json.loads(table[0]["evidence"]) == rows[0]["evidence"]
 
 
-@pytest.mark.parametrize("path", ["transactions", "aborts", "checkpoints", "malformed", "audit"])
+@pytest.mark.parametrize("path", ["transactions", "aborts", "batches", "checkpoints", "malformed", "audit"])
 def test_arrow_tables_have_the_columns_of_json_also_when_they_are_empty(fresh_api: Api, path: str) -> None:
     fresh_api.order(VIEWER)
     fresh_api.store.flushed()
@@ -409,6 +409,33 @@ def test_an_order_about_a_branch_in_a_database_is_refused_and_says_who_settles_i
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
     assert "is held by 'mysql'" in answer.json()["error"]["message"]
     assert fresh_api.rows("audit")[0]["outcome"] == "refused"
+
+
+def test_batches_have_their_decision_and_all_their_parts(api: Api) -> None:
+    (batch,) = api.rows("batches")
+    assert (batch["pipeline"], batch["batch"], batch["verdict"], batch["decision"]) == (
+        PREFIX,
+        41,
+        "in doubt",
+        "commit",
+    )
+    assert [(one["state"], one["committed"]) for one in batch["transactions"]] == [("decided", False)]
+    assert api.rows("batches?pipeline=nobody") == api.rows("batches?verdict=complete") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "seen", "says"),
+    [
+        ("nobody/life/1/2", None, "not known"),
+        ("", "an older look", "changed since it was looked at: it is in doubt now"),
+    ],
+)
+def test_a_batch_that_is_gone_or_changed_is_not_settled(api: Api, key: str, seen: str | None, says: str) -> None:
+    key = key or api.rows("batches")[0]["key"]
+    answer = api.order(action="settle", keys=[key], seen={key: seen} if seen else {})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert says in answer.json()["error"]["message"]
+    assert api.rows("audit")[0]["action"] == "settle"
 
 
 def test_an_order_on_an_old_look_is_refused_and_says_what_changed(fresh_api: Api) -> None:

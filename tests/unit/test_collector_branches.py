@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from collector import branch_evidence, databases
+from collector.branch_view import unproven_branches
 from collector.branches import BranchDetail, PlaceLook
 from collector.current_state import CurrentState
 from collector.fold import trim
 from collector.observations import BranchProof, Observation, Observed, OperatorOrder, Position
+from collector.observers.databases import ends_known
 from collector.store import Store
-from collector.transaction_view import find, unproven_branches, views
+from collector.transaction_view import find, views
 from collector.verdicts import Limits, LogSight, judge
-from lifecycle.decisions import BatchAttempt, Ruling
+from lifecycle.decisions import BatchAttempt, Ruling, Settled
 from lifecycle.errors import SettingsError
 from lifecycle.events import EventType
 from lifecycle.states import TransactionState
@@ -34,6 +36,7 @@ from tests.unit.collector_observations import (
     decided,
     folded,
     only_view,
+    outcome,
     pipeline,
     run_started,
     transaction_event,
@@ -48,6 +51,9 @@ COMMIT = decided(1, MINE)
 COMMITTED, TOMBSTONE = BranchProof.COMMITTED, BranchProof.TOMBSTONE
 NO_MARKER, NOT_READ = BranchProof.NO_MARKER, BranchProof.NOT_READ
 ABORTED_HERE = OperatorOrder(key=f"mysql:{FOREIGN.transaction}@mysql", action="abort", who="anna", at_ms=T0, audit=1)
+
+
+FAILED_BEFORE = replace(ABORTED_HERE, at_ms=T0 - 60_000)
 
 
 def gone(proof: BranchProof | None) -> Observation:
@@ -111,6 +117,15 @@ CASES: list[tuple[str, list[Observation], dict[str, Any], S, V, int, tuple[bool,
     ("named like ours, of no run", [branch_listed(MINE)], {}, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
     ("named like ours, the log unreadable", [branch_listed(MINE)], UNREADABLE, S.PREPARED, V.UNKNOWN, 4, NOTHING),
     ("foreign, gone", [branch_listed(FOREIGN), gone(None)], {}, S.PREPARED, V.SETTLED, 1, NOTHING),
+    (
+        "foreign, gone long after an order",
+        [branch_listed(FOREIGN), FAILED_BEFORE, gone(None)],
+        {},
+        S.PREPARED,
+        V.SETTLED,
+        1,
+        NOTHING,
+    ),
     (
         "foreign, aborted by order",
         [branch_listed(FOREIGN), ABORTED_HERE, gone(None)],
@@ -190,6 +205,14 @@ def test_the_age_counts_from_the_first_look(observed: list[Observation], first_s
     assert branch.first_seen_ms == T0 + first_seen
 
 
+def test_a_foreign_name_that_is_used_again_has_another_revision() -> None:
+    first = [branch_listed(FOREIGN, at=1)]
+    again = [*first, branch_gone(FOREIGN, None, at=2), branch_listed(FOREIGN, at=3)]
+    assert only_view(*first).revision != only_view(*again).revision
+    hidden = [RUN, branch_listed(MINE, at=1), branch_gone(MINE, NO_MARKER, at=2), branch_listed(MINE, at=3)]
+    assert only_view(RUN, branch_listed(MINE, at=1)).revision == only_view(*hidden).revision
+
+
 def test_history_keeps_the_first_look_and_the_end(tmp_path: Path) -> None:
     limits = Limits()
     gone_too = replace(MINE, transaction=f"{PREFIX}:40:0:0:0a1b2c3d")
@@ -244,6 +267,54 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
         fact.startswith("it holds locks on t0 (RowExclusiveLock), t1") and fact.endswith("and 2 more") for fact in facts
     )
     assert "vacuum keeps everything since its start, 1,234 transactions ago" in facts
+
+
+@pytest.mark.parametrize(
+    ("told", "looked", "state"),
+    [
+        (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 2_000, S.ABORTED),
+        (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 5_000, S.PREPARED),
+        (transaction_event(EventType.TRANSACTION_COMMITTED, 900, MINE), 5_000, S.PREPARED),
+        (outcome(2, MINE, Settled.COMMITTED, at=900), 2_000, S.COMMITTED),
+        (outcome(2, MINE, Settled.COMMITTED, at=900), 5_000, S.PREPARED),
+    ],
+)
+def test_a_branch_that_is_listed_long_after_its_end_was_told_has_not_ended(
+    told: Observation, looked: int, state: TransactionState
+) -> None:
+    found = folded(RUN, branch_listed(MINE), TOLD, told)
+    found.looks["mysql"] = PlaceLook(at_ms=T0 + looked)
+    (view,) = views(found, settled=False)
+    assert view.state is state
+
+
+OURS, THEIRS = MINE.transaction, FOREIGN.transaction
+
+
+@pytest.mark.parametrize(
+    ("missing", "before", "proofs", "are_read", "ends", "waits_for"),
+    [
+        # The first look that misses a branch proves nothing, a marker does.
+        ([OURS, THEIRS], [], {}, True, {}, {OURS, THEIRS}),
+        ([OURS], [], {OURS: COMMITTED}, True, {OURS: COMMITTED}, set()),
+        ([OURS, THEIRS], [OURS, THEIRS], {}, True, {OURS: NO_MARKER, THEIRS: None}, set()),
+        ([OURS], [OURS], {}, False, {OURS: NOT_READ}, set()),
+        ([OURS], [OURS], {OURS: TOMBSTONE}, True, {OURS: TOMBSTONE}, set()),
+        # Never seen in the list, and its marker is there.
+        ([], [], {OURS: COMMITTED}, True, {OURS: COMMITTED}, set()),
+        # Listed again meanwhile.
+        ([], [OURS], {}, True, {}, set()),
+    ],
+)
+def test_when_a_branch_counts_as_gone(
+    missing: list[str],
+    before: list[str],
+    proofs: dict[str, BranchProof],
+    are_read: bool,
+    ends: dict[str, BranchProof | None],
+    waits_for: set[str],
+) -> None:
+    assert ends_known(missing, set(before), proofs, are_read=are_read) == (ends, waits_for)
 
 
 @pytest.mark.parametrize("proof", [*BranchProof, None])

@@ -1,0 +1,106 @@
+"""Rows of GET /batches, in the columns and order of docs/api.md; all times epoch ms."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from collector.batches import Batch, BatchSide, BatchVerdict, is_committed
+from collector.current_state import Judged
+
+
+def batch_row(batch: Batch) -> dict[str, Any]:
+    """Return one attempt at a batch with all its parts."""
+    offset, decision = batch.decision if batch.decision is not None else (None, None)
+    return {
+        "key": batch.key,
+        "pipeline": batch.pipeline,
+        "life": batch.about.life,
+        "batch": batch.about.batch,
+        "attempt": batch.about.attempt,
+        "verdict": batch.verdict.value,
+        "explanation": explanation(batch),
+        "committed_on": list(batch.committed_on),
+        "missing_on": list(batch.missing_on),
+        "decision": decision.ruling.value if decision is not None else None,
+        "decision_offset": offset,
+        "decided_at_ms": decision.at_ms if decision is not None else None,
+        "decided_by": decision.who if decision is not None else None,
+        "settle": batch.settling.value if batch.settling is not None else None,
+        "sides": [_side_row(side) for side in batch.sides],
+        "transactions": [_transaction_row(one) for one in batch.transactions],
+        "rows": batch.rows,
+        "opened_at_ms": batch.opened_ms,
+        "updated_at_ms": batch.updated_ms,
+        "revision": batch.revision,
+    }
+
+
+def explanation(batch: Batch) -> str:
+    """Return one sentence that says how the batch stands and what follows from it."""
+    total, lost = len(batch.transactions), sum(side.lost for side in batch.sides)
+    match batch.verdict:
+        case BatchVerdict.ONE_SIDE_ONLY:
+            sides = f"{_names(batch.committed_on)}, not on {_names(batch.missing_on)}"
+            missing = ", ".join(_missing(side) for side in batch.sides if not side.is_committed)
+            return f"Committed on {sides} ({missing}): {_remedy(batch)}."
+        case BatchVerdict.LOST:
+            return f"Decided, and {lost} of {_counted(total)} rolled back: the batch must be replayed."
+        case BatchVerdict.IN_DOUBT:
+            open_ = sum(side.open for side in batch.sides)
+            return f"Decided, and {open_} of {_counted(total)} not committed yet: an abort would lose data."
+        case BatchVerdict.UNDECIDED:
+            return "No decision about it counts: its driver may still decide it, or it is aborted and replayed."
+        case BatchVerdict.ABORTED:
+            return "Nothing of it was decided and all of it was rolled back: its batch will be replayed."
+        case BatchVerdict.REPLAYED:
+            return "What was rolled back was written again by a later attempt."
+        case BatchVerdict.COMPLETE:
+            return f"All of its transactions ({total}) are committed."
+        case _:
+            assert_never(batch.verdict)
+
+
+def _remedy(batch: Batch) -> str:
+    if batch.decision is None:
+        return "no decision lists it, so somebody committed it by hand; its replay will write those rows again"
+    if any(side.lost for side in batch.sides):
+        return "what was rolled back only a replay brings back"
+    return "settle it" if batch.settling is not None else "its pipeline's next start settles the rest"
+
+
+def _missing(side: BatchSide) -> str:
+    parts = ((side.open, "open"), (side.lost, "rolled back"))
+    counted = " and ".join(f"{count} {word}" for count, word in parts if count)
+    return f"{side.resource_manager}: {counted} of {len(side.transactions)}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return " and ".join(names)
+
+
+def _counted(total: int) -> str:
+    return f"{total} transaction{' is' if total == 1 else 's are'}"
+
+
+def _side_row(side: BatchSide) -> dict[str, Any]:
+    return {
+        "resource_manager": side.resource_manager,
+        "transactions": len(side.transactions),
+        "committed": side.committed,
+        "aborted": side.lost,
+        "open": side.open,
+        "rows": side.rows,
+    }
+
+
+def _transaction_row(one: Judged) -> dict[str, Any]:
+    view = one.view
+    return {
+        "key": view.key,
+        "resource_manager": view.resource_manager,
+        "slot": view.slot,
+        "state": view.state.value,
+        "verdict": one.judgement.verdict.value,
+        "committed": is_committed(one),
+        "rows": view.handle.rows if view.handle is not None else None,
+    }

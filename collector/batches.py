@@ -1,0 +1,250 @@
+"""One batch, all its parts: its decision, its transactions in every resource manager, and whether they ended alike.
+
+Pure functions over judged transactions and the time that is passed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.current_state import CurrentState, Judged, now_ms
+from lifecycle.decisions import BatchAttempt, Decision, Ruling
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Verdict
+
+
+class BatchVerdict(Enum):
+    """How an attempt at a batch stands, most urgent first: the order of the list."""
+
+    ONE_SIDE_ONLY = "one side only"
+    """Committed in one resource manager and not in another: readers of both see different data until somebody acts."""
+    LOST = "lost"
+    """Decided, and some of it was aborted: only a replay brings its rows back."""
+    IN_DOUBT = "in doubt"
+    """Decided, and some of it is not committed yet."""
+    UNDECIDED = "undecided"
+    """No decision about it counts, and some of it is open."""
+    ABORTED = "aborted"
+    """Nothing of it was decided and all of it was undone; its batch will be replayed."""
+    REPLAYED = "replayed"
+    """What it lost, or all of it, was written again by a later attempt."""
+    COMPLETE = "complete"
+    """Committed everywhere."""
+
+
+class Settling(Enum):
+    """What the order "settle" would do with a batch; the value is what the API says."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSide:
+    """The part of a batch in one resource manager."""
+
+    resource_manager: str
+    transactions: tuple[Judged, ...]
+
+    @property
+    def committed(self) -> int:
+        """Return how many of its transactions are committed."""
+        return sum(is_committed(one) for one in self.transactions)
+
+    @property
+    def lost(self) -> int:
+        """Return how many were aborted, decided or not."""
+        return sum(one.view.state in _UNDONE for one in self.transactions)
+
+    @property
+    def open(self) -> int:
+        """Return how many are neither committed nor aborted."""
+        return len(self.transactions) - self.committed - self.lost
+
+    @property
+    def is_committed(self) -> bool:
+        """True when all of it is committed."""
+        return self.committed == len(self.transactions)
+
+    @property
+    def rows(self) -> int | None:
+        """Return the rows of those transactions whose handle is known, None when none is."""
+        known = [one.view.handle.rows for one in self.transactions if one.view.handle is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One attempt at one batch of a pipeline of ours, judged."""
+
+    pipeline: str
+    about: BatchAttempt
+    sides: tuple[BatchSide, ...]
+    decision: tuple[int, Decision] | None
+    """Offset and decision, of the first decision for it that counts."""
+    verdict: BatchVerdict
+    settling: Settling | None
+    """What may be ordered; None: nothing is left to do, or its driver is at work."""
+
+    @property
+    def key(self) -> str:
+        """Return the text that names it in orders."""
+        return f"{self.pipeline}/{self.about.life}/{self.about.batch}/{self.about.attempt}"
+
+    @property
+    def transactions(self) -> tuple[Judged, ...]:
+        """Return all its transactions, by resource manager and slot."""
+        return tuple(one for side in self.sides for one in side.transactions)
+
+    @property
+    def committed_on(self) -> tuple[str, ...]:
+        """Return the resource managers in which all of it is committed."""
+        return tuple(side.resource_manager for side in self.sides if side.is_committed)
+
+    @property
+    def missing_on(self) -> tuple[str, ...]:
+        """Return the resource managers in which some of it is not committed."""
+        return tuple(side.resource_manager for side in self.sides if not side.is_committed)
+
+    @property
+    def opened_ms(self) -> int | None:
+        """Return when its first transaction was opened (epoch ms)."""
+        return min((at for one in self.transactions if (at := one.view.opened_ms) is not None), default=None)
+
+    @property
+    def updated_ms(self) -> int | None:
+        """Return the newest time in what is known of its transactions (epoch ms)."""
+        return max((at for one in self.transactions if (at := one.view.updated_ms) is not None), default=None)
+
+    @property
+    def rows(self) -> int | None:
+        """Return its rows: every side holds the same ones, so those of the side that knows most."""
+        return max((rows for side in self.sides if (rows := side.rows) is not None), default=None)
+
+    @property
+    def revision(self) -> str:
+        """Return a text that changes when one of its transactions or its decision changes."""
+        parts = (self.decision and self.decision[0], sorted((o.view.key, o.view.revision) for o in self.transactions))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+_UNDONE = (TransactionState.ABORTED, TransactionState.LOST)
+_ORDER = list(BatchVerdict)
+
+
+def is_committed(one: Judged) -> bool:
+    """Say whether a transaction is committed, or must have been: a later batch of its life was decided."""
+    view = one.view
+    passed = view.state is TransactionState.DECIDED and one.judgement.verdict is Verdict.SETTLED
+    return view.state is TransactionState.COMMITTED or passed
+
+
+def is_open(one: Judged) -> bool:
+    """Say whether a transaction is neither committed nor aborted."""
+    return not is_committed(one) and one.view.state not in _UNDONE
+
+
+def batches(judged: Iterable[Judged], at_ms: int, commit_overdue_ms: int) -> list[Batch]:
+    """Return every attempt at a batch, most urgent first, then newest.
+
+    Left out are transactions whose batch is not known, and of a batch that was decided what its decision does not list.
+    """
+    members: dict[tuple[str, BatchAttempt], list[Judged]] = {}
+    for one in judged:
+        if one.view.ours and one.view.about is not None:
+            members.setdefault((one.view.pipeline, one.view.about), []).append(one)
+    found: list[Batch] = []
+    complete: set[tuple[str, str, int]] = set()
+    # Later attempts first: one that is complete has written again what the earlier ones of its batch lost.
+    for (pipeline, about), own in sorted(members.items(), key=lambda item: -item[0][1].attempt):
+        place = (pipeline, about.life, about.batch)
+        batch = _batch(pipeline, about, own, place in complete, at_ms - commit_overdue_ms)
+        if batch.verdict is BatchVerdict.COMPLETE:
+            complete.add(place)
+        found.append(batch)
+    return sorted(found, key=lambda batch: (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key))
+
+
+def current_batches(current: CurrentState) -> list[Batch]:
+    """Return every attempt at a batch that is in memory, as ``batches`` does."""
+    return batches(current.judged(settled=True), now_ms(), current.commit_overdue_ms)
+
+
+def find_batch(current: CurrentState, key: str) -> Batch | None:
+    """Return the attempt at a batch of that key as it is now, or None."""
+    return next((batch for batch in current_batches(current) if batch.key == key), None)
+
+
+def _batch(pipeline: str, about: BatchAttempt, members: Sequence[Judged], replayed: bool, overdue_at_ms: int) -> Batch:
+    first = next((one.view.first_decision for one in members if one.view.first_decision is not None), None)
+    decision = first[:2] if first is not None and first[2] else None
+    if _is_commit(decision):
+        # What an earlier try of a task left is no part of what was decided.
+        members = [one for one in members if one.view.listing is not None]
+    sides = _sides(members)
+    verdict = _verdict(sides, decision, replayed, overdue_at_ms)
+    return Batch(
+        pipeline=pipeline,
+        about=about,
+        sides=sides,
+        decision=decision,
+        verdict=verdict,
+        settling=_settling(members, decision),
+    )
+
+
+def _sides(members: Sequence[Judged]) -> tuple[BatchSide, ...]:
+    ordered = sorted(members, key=lambda one: (one.view.slot if one.view.slot is not None else -1, one.view.key))
+    names = sorted({one.view.resource_manager for one in members})
+    return tuple(
+        BatchSide(
+            resource_manager=name,
+            transactions=tuple(one for one in ordered if one.view.resource_manager == name),
+        )
+        for name in names
+    )
+
+
+def _verdict(
+    sides: Sequence[BatchSide], decision: tuple[int, Decision] | None, replayed: bool, overdue_at_ms: int
+) -> BatchVerdict:
+    members = [one for side in sides for one in side.transactions]
+    if all(side.is_committed for side in sides):
+        return BatchVerdict.COMPLETE
+    undone = [one for one in members if one.view.state in _UNDONE]
+    # The verdict of a lost transaction is "settled" once its batch was completed.
+    brought_back = _is_commit(decision) and all(one.judgement.verdict is Verdict.SETTLED for one in undone)
+    if not any(is_open(one) for one in members) and (replayed or brought_back):
+        return BatchVerdict.REPLAYED
+    if any(side.is_committed for side in sides) and (undone or _is_overdue(members, decision, overdue_at_ms)):
+        return BatchVerdict.ONE_SIDE_ONLY
+    if _is_commit(decision):
+        return BatchVerdict.LOST if undone else BatchVerdict.IN_DOUBT
+    return BatchVerdict.ABORTED if len(undone) == len(members) else BatchVerdict.UNDECIDED
+
+
+def _is_overdue(members: Sequence[Judged], decision: tuple[int, Decision] | None, overdue_at_ms: int) -> bool:
+    """Say whether whoever committed one side has had the time to commit the others: its driver takes a moment."""
+    if decision is not None:
+        return decision[1].at_ms <= overdue_at_ms
+    ends = [one.view.ended_ms for one in members if is_committed(one)]
+    return all(at is None or at <= overdue_at_ms for at in ends)
+
+
+def _settling(members: Sequence[Judged], decision: tuple[int, Decision] | None) -> Settling | None:
+    open_ = [one for one in members if is_open(one)]
+    if not open_:
+        return None
+    if _is_commit(decision):
+        return Settling.COMMIT if any(one.judgement.may_commit for one in open_) else None
+    if any(is_committed(one) for one in members):
+        # Committed though no decision says so: a replay writes those rows again, whatever becomes of the others.
+        return None
+    return Settling.ABORT if all(one.judgement.may_abort for one in open_) else None
+
+
+def _is_commit(decision: tuple[int, Decision] | None) -> bool:
+    return decision is not None and decision[1].ruling is Ruling.COMMIT

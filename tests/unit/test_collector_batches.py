@@ -1,0 +1,229 @@
+"""Batches: whether all parts of a batch ended alike, what may be ordered, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.batch_rows import batch_row
+from collector.batches import Batch, BatchVerdict, Settling, batches
+from collector.current_state import Judged
+from collector.observations import BranchProof, Observation
+from collector.orders import Action, InvalidOrder, StepOutcome, read
+from collector.overview import groups
+from collector.transaction_state_records import BrokerStatus
+from collector.transaction_view import views
+from collector.verdicts import judge
+from lifecycle.decisions import Ruling, Settled
+from lifecycle.events import EventType
+from lifecycle.identity import Handle
+from tests.unit.collector_observations import (
+    LIFE,
+    PREFIX,
+    T0,
+    about,
+    branch_gone,
+    branch_listed,
+    broker_record,
+    case,
+    database_handle,
+    decided,
+    folded,
+    handle,
+    outcome,
+    pipeline,
+    run_started,
+    transaction_event,
+)
+
+RUN = run_started(0)
+KAFKA, MYSQL = handle(), database_handle()
+POSTGRES = database_handle("postgres", nonce="00000001")
+ALL = (KAFKA, MYSQL, POSTGRES)
+
+
+def told(of: Handle) -> Observation:
+    return transaction_event(EventType.TRANSACTION_PREPARED, 500, of, handle=of.to_json())
+
+
+PREPARED = [
+    RUN,
+    broker_record(BrokerStatus.ONGOING, 0),
+    branch_listed(MYSQL),
+    branch_listed(POSTGRES),
+    *(told(one) for one in ALL),
+]
+DECIDED = [*PREPARED, decided(1, *ALL)]
+KAFKA_DONE: list[Observation] = [
+    broker_record(BrokerStatus.PREPARE_COMMIT, 1_100),
+    broker_record(BrokerStatus.COMPLETE_COMMIT, 1_101),
+]
+KAFKA_UNDONE: list[Observation] = [
+    broker_record(BrokerStatus.PREPARE_ABORT, 1_100),
+    broker_record(BrokerStatus.COMPLETE_ABORT, 1_101),
+]
+MYSQL_DONE = branch_gone(MYSQL, BranchProof.COMMITTED)
+MYSQL_UNDONE = branch_gone(MYSQL, BranchProof.NO_MARKER)
+MYSQL_LOST = branch_gone(MYSQL, BranchProof.TOMBSTONE)
+POSTGRES_DONE = branch_gone(POSTGRES, BranchProof.COMMITTED)
+POSTGRES_UNDONE = branch_gone(POSTGRES, BranchProof.NO_MARKER)
+NEWER = {"pipeline": pipeline(latest_run_offset=7, latest_run_ms=T0 + 600)}
+REPLAYED = {"replayed_ms": T0 + 5_000}
+V = BatchVerdict
+EVERYWHERE, WITHOUT_MYSQL = ["kafka", "mysql", "postgres"], ["kafka", "postgres"]
+OTHERS_DONE = [*KAFKA_DONE, POSTGRES_DONE]
+ALL_TOLD = [outcome(2 + number, one, Settled.COMMITTED) for number, one in enumerate(ALL)]
+ALL_LOST = [MYSQL_LOST, *KAFKA_UNDONE, outcome(2, POSTGRES, Settled.LOST)]
+CASES: list[tuple[str, list[Observation], int, dict[str, Any], BatchVerdict, list[str], Settling | None]] = [
+    ("undecided, its driver alive", [*PREPARED], 2_000, {}, V.UNDECIDED, [], None),
+    ("undecided, a newer run", [*PREPARED], 2_000, NEWER, V.UNDECIDED, [], Settling.ABORT),
+    ("undecided, one undone", [*PREPARED, MYSQL_UNDONE], 2_000, NEWER, V.UNDECIDED, [], Settling.ABORT),
+    (
+        "undecided, all undone",
+        [*PREPARED, MYSQL_UNDONE, POSTGRES_UNDONE, *KAFKA_UNDONE],
+        9_000,
+        NEWER,
+        V.ABORTED,
+        [],
+        None,
+    ),
+    ("abort decided", [*PREPARED, decided(1, *ALL, ruling=Ruling.ABORT)], 9_000, {}, V.UNDECIDED, [], Settling.ABORT),
+    ("decided just now", [*DECIDED, MYSQL_DONE], 2_000, {}, V.IN_DOUBT, ["mysql"], None),
+    ("decided, none committed", DECIDED, 9_000, {}, V.IN_DOUBT, [], Settling.COMMIT),
+    ("one side committed", [*DECIDED, MYSQL_DONE], 9_000, {}, V.ONE_SIDE_ONLY, ["mysql"], Settling.COMMIT),
+    (
+        "two of three",
+        [*DECIDED, MYSQL_DONE, *KAFKA_DONE],
+        9_000,
+        {},
+        V.ONE_SIDE_ONLY,
+        ["kafka", "mysql"],
+        Settling.COMMIT,
+    ),
+    ("one committed, one lost", [*DECIDED, MYSQL_LOST, *OTHERS_DONE], 2_000, {}, V.ONE_SIDE_ONLY, WITHOUT_MYSQL, None),
+    ("lost and brought back", [*DECIDED, MYSQL_LOST, *OTHERS_DONE], 9_000, REPLAYED, V.REPLAYED, WITHOUT_MYSQL, None),
+    ("all of it lost", [*DECIDED, *ALL_LOST], 9_000, {}, V.LOST, [], None),
+    (
+        "one vanished without proof",
+        [*DECIDED, MYSQL_UNDONE, *OTHERS_DONE],
+        9_000,
+        {},
+        V.ONE_SIDE_ONLY,
+        WITHOUT_MYSQL,
+        None,
+    ),
+    ("committed by hand, undecided", [*PREPARED, MYSQL_DONE], 9_000, NEWER, V.ONE_SIDE_ONLY, ["mysql"], None),
+    (
+        "committed a moment before its decision is seen",
+        [*PREPARED, MYSQL_DONE],
+        3_500,
+        {},
+        V.UNDECIDED,
+        ["mysql"],
+        None,
+    ),
+    ("everywhere", [*DECIDED, MYSQL_DONE, *KAFKA_DONE, POSTGRES_DONE], 9_000, {}, V.COMPLETE, EVERYWHERE, None),
+    ("everywhere, told by outcomes", [*DECIDED, *ALL_TOLD], 9_000, {}, V.COMPLETE, EVERYWHERE, None),
+]
+
+
+def batches_at(at: int, observed: list[Observation], more: dict[str, Any]) -> list[Batch]:
+    found = [case(view, at, **more) for view in views(folded(*observed), settled=True)]
+    judged = [Judged(view=one.transaction, judgement=judge(one), pipeline=one.pipeline) for one in found]
+    return batches(judged, T0 + at, commit_overdue_ms=2_000)
+
+
+@pytest.mark.parametrize(
+    ("observed", "at", "more", "verdict", "committed_on", "settling"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_verdict_of_a_batch(
+    observed: list[Observation],
+    at: int,
+    more: dict[str, Any],
+    verdict: BatchVerdict,
+    committed_on: list[str],
+    settling: Settling | None,
+) -> None:
+    (batch,) = batches_at(at, observed, more)
+    assert (batch.verdict, list(batch.committed_on), batch.settling) == (verdict, committed_on, settling)
+    assert {*batch.committed_on, *batch.missing_on} == {"kafka", "mysql", "postgres"}
+    row = batch_row(batch)
+    assert (row["pipeline"], row["life"], row["batch"], row["attempt"]) == (PREFIX, LIFE, 41, 0)
+    assert (row["rows"], len(row["transactions"]), row["key"]) == (100, 3, f"{PREFIX}/{LIFE}/41/0")
+    assert [side["resource_manager"] for side in row["sides"]] == ["kafka", "mysql", "postgres"]
+    assert row["explanation"]
+
+
+def test_one_side_only_is_said_in_words() -> None:
+    (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE], {})
+    assert batch_row(batch)["explanation"] == (
+        "Committed on kafka and mysql, not on postgres (postgres: 1 open of 1): settle it."
+    )
+
+
+def test_every_verdict_has_a_case() -> None:
+    assert {one[4] for one in CASES} == set(BatchVerdict)
+
+
+def test_a_batch_on_one_side_only_comes_first_then_the_newest() -> None:
+    def batch(number: int, nonce: str, ends: bool) -> list[Observation]:
+        mysql = replace(MYSQL, transaction=f"{PREFIX}:{number}:0:0:{nonce}", opened_at_ms=T0 + number)
+        postgres = replace(POSTGRES, transaction=f"{PREFIX}:{number}:0:0:{nonce[::-1]}", opened_at_ms=T0 + number)
+        ended = [branch_gone(mysql, BranchProof.COMMITTED)] if ends else []
+        return [decided(number, mysql, postgres, batch=number), *ended, branch_listed(postgres)]
+
+    found = batches_at(
+        9_000, [RUN, *batch(41, "0000000a", False), *batch(42, "0000000b", True), *batch(43, "0000000c", False)], {}
+    )
+    assert [(one.about.batch, one.verdict) for one in found] == [
+        (42, V.ONE_SIDE_ONLY),
+        (43, V.IN_DOUBT),
+        (41, V.IN_DOUBT),
+    ]
+
+
+def test_a_later_attempt_that_is_complete_has_replayed_the_earlier_one() -> None:
+    replay = replace(MYSQL, transaction=f"{PREFIX}:41:7:0:0000000c")
+    observed = [
+        *DECIDED,
+        MYSQL_LOST,
+        *KAFKA_DONE,
+        POSTGRES_DONE,
+        run_started(7, at=3_500, run="run-2"),
+        decided(8, replay, attempt=7, at=4_000),
+        branch_gone(replay, BranchProof.COMMITTED, at=4_100),
+    ]
+    found = {one.about.attempt: one.verdict for one in batches_at(9_000, observed, {})}
+    assert found == {0: V.REPLAYED, 7: V.COMPLETE}
+
+
+def test_what_the_decision_does_not_list_is_no_part_of_it() -> None:
+    """A task's earlier try prepared too; its decision lists the later one."""
+    earlier = replace(MYSQL, transaction=f"{PREFIX}:41:0:0:0000000d")
+    (batch,) = batches_at(
+        9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE, POSTGRES_DONE, branch_listed(earlier), told(earlier)], {}
+    )
+    assert (batch.verdict, len(batch.transactions)) == (V.COMPLETE, 3)
+
+
+def test_the_revision_changes_with_each_part() -> None:
+    seen = [batches_at(9_000, observed, {})[0].revision for observed in (PREPARED, DECIDED, [*DECIDED, MYSQL_DONE])]
+    assert len(set(seen)) == 3
+    assert batches_at(10_000, [*DECIDED], {})[0].about == about()
+
+
+def test_what_needs_a_hand_counts_the_rows_of_a_batch_once() -> None:
+    (batch,) = batches_at(9_000, DECIDED, {})
+    (group,) = groups(batch.transactions)
+    assert (group["verdict"], len(group["keys"]), group["rows"]) == ("commit it", 3, 100)
+
+
+def test_settle_takes_one_batch_and_ends_well_either_way() -> None:
+    body = {"action": "settle", "keys": ["a/b/1/2"], "seen": {"a/b/1/2": "r"}, "reason": "one side only"}
+    assert read(body).action is Action.SETTLE
+    with pytest.raises(InvalidOrder, match="the key of one batch"):
+        read(body | {"keys": ["a/b/1/2", "a/b/2/2"]})
+    ended_well = {outcome for outcome in StepOutcome if outcome.fulfils(Action.SETTLE)}
+    assert ended_well == {StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED, StepOutcome.ABORTED}
