@@ -18,7 +18,7 @@ from collector.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.flink_records import FlinkStatus
 from collector.time_text import utc
 
-_ID = re.compile(r"(?P<prefix>.+)-(?P<subtask>0|[1-9]\d*)-(?P<number>0|[1-9]\d*)")
+_ID = re.compile(r"(?P<prefix>.+)-(?P<subtask>0|[1-9][0-9]{0,8})-(?P<number>0|[1-9][0-9]{0,17})")
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
 CLOCK_SKEW_MS = 1_000

@@ -292,7 +292,7 @@ def events_in_columns(values: Sequence[bytes]) -> tuple[EventColumns, Iterator[E
     """Return lifecycle events as they were told: the ordinary ones in columns, and the observations of the others."""
     columns, numbers = lifecycle_batch.decode(values)
     odd = sorted(set(range(len(values))) - set(numbers.tolist()))
-    return columns, (EventSeen(event=lifecycle_json.decode(values[number])) for number in odd)
+    return columns, lifecycle_events((0, number, values[number].decode()) for number in odd)
 
 
 def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:

@@ -18,6 +18,7 @@ import pyarrow.json
 from collector.transaction_state_batch import Flags, Integers
 from lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
 from lifecycle.identity import HANDLE_FIELDS
+from lifecycle.json_record import DEPTH_MOST, WHOLE_NUMBER_MOST
 
 SMALLEST = 16
 """Fewer events than this are not halved any more but decoded one by one."""
@@ -29,10 +30,10 @@ _DATA = pa.struct(
     + [(name, _INT) for name in ("attempt", "batch", "slot", "producer_id", "producer_epoch")]
     + [("handle", _HANDLE)]
 )
-_SCHEMA = pa.schema(
+COLUMNS = pa.schema(
     [(name, _TEXT) for name in ("specversion", "id", "source", "type", "subject", "time")] + [("data", _DATA)]
 )
-_PARSE = pa.json.ParseOptions(explicit_schema=_SCHEMA, unexpected_field_behavior="ignore")
+_PARSE = pa.json.ParseOptions(explicit_schema=COLUMNS, unexpected_field_behavior="ignore")
 _COLUMN_TYPES = pa.array([TYPE_PREFIX + type_.value for type_ in EventType if type_.value.startswith("transaction.")])
 
 
@@ -77,6 +78,9 @@ def _looks_whole(value: bytes) -> bool:
         and value[-1:] == b"}"
         and b"\n" not in value
         and b"null" not in value
+        and b"NaN" not in value
+        and b"Infinity" not in value
+        and value.count(b"{") + value.count(b"[") <= DEPTH_MOST
         and b'"settings"' not in value
     )
 
@@ -126,6 +130,11 @@ def _ordinary(events: dict[str, Any], data: pa.StructArray) -> Flags:
     for name in ("life", "batch", "attempt", "slot", "producer_id", "producer_epoch"):
         fine &= _flags(pc.is_valid(data.field(name)))
     handle = data.field("handle")
+    for parent in (data, handle):
+        for field in parent.type:
+            if field.type == _INT:
+                number = pc.fill_null(parent.field(field.name), 0).to_numpy(zero_copy_only=False)
+                fine &= (number <= WHOLE_NUMBER_MOST) & (number >= -WHOLE_NUMBER_MOST)
     has_handle = _flags(pc.is_valid(handle))
     for name in HANDLE_FIELDS:
         fine &= ~has_handle | _flags(pc.is_valid(handle.field(name)))

@@ -9,20 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from collector import history_rows, table_schemas
+from collector import history_rows, lifecycle_batch, table_schemas
 from collector.current_state import Judged
 from collector.fold import State, apply
 from collector.observations import DecisionSeen, EventSeen, Observation, Observed, Position
 from collector.observers.transaction_log import TOPIC, record_of
 from collector.transaction_rows import checkpoint_row, detail_row, transaction_row
+from collector.transaction_state_batch import StateDecoder
 from collector.transaction_state_records import BrokerStatus, TransactionStateValue, decode_key, decode_value
 from collector.transaction_view import find, views
 from collector.verdicts import Case, Limits, LogSight, judge
 from lifecycle import decisions, events
 from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord
+from lifecycle.identity import Handle
 
 NOW_MS = 1_795_000_100_000
+KEY = b"\0\0\0\x0cip-count-0-1"
 ONGOING = TransactionStateValue(
     producer_id=7,
     producer_epoch=0,
@@ -47,7 +50,14 @@ def transaction_state_key(data: bytes) -> None:
 
 
 def transaction_state_value(data: bytes) -> None:
-    """Decode a value of ``__transaction_state``."""
+    """Decode a value of ``__transaction_state``, by itself and in columns: what passes there passes here and says the same."""
+    columns, ordinary = StateDecoder().decode([KEY], [data])
+    if ordinary[0]:
+        alone = decode_value(data)
+        assert columns.partition_sets[columns.partition_set[0]] == alone.partitions
+        for name in ("producer_id", "producer_epoch", "timeout_ms", "update_ms", "start_ms", "client_version"):
+            assert getattr(columns, name)[0] == getattr(alone, name), name
+        assert columns.status[0] == alone.status.value
     try:
         value = decode_value(data)
     except MalformedRecord:
@@ -57,6 +67,7 @@ def transaction_state_value(data: bytes) -> None:
 
 def lifecycle_event(data: bytes) -> None:
     """Decode a lifecycle event; what history keeps of it must decode to the same when the collector starts again."""
+    _agrees_in_columns(data)
     try:
         event = events.decode(data)
     except MalformedRecord:
@@ -65,6 +76,28 @@ def lifecycle_event(data: bytes) -> None:
     assert events.decode(raw.encode()) == event
     assert events.decode(events.encode(event)) == event
     _is_taken(EventSeen(event=event), raw)
+
+
+def _agrees_in_columns(data: bytes) -> None:
+    """Check that an event which passes in columns passes by itself, but for fields that columns leave out, and says the same."""
+    columns, numbers = lifecycle_batch.decode([data] * lifecycle_batch.SMALLEST)
+    if not len(numbers):
+        return
+    alone = events.decode(_without_unused_fields(data))
+    assert (columns.type[0].as_py(), columns.at_ms[0].as_py()) == (alone.type.value, alone.at_ms)
+    for name, value in columns.data[0].as_py().items():
+        told = alone.data.get(name)
+        if isinstance(value, dict):
+            value, told = Handle.from_json(value), Handle.from_json(told)
+        assert value == told, name
+
+
+def _without_unused_fields(data: bytes) -> bytes:
+    fields = json.loads(data)
+    used = {field.name for field in lifecycle_batch.COLUMNS} - {"data"}
+    of_data = {field.name for field in lifecycle_batch.COLUMNS.field("data").type}
+    told = {name: value for name, value in fields["data"].items() if name in of_data}
+    return json.dumps({**{name: fields[name] for name in used & set(fields)}, "data": told}).encode()
 
 
 def decision_record(data: bytes) -> None:
