@@ -42,6 +42,10 @@ _FACT = object_of(fact=TEXT, source=TEXT, at_ms=WHOLE_OR_NULL)
 NESTED_COLUMNS: dict[str, Json] = {
     "partitions": list_of(TEXT),
     "keys": list_of(TEXT),
+    "committed_on": list_of(TEXT),
+    "missing_on": list_of(TEXT),
+    "sides": list_of(OBJECT),
+    "transactions": list_of(OBJECT),
     "evidence": list_of(OBJECT),
     "groups": list_of(OBJECT),
     "labels": OBJECT,
@@ -206,10 +210,11 @@ def _keyed(actions: Sequence[Action], most: int) -> Json:
     return _order(actions, ["keys"], keys=keys, seen=seen)
 
 
+_OF_TRANSACTIONS = (Action.COMMIT, Action.ABORT)
 _ORDER: Json = {
     "oneOf": [
-        _keyed([Action.COMMIT, Action.ABORT], KEYS_MOST),
-        _keyed([Action.RESTART, Action.STOP], 1),
+        _keyed(_OF_TRANSACTIONS, KEYS_MOST),
+        _keyed([action for action in Action if action not in _OF_TRANSACTIONS], 1),
         _order([Action.ABORT], ["filter", "fingerprint"], filter=_FILTER, fingerprint=_SOME_TEXT),
     ]
 }

@@ -88,11 +88,13 @@ def _answer(method: str, path: str) -> Json | None:
 
 def row_schema(columns: dict[str, pa.DataType]) -> Json:
     """Return the schema of a table's row: its columns and no others; a column that Arrow has as JSON text may hold a list."""
-    properties = {name: answer_schemas.NESTED_COLUMNS.get(name) or _column(kind) for name, kind in columns.items()}
+    properties = {name: _column(name, kind) for name, kind in columns.items()}
     return {**answer_schemas.object_of(**properties), "additionalProperties": False}
 
 
-def _column(kind: pa.DataType) -> Json:
+def _column(name: str, kind: pa.DataType) -> Json:
+    if kind == pa.string() and name in answer_schemas.NESTED_COLUMNS:
+        return answer_schemas.NESTED_COLUMNS[name]
     return {"type": "boolean"} if kind == pa.bool_() else {"type": _COLUMN_KINDS[kind]}
 
 
