@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
+import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
 from resource_managers.kafka_connection import TOPIC_LIMIT_S, KafkaConnection
-from resource_managers.librdkafka_batch import ERR_MSG_SIZE_TOO_LARGE, BatchPathUnavailable, BatchProducer
+from resource_managers.librdkafka_batch import (
+    ERR_MSG_SIZE_TOO_LARGE,
+    PARTITION_UNASSIGNED,
+    BatchPathUnavailable,
+    BatchProducer,
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +78,8 @@ class Outlet:
         self._given_back_bytes = 0
         self._limit_bytes = int(properties.get("message.max.bytes", 1_000_000))
         self._batches: BatchProducer | None = None
+        self._turn: Iterator[int] | None = None
+        self._spreads = str(properties.get("partitioner", "")).endswith("random")
         if batches:
             try:
                 self._batches = BatchProducer(self.producer, client_id, topic)
@@ -94,6 +103,11 @@ class Outlet:
         while True:
             found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
             if found is not None and found.partitions:
+                if self._spreads and any(about.leader >= 0 for about in found.partitions.values()):
+                    # One without a leader would hold its rows back until it has one.
+                    partitions = [p for p, about in sorted(found.partitions.items()) if about.leader >= 0]
+                    first = random.randrange(len(partitions))
+                    self._turn = itertools.cycle(partitions[first:] + partitions[:first])
                 return
             if time.monotonic() > deadline:
                 raise MissingTopic(f"topic {self.topic!r} does not exist: create it, or name another sink")
@@ -104,13 +118,21 @@ class Outlet:
         key, value = columns(rows)
         size = _payload_bytes(value) + (_payload_bytes(key) if key is not None else 0)
         if self._batches is not None:
-            self._check(self._batches.produce(key, value), key, value)
+            self._check(self._batches.produce(key, value, self._partition(key)), key, value)
         else:
             self._write_one_by_one(key, value)
         self.rows += len(value)
         self.bytes += size
         if self._batches is not None and self.bytes - self._given_back_bytes > KEPT_BYTES:
             self.flush()
+
+    def _partition(self, key: pa.Array | None) -> int:
+        """Return the partition whose turn it is where no row has a key, else leave each row to the partitioner.
+
+        A whole Arrow batch into one partition is what the sticky partitioner does (KIP-480), without a call per record.
+        """
+        keyless = key is None or key.null_count == len(key)
+        return next(self._turn) if keyless and self._turn is not None else PARTITION_UNASSIGNED
 
     def flush(self, limit_s: float = CALL_LIMIT_S) -> None:
         """Wait until nothing is queued. Raises Unreachable after the limit; 0 left does not prove delivery."""

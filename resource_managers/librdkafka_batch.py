@@ -94,8 +94,11 @@ class BatchProducer:
         self._messages = np.zeros(CALL_ROWS, MESSAGE)
         self.keep: list[Any] = []
 
-    def produce(self, key: pa.Array | None, value: pa.Array) -> int:
-        """Queue every row, waiting while the queue is full; return librdkafka's error code of a refused row, or 0."""
+    def produce(self, key: pa.Array | None, value: pa.Array, partition: int = PARTITION_UNASSIGNED) -> int:
+        """Queue every row, waiting while the queue is full; return librdkafka's error code of a refused row, or 0.
+
+        With a ``partition`` librdkafka asks its partitioner about no row.
+        """
         self.keep += [key, value]
         for first in range(0, len(value), CALL_ROWS):
             rows = min(CALL_ROWS, len(value) - first)
@@ -103,15 +106,15 @@ class BatchProducer:
             messages["err"] = 0
             messages["payload"], messages["length"] = _pointers(value.slice(first, rows))
             messages["key"], messages["key_length"] = _pointers(key.slice(first, rows)) if key is not None else (0, 0)
-            code = self._queue(messages)
+            code = self._queue(messages, partition)
             if code:
                 return code
         return 0
 
-    def _queue(self, messages: Any) -> int:
+    def _queue(self, messages: Any, partition: int) -> int:
         while True:
             address = messages.ctypes.data
-            taken = self._library.rd_kafka_produce_batch(self._topic, PARTITION_UNASSIGNED, 0, address, len(messages))
+            taken = self._library.rd_kafka_produce_batch(self._topic, partition, 0, address, len(messages))
             if taken == len(messages):
                 return 0
             left = messages[messages["err"] != 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lifecycle.errors import RecordTooLarge
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.kafka_outlet import PRODUCER_DEFAULTS, Outlet
 from resource_managers.librdkafka_batch import BatchPathUnavailable, BatchProducer
-from tests.integration.kafka_fixtures import LIMIT_S, make_sink
+from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows
 
 pytestmark = pytest.mark.integration
 
@@ -149,3 +150,15 @@ def test_the_ordinary_client_serves_where_the_library_is_not_to_be_had(connectio
     assert "one by one" in caplog.text
     sink.commit(handle)
     assert handle.rows == 2
+
+
+def test_rows_without_keys_go_to_every_partition_batch_by_batch(connection):
+    sink = make_sink(connection, partitions=3)
+    outlet = Outlet(connection, sink.topic, PRODUCER_DEFAULTS, client_id="keyless")
+    outlet.connect()
+    for batch in range(6):
+        outlet.write(rows(*(b"%d-%d" % (batch, row) for row in range(100)), key=None))
+    outlet.flush()
+    outlet.close()
+    found = Counter(partition for partition, _, _ in records(connection, sink.topic))
+    assert found == {0: 200, 1: 200, 2: 200}
