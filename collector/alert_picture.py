@@ -7,14 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from collector import abort_causes
 from collector.abort_causes import AbortClues
-from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, Picture, Source
-from collector.current_state import DURATIONS_CONSIDERED, CurrentState, percentile
+from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, OneSidedBatch, Picture, Source
+from collector.batches import BatchVerdict, batches
+from collector.current_state import DURATIONS_CONSIDERED, CurrentState, Judged, percentile
 from collector.facts import CheckpointFacts
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.partition_alerts import blocked_partitions, hanging_transactions
 from collector.partition_sights import NOTHING_SEEN, PartitionPicture
 from collector.verdicts import EVENTS, LogSight
 from lifecycle.checkpoints import CheckpointState
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Verdict
 
 SOURCES = {
     "transaction log": Source.TRANSACTIONS,
@@ -48,9 +51,11 @@ def picture(
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
     checkpoints = checkpoint_histories(c for c in current.checkpoints() if c.job not in ended_well)
     unfinished = [one.pipeline for one in checkpoints if one.newest.state is not CheckpointState.COMPLETED]
+    seen = current.judged(at_ms=now_ms, undone_since_ms=now_ms)
     return Picture(
         now_ms=now_ms,
-        transactions=tuple(current.judged(at_ms=now_ms, undone_since_ms=now_ms)),
+        transactions=tuple(seen),
+        one_sided=one_sided(current, seen, now_ms),
         pipelines=current.pipelines(unfinished),
         aborts=tuple(recent_aborts(current.abort_clues(window_ms), window_ms)),
         checkpoints=checkpoints,
@@ -107,6 +112,26 @@ def checkpoint_histories(checkpoints: Iterable[CheckpointFacts]) -> tuple[Checkp
         if one.kind != SAVEPOINT:
             by_pipeline.setdefault(one.pipeline, []).append(one)
     return tuple(_checkpoint_history(name, of_it) for name, of_it in sorted(by_pipeline.items()))
+
+
+def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tuple[OneSidedBatch, ...]:
+    """Return the batches that are committed in one resource manager and not in another."""
+    undone = (TransactionState.ABORTED, TransactionState.LOST)
+    doubtful = [one for one in seen if one.judgement.verdict is not Verdict.SETTLED or one.view.state in undone]
+    abouts = [one.view.about for one in doubtful if one.view.ours]
+    places = {(about.life, about.batch) for about in abouts if about is not None}
+    members = current.judged_of_batches(places, now_ms) if places else []
+    return tuple(
+        OneSidedBatch(
+            pipeline=batch.pipeline,
+            batch=batch.about.batch,
+            done_in=batch.committed_on,
+            missing_in=batch.missing_on,
+            since_ms=batch.decision[1].at_ms if batch.decision is not None else batch.updated_ms or now_ms,
+        )
+        for batch in batches(members, now_ms, current.commit_overdue_ms)
+        if batch.verdict is BatchVerdict.ONE_SIDE_ONLY
+    )
 
 
 def recent_aborts(clues: Iterable[AbortClues], since_ms: int) -> list[AbortSeen]:

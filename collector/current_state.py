@@ -19,7 +19,15 @@ from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
 from collector.data_loss import UNDONE, Loss
-from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, PipelineFacts, merged, of_record
+from collector.facts import (
+    BrokerIdentity,
+    BrokerTransaction,
+    CheckpointFacts,
+    PipelineFacts,
+    ToldTransaction,
+    merged,
+    of_record,
+)
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.fold import State, apply, put_init, put_transaction
@@ -257,12 +265,28 @@ class CurrentState:
     def judged(self, *, settled: bool = False, at_ms: int | None = None, undone_since_ms: int = 0) -> list[Judged]:
         """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones.
 
-        Without those that were aborted before ``undone_since_ms`` and are in no decision.
+        Without those that were aborted before ``undone_since_ms`` and are of no known batch.
         """
         with self._lock:
             pipelines: dict[str, PipelineHistory] = {}
             found = transaction_view.views(self._state, settled=settled, undone_since_ms=undone_since_ms)
             cases = [self._case(view, at_ms or now_ms(), pipelines) for view in found]
+        return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
+
+    def judged_of_batches(self, batches: Collection[tuple[str, int]], at_ms: int) -> list[Judged]:
+        """Return every transaction in memory, settled or not, of those of these (life, batch) that several resource managers hold.
+
+        With its verdict, in no order.
+        """
+        with self._lock:
+            members: dict[tuple[str, int], list[ToldTransaction]] = {}
+            for told in self._state.told.values():
+                if told.about is not None and (told.about.life, told.about.batch) in batches:
+                    members.setdefault((told.about.life, told.about.batch), []).append(told)
+            shared = [of_it for of_it in members.values() if len({told.resource_manager for told in of_it}) > 1]
+            found = [transaction_view.find(self._state, told.key) for of_it in shared for told in of_it]
+            pipelines: dict[str, PipelineHistory] = {}
+            cases = [self._case(view, at_ms, pipelines) for view in found if view is not None]
         return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
 
     def find(self, key: str) -> Judged | None:

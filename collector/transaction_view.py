@@ -170,7 +170,7 @@ class TransactionView:
 def views(state: State, *, settled: bool, undone_since_ms: int = 0) -> Iterator[TransactionView]:
     """Yield transactions in no order: those that are open, aborted or lost, and with ``settled`` every other one in memory.
 
-    Left out is what was aborted before ``undone_since_ms`` and is in no decision: there may be thousands of them.
+    Left out is what was aborted before ``undone_since_ms`` and is of no known batch: there may be thousands of them.
     Call it under the state's lock.
     """
     for identity in state.broker if settled else state.open | state.aborted:
@@ -179,7 +179,7 @@ def views(state: State, *, settled: bool, undone_since_ms: int = 0) -> Iterator[
         # An id whose epoch stays (transaction version 0 and 1) has several transactions under one handle: the newest is meant.
         told = state.told.get(handle) if state.by_handle.get(handle) == identity else None
         is_old = broker.is_aborting and broker.is_final and (broker.ended_ms or 0) < undone_since_ms
-        if is_old and (told is None or state.ledger.listing(told.key) is None):
+        if is_old and (told is None or told.about is None):
             continue
         yield _view(state, handle, broker, told)
     for handle, told in state.told.items():

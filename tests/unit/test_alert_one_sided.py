@@ -1,0 +1,102 @@
+"""A10 on batches that Kafka and a database hold together: what the picture shows of them, and what the rule finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from collector import alert_picture, alert_rules
+from collector.alert_inputs import AlertLimits, Picture
+from collector.current_state import CurrentState
+from collector.observations import BranchProof, Observation, Observed, Position
+from collector.store import Store
+from collector.transaction_state_records import BrokerStatus
+from collector.verdicts import Limits, LogSight
+from lifecycle.decisions import Settled
+from lifecycle.events import EventType
+from lifecycle.identity import Handle
+from tests.unit.collector_observations import (
+    PREFIX,
+    T0,
+    branch_gone,
+    branch_listed,
+    broker_record,
+    database_handle,
+    decided,
+    handle,
+    outcome,
+    run_started,
+    transaction_event,
+)
+
+KAFKA, MYSQL = handle(), database_handle()
+Look = Callable[..., Picture]
+
+
+def told(of: Handle) -> Observation:
+    return transaction_event(EventType.TRANSACTION_PREPARED, 500, of, handle=of.to_json())
+
+
+PREPARED = (run_started(), broker_record(BrokerStatus.ONGOING, 0), branch_listed(MYSQL), told(KAFKA), told(MYSQL))
+DECIDED = (*PREPARED, decided(1, KAFKA, MYSQL))
+KAFKA_DONE = tuple(broker_record(s, 1_100) for s in (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT))
+KAFKA_UNDONE = tuple(broker_record(s, 1_100) for s in (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT))
+MYSQL_DONE = (branch_gone(MYSQL, BranchProof.COMMITTED), outcome(2, MYSQL, Settled.COMMITTED))
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Iterator[Look]:
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    current.see_decision_log(LogSight.READABLE)
+
+    def seen(*observations: Observation, at: int) -> Picture:
+        places = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
+        pairs = zip(places, observations, strict=True)
+        current.observe([Observed(position=place, observation=one) for place, one in pairs])
+        return alert_picture.picture(current, [], AlertLimits(), T0 + at)
+
+    yield seen
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("observations", "done", "missing"),
+    [
+        # Its driver committed the one side and froze before the other.
+        ((*DECIDED, *KAFKA_DONE), "kafka", "mysql"),
+        ((*DECIDED, *MYSQL_DONE), "mysql", "kafka"),
+        # Lost in Kafka, kept in the database, and nobody replays it.
+        ((*DECIDED, *MYSQL_DONE, *KAFKA_UNDONE), "mysql", "kafka"),
+        # Somebody committed one branch by hand, although nothing was decided; its other side was rolled back.
+        ((*PREPARED, *KAFKA_UNDONE, branch_gone(MYSQL, BranchProof.COMMITTED)), "mysql", "kafka"),
+    ],
+)
+def test_a_batch_on_one_side_only(look: Look, observations: tuple[Observation, ...], done: str, missing: str) -> None:
+    for at in (60_000, 3_600_000):
+        picture = look(*(observations if at == 60_000 else ()), at=at)
+        (one,) = picture.one_sided
+        assert (one.pipeline, one.batch, one.done_in, one.missing_in) == (PREFIX, 41, (done,), (missing,))
+    found = [finding for finding in alert_rules.findings(picture, AlertLimits()) if finding.rule == "A10"]
+    assert [finding.labels["batch"] for finding in found] == ["41"]
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        PREPARED,
+        DECIDED,
+        (*DECIDED, *KAFKA_DONE, *MYSQL_DONE),
+        (*PREPARED, *KAFKA_UNDONE, branch_gone(MYSQL, BranchProof.NO_MARKER)),
+        # One resource manager alone has no other side.
+        (run_started(), broker_record(BrokerStatus.ONGOING, 0), told(KAFKA), decided(1, KAFKA), *KAFKA_UNDONE),
+    ],
+)
+def test_batches_whose_sides_do_not_contradict_each_other(look: Look, observations: tuple[Observation, ...]) -> None:
+    assert look(*observations, at=60_000).one_sided == ()
+
+
+def test_a_driver_that_is_just_committing_is_given_the_time(look: Look) -> None:
+    assert look(*DECIDED, *KAFKA_DONE, at=1_200).one_sided == ()
