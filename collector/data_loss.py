@@ -158,7 +158,7 @@ def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
         case Fate.NOT_COMPLETED:
             return LossVerdict.HARMLESS, Certainty.LIKELY, found.why
         case Fate.PENDING:
-            return LossVerdict.UNKNOWN, Certainty.GUESS, f"{found.why}: completed it will have lost this"
+            return LossVerdict.UNKNOWN, Certainty.GUESS, f"{found.why}: if one completes, this is lost"
         case Fate.UNSEEN:
             return None
 

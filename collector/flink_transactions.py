@@ -138,7 +138,14 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> E
     by_ids = _by_ids(transaction, parsed, sink)
     if job is None:
         return by_ids or Evidence(fate=Fate.UNSEEN, why=unknown)
-    by_job = _by_job(transaction, parsed, sink, job, flink.restored_from(job.job.job))
+    proven = flink.restored_from(job.job.job)
+    pooled = sink.naming is Naming.POOLING
+    by_job = _by_job(transaction, parsed, job, proven, pooled=pooled, sure=not pooled and _fits(sink, job))
+    if sink.naming is Naming.UNKNOWN:
+        otherwise = _by_job(transaction, parsed, job, proven, pooled=True, sure=False)
+        if by_job.fate is not otherwise.fate:
+            why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
+            by_job = Evidence(fate=Fate.UNSEEN, why=why, pipeline=job.pipeline)
     if by_ids is None:
         return by_job
     if by_job.fate in (Fate.COMPLETED, Fate.REPLAYED):
@@ -190,12 +197,14 @@ def _follows(commit: tuple[int, int, int], ends: Mapping[int, int], naming: Nami
 def _by_job(
     transaction: BrokerTransaction,
     parsed: FlinkId,
-    sink: Sink,
     facts: FlinkJobFacts,
     proven: Mapping[int, Restore],
+    *,
+    pooled: bool,
+    sure: bool,
 ) -> Evidence:
-    """Tell from the job's checkpoints. ``proven``: those that some job was restored from."""
-    start_ms, pooled = transaction.identity.start_ms, sink.naming is Naming.POOLING
+    """Tell from the job's checkpoints. ``proven``: those that some job was restored from; ``pooled``: numbers say nothing."""
+    start_ms = transaction.identity.start_ms
     first = 0 if pooled else parsed.number
     restored = min((r for r in facts.restores if r.at_ms > start_ms), key=lambda r: r.at_ms, default=None)
     held: list[int] = []
@@ -210,7 +219,6 @@ def _by_job(
     if restored is not None:
         unseen = [n for n in unseen if n == restored.number]  # the others were taken after the job was set back
     completed = [n for n in held if facts.checkpoints[n].status is FlinkStatus.COMPLETED or n in proven] + unseen
-    sure = not pooled and _fits(sink, facts)
     name = facts.pipeline
     if completed:
         number = min(completed)
@@ -228,8 +236,11 @@ def _by_job(
         return Evidence(fate=Fate.REPLAYED, why=why, sure=sure, checkpoint=back.number, pipeline=name)
     running = [n for n in held if facts.checkpoints[n].status is FlinkStatus.IN_PROGRESS]
     if not facts.job.is_over:
-        why = f"no checkpoint of {name} that holds it has ended yet"
+        why = f"no checkpoint of {name} that holds it has ended, as far as Flink told"
         return Evidence(fate=Fate.PENDING, why=why, checkpoint=min(running, default=None), pipeline=name)
+    if back is not None and back.at_ms > start_ms and pooled:
+        why = f"a job was restored from checkpoint {back.number}, but when that was taken was not seen, and pooled ids do not tell"
+        return Evidence(fate=Fate.UNSEEN, why=why, checkpoint=min(running, default=None), pipeline=name)
     if running or not held:
         why = f"{name} is {facts.job.state}; the end of its checkpoint was not seen: what a job is restored from will tell"
         return Evidence(fate=Fate.UNSEEN, why=why, checkpoint=min(running, default=None), pipeline=name)

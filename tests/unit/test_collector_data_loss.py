@@ -208,7 +208,7 @@ CASES: list[tuple[str, list[Observation], LossVerdict, Certainty, str]] = [
         [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SAVEPOINT)],
         UNKNOWN,
         GUESS,
-        "has ended yet",
+        "has ended, as far as Flink told",
     ),
     (
         "stopped with a savepoint",
@@ -222,7 +222,7 @@ CASES: list[tuple[str, list[Observation], LossVerdict, Certainty, str]] = [
         [*COMMITS, job(), *BEFORE, checkpoint(3, PENDING)],
         UNKNOWN,
         GUESS,
-        "completed it will have lost this",
+        "if one completes, this is lost",
     ),
     (
         "it failed and the job was set back",
@@ -343,6 +343,26 @@ def test_pooled_ids_are_judged_by_time(opened: int, rest: list[Observation], ver
     loss = pooled(opened, *rest)
     assert loss.verdict is verdict, loss.why
     assert loss.certainty is not CERTAIN
+
+
+def test_few_commits_do_not_say_what_the_numbers_mean() -> None:
+    """Number 0 may be free id 0 of a pool, or checkpoint 0: a job set back to checkpoint 1 writes it again in one case only."""
+    records = transaction(0, 21_500, 82_500, moved=1)
+    found = judged(folded(*records, job(restored=1, restored_at=35_000), *BEFORE, checkpoint(3, FAILED)))
+    loss = found[("sink-0-0", T0 + 21_500)]
+    assert loss.verdict is UNKNOWN, loss.why
+    assert "after so few commits" in loss.why
+
+
+def test_pooled_ids_do_not_tell_what_was_not_seen() -> None:
+    other = job(
+        "c" * 32, restored=4, restored_at=90_000, started_ms=T0 + 89_000, restored_path=f"s3://b/{'a' * 32}/chk-4"
+    )
+    unseen = pooled(21_500, job(state="GONE"), *BEFORE, other)
+    assert unseen.verdict is UNKNOWN
+    assert "a job was restored from checkpoint 4, but when that was taken was not seen" in unseen.why
+    seen = pooled(21_500, job(state="GONE"), *BEFORE, checkpoint(4, PENDING), other)
+    assert (seen.verdict, seen.certainty) == (LOST, LIKELY)
 
 
 OURS: list[tuple[str, list[Observation], LogSight, LossVerdict, Certainty, str]] = [
