@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +13,19 @@ from typing import Any
 import httpx
 import pytest
 
-from collector import flink_answers, queries
+from collector import flink_answers, history_rows, queries, table_schemas
 from collector.current_state import CurrentState
 from collector.flink_facts import FlinkState
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.observations import Observed, Position
 from collector.observers import flink_rest
 from collector.observers.flink_rest import FlinkRest
 from collector.store import Store
 from collector.transaction_rows import checkpoint_row, job_row
 from collector.verdicts import Limits
 from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
+from lifecycle.json_record import read_object
+from tests.fuzz.json_mutator import mutated
 from tests.unit.flink_recordings import CLUSTER, FIRST_JOB, RESTORED_JOB, recorded
 
 PENDING, DONE, FAILED = FlinkStatus.IN_PROGRESS, FlinkStatus.COMPLETED, FlinkStatus.FAILED
@@ -105,6 +110,33 @@ def test_one_row_that_cannot_be_understood_hides_no_other(change: Callable[[Any]
 def test_an_overview_that_cannot_be_understood_is_malformed(answer: Any) -> None:
     with pytest.raises(MalformedRecord):
         flink_answers.jobs(CLUSTER, answer)
+
+
+def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
+    rng, passed = random.Random(1), 0
+    small = recorded("first_checkpoints")
+    small["history"] = small["history"][:2]
+    seed = json.dumps(small).encode()
+    for _ in range(500):
+        try:
+            answer = read_object(b'{"answer":' + mutated(seed, rng) + b"}", "an answer")["answer"]
+            told = flink_answers.checkpoints(only_job(), answer)
+        except MalformedRecord:
+            continue
+        passed += 1
+        state = FlinkState()
+        state.see_job(replace(only_job(), restored_number=told.restored_number, restored_ms=told.restored_ms))
+        for seen in told.checkpoints:
+            state.see_checkpoint(seen)
+            place = Position(source="flink", partition=0, offset=0)
+            name, row = history_rows.row(Observed(position=place, observation=seen))
+            history_rows.arrow_table(name, [row])
+        rows = [checkpoint_row(facts, None) for facts in state.checkpoint_facts()]
+        table_schemas.arrow_stream(table_schemas.CHECKPOINTS, rows)
+        json.dumps(
+            [rows, [job_row(facts) for facts in state.jobs.values()]], ensure_ascii=False, allow_nan=False
+        ).encode()
+    assert 50 < passed < 450
 
 
 def test_before_1_15_a_savepoint_is_told_by_its_flag() -> None:
