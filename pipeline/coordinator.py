@@ -61,6 +61,7 @@ class Coordinator:
             attempt=options.attempt,
         )
         self._crash_points = options.armed_points()
+        self._rows = 0
 
     def commit(self, messages: Sequence[SlotMessage], batch: int) -> None:
         """Decide to commit the batch and do it.
@@ -68,23 +69,24 @@ class Coordinator:
         Raises BatchAborted before the decision, DecisionVoid when somebody decided first, and after the decision the
         first error of a handle that could not be committed, when all have been tried.
         """
+        self._rows = sum(message.rows for message in messages)
         if self._options.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            self._crash_points.reach(CrashPoint.AFTER_PREPARE)
+            self._reach(CrashPoint.AFTER_PREPARE)
             handles = self._choose(messages, batch)
             if handles:
                 self._check(
                     handles, batch, told=frozenset[str]().union(*(message.timeout_told for message in messages))
                 )
-                self._crash_points.reach(CrashPoint.BEFORE_DECISION)
+                self._reach(CrashPoint.BEFORE_DECISION)
                 self._decide(handles, batch)
-                self._crash_points.reach(CrashPoint.AFTER_DECISION)
+                self._reach(CrashPoint.AFTER_DECISION)
                 self._commit(handles, batch)
-        self._crash_points.reach(CrashPoint.AFTER_COMMIT)
+        self._reach(CrashPoint.AFTER_COMMIT)
         now_ms = time.time_ns() // 1_000_000
         self._events.checkpoint(
             EventType.CHECKPOINT_COMPLETED,
             batch,
-            rows=sum(message.rows for message in messages),
+            rows=self._rows,
             bytes=sum(message.bytes for message in messages),
             duration_ms=now_ms - min((message.started_at_ms for message in messages), default=now_ms),
         )
@@ -104,6 +106,11 @@ class Coordinator:
             log.warning("batch %d was decided to be committed: its transactions stay for recovery to commit", batch)
             return
         self._roll_back(handles, batch)
+
+    def _reach(self, point: CrashPoint) -> None:
+        """Strike when the point is armed; a batch without rows is let through, since nothing of it could be lost."""
+        if self._rows:
+            self._crash_points.reach(point)
 
     def _about(self, batch: int) -> BatchAttempt:
         return BatchAttempt(life=self._options.life, batch=batch, attempt=self._options.attempt)
@@ -155,7 +162,7 @@ class Coordinator:
         errors: list[str] = []
         for index, part in enumerate(parts):
             if index > 0:
-                self._crash_points.reach(CrashPoint.MID_COMMIT)
+                self._reach(CrashPoint.MID_COMMIT)
             marker = Marker(batch=batch, attempt=self._options.attempt, life=self._options.life)
             outcomes = self._managers.commit(part, [marker] * len(part), self._options.commit_limit_ms / 1000)
             errors += filter(None, (self._tell(outcome, batch) for outcome in outcomes))
