@@ -25,11 +25,13 @@ select transaction_id from (
     select transaction_id, arg_max(status, "offset") as status, arg_max(coalesce(start_ms, -1), "offset") as start_ms
     from transaction_records group by source, partition, transaction_id)
 where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')"""
-# The rows of each table that may leave: what tells who runs stays.
+# The rows of each table that may leave: what tells who runs stays, and since when a branch is listed.
 _LEAVING = {
     "transaction_records": "update_ms < $before and transaction_id not in (from still_open)",
     "lifecycle_events": "at_ms < $before and type not like 'pipeline.%'",
     "decision_records": "at_ms < $before and type <> 'run_started'",
+    "prepared_branches": """at_ms < $before and (place, transaction_id) in (
+        select place, transaction_id from prepared_branches group by all having arg_max(what, "offset") = 'gone')""",
     "malformed": "at_ms < $before",
 }
 

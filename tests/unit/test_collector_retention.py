@@ -11,6 +11,7 @@ import pytest
 from collector import retention, rollups
 from collector.current_state import CurrentState
 from collector.observations import (
+    BranchProof,
     BrokerRecord,
     CheckpointFile,
     CheckpointFileKind,
@@ -26,7 +27,7 @@ from collector.store import Store
 from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits as VerdictLimits
 from lifecycle.events import EventType, encode
-from tests.unit.collector_observations import event
+from tests.unit.collector_observations import branch_gone, branch_listed, database_handle, event
 
 NOW = 1_795_000_000_000 // HOUR_MS * HOUR_MS + 30 * MINUTE_MS
 OLD = NOW - 40 * DAY_MS
@@ -214,3 +215,14 @@ def test_what_no_column_takes_is_kept_aside_and_stops_nothing(store: Store) -> N
     ]
     assert store.next_offsets("topic") == {0: 4}
     assert store.error == ""
+
+
+def test_a_branch_that_is_listed_keeps_its_first_look_and_one_that_is_gone_leaves(store: Store) -> None:
+    history = History(store)
+    listed, ended = database_handle(), database_handle(slot=1)
+    old = -40 * DAY_MS
+    seen = [branch_listed(listed, at=old), branch_listed(ended, at=old)]
+    history.append(*seen, branch_gone(ended, BranchProof.COMMITTED, at=old + 1))
+    store.flushed()
+    keep_up(store)
+    assert store.rows("select transaction_id from prepared_branches") == [(listed.transaction,)]
