@@ -34,7 +34,10 @@ LIFECYCLE_TOPIC = "transaction_lifecycle"
 LIMIT_S = 300.0
 BATCH = 10_000
 LOOK_PAUSE_S = 0.05
-TABLES = {STATE_TOPIC: "transaction_records", LIFECYCLE_TOPIC: "lifecycle_events"}
+COUNTED = {
+    STATE_TOPIC: 'select count(*), count(distinct (partition, "offset")) from transaction_records where source = ?',
+    LIFECYCLE_TOPIC: 'select count(*), count(distinct (partition, "offset")) from lifecycle_events where source = ?',
+}
 # Only the topic that is measured is read.
 ENVIRONMENTS = {
     STATE_TOPIC: {"INDOUBT_TRANSACTION_SOURCE": "log", "INDOUBT_LIFECYCLE_TOPIC": "not_there"},
@@ -88,9 +91,7 @@ def collector_rate(bootstrap_servers: str, topic: str, records: int, directory: 
             time.sleep(LOOK_PAUSE_S)
     assert first is not None
     with duckdb.connect(str(directory / "history.duckdb"), read_only=True) as history:
-        counted = history.execute(
-            f'select count(*), count(distinct (partition, "offset")) from {TABLES[topic]} where source = ?', [topic]
-        ).fetchone()
+        counted = history.execute(COUNTED[topic], [topic]).fetchone()
     if counted != (records, records):
         raise AssertionError(f"history of {topic} has {counted} rows and different places; {records} expected")
     return (records - first[1]) / (at_s - first[0])
@@ -110,7 +111,7 @@ def main() -> int:
         print(consume(*arguments.consume))
         return 0
     print(machine.describe())
-    rates: dict[str, dict[str, list[float]]] = {topic: {"consumer": [], "collector": []} for topic in TABLES}
+    rates: dict[str, dict[str, list[float]]] = {topic: {"consumer": [], "collector": []} for topic in COUNTED}
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "broker") as broker:
         connection, servers = KafkaConnection(broker.bootstrap_servers), broker.bootstrap_servers
         coordinator_log.make_state_topic(connection)

@@ -155,7 +155,7 @@ def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
             end_epoch=e_epoch,
             ongoing_version=o_version,
             end_version=e_version,
-            last_write_ms=written,
+            last_write_ms=start if written == start else written,
             prepare_commit_ms=ends[0],
             prepare_abort_ms=ends[1],
             complete_commit_ms=ends[2],

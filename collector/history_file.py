@@ -18,6 +18,8 @@ from lifecycle.errors import IndoubtError
 AUDIT_FILE = "audit.jsonl"
 CHECKPOINT_AT = "64MB"
 """A write-ahead log of this size is checkpointed: seldom enough for a flood of events, soon replayed after a kill."""
+MEMORY_LIMIT = "512MB"
+"""Of DuckDB: a query that needs more writes to disk. Its own default is most of the machine."""
 _DAMAGED = ("Corrupt", "checksum", "not a valid DuckDB database file", "Could not read enough bytes")
 _DAMAGED_LOG = "Failure while replaying WAL"
 log = logging.getLogger(__name__)
@@ -87,6 +89,7 @@ class HistoryFile:
             settings: dict[str, str | bool | int | float | list[str]] = {
                 "auto_checkpoint_skip_wal_threshold": 2**60,
                 "checkpoint_threshold": CHECKPOINT_AT,
+                "memory_limit": MEMORY_LIMIT,
             }
             connection = duckdb.connect(str(self.path), config=settings)
         except (duckdb.Error, OSError) as error:

@@ -29,12 +29,16 @@ class HistoryWriter:
     """Writes through a connection that ``connection`` gives, and asks for it again when a fatal error has ended it."""
 
     def __init__(
-        self, name: str, connection: Callable[[], duckdb.DuckDBPyConnection], reopen: Callable[[], None]
+        self,
+        name: str,
+        connection: Callable[[], duckdb.DuckDBPyConnection],
+        reopen: Callable[[], None],
+        rows_waiting_most: int,
     ) -> None:
         self._name, self._connection, self._reopen = name, connection, reopen
         self.error = ""
         """Why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
-        self.queue = WriteQueue()
+        self.queue = WriteQueue(rows_waiting_most)
         self.when_idle: list[Callable[[duckdb.DuckDBPyConnection], None]] = []
         """Called between commits, at least every second while nothing arrives; each does a small step of upkeep."""
         self._closing = threading.Event()

@@ -21,7 +21,7 @@ from collector.history_file import HistoryDamaged, HistoryFile, StoreFailed, is_
 from collector.history_writer import HistoryWriter
 from collector.observations import CheckpointFileKind, Observed
 from collector.source_epochs import Source
-from collector.write_queue import Offsets, Order, Write
+from collector.write_queue import ROWS_MOST, Offsets, Order, Write
 
 __all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit"]
 T = TypeVar("T")
@@ -43,8 +43,9 @@ Statement = tuple[str, Sequence[Any]]
 class Store:
     """The history file: opened once, by this process alone."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rows_waiting_most: int = ROWS_MOST) -> None:
         self.path = path
+        self._rows_waiting_most = rows_waiting_most
         self._file = HistoryFile(path)
         self._making_cursor = threading.Lock()
         self._connection = self._file.open()
@@ -152,9 +153,9 @@ class Store:
         """Have the writer call ``step`` between commits, at least every second."""
         self._writer.when_idle.append(step)
 
-    def check_writable(self) -> None:
+    def check_writable(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Prove that history takes writes at this moment. Raises StoreFailed."""
-        self._in_writer(lambda connection: connection.execute(queries.RECORD_OPENING, [_now_ms()]))
+        self._in_writer(lambda connection: connection.execute(queries.RECORD_OPENING, [_now_ms()]), limit_s)
 
     def flushed(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Wait until everything handed over so far is committed. Raises StoreFailed after the limit."""
@@ -228,7 +229,7 @@ class Store:
         self._writer = self._new_writer()
 
     def _new_writer(self) -> HistoryWriter:
-        writer = HistoryWriter(str(self.path), lambda: self._connection, self._reopen)
+        writer = HistoryWriter(str(self.path), lambda: self._connection, self._reopen, self._rows_waiting_most)
         writer.start()
         return writer
 

@@ -1,0 +1,95 @@
+"""Claim: 1,000,000 transactional ids take less than 1 GiB, and settled transactions leave memory.
+
+    python -m benchmarks.collector_memory [--ids 1000000] [--json]
+
+No broker: states as the coordinator writes them go into current state and history in batches, as the observer hands them over.
+First every id has one transaction that ends; then every id has one that stays open. Resident memory of the process after each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import machine
+from benchmarks.coordinator_log import COMPLETE_COMMIT, FIRST_MS, ONGOING, PREPARE_COMMIT, STATE_TOPIC, state
+from collector.broker_records import records_of
+from collector.current_state import CurrentState
+from collector.store import Store
+from collector.transaction_state_batch import StateDecoder
+from collector.verdicts import Limits
+
+BATCH = 10_000
+FLUSH_LIMIT_S = 60.0
+
+
+def states(ids: int, start_ms: int, *, ended: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (key, value): one transaction of each id."""
+    for number in range(ids):
+        name = f"payments-{number:07}-17".encode()
+        key, at_ms = struct.pack(">hh", 0, len(name)) + name, start_ms + number
+        partitions = (number % 16, (number + 5) % 16)
+        yield key, state(number, 0, ONGOING, at_ms, at_ms, partitions)
+        if ended:
+            yield key, state(number, 1, PREPARE_COMMIT, at_ms + 900, at_ms, partitions)
+            yield key, state(number, 1, COMPLETE_COMMIT, at_ms + 905, at_ms)
+
+
+def resident_mib() -> float:
+    """Return the resident memory of this process."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+
+def feed(current: CurrentState, records: Iterator[tuple[bytes, bytes]], offset: int) -> int:
+    """Hand records over in batches; return how many it were."""
+    decoder, first = StateDecoder(), offset
+    while batch := list(itertools.islice(records, BATCH)):
+        decoded, ordinary = decoder.decode([key for key, _ in batch], [value for _, value in batch])
+        assert ordinary.all()
+        offsets = np.arange(offset, offset + len(batch))
+        offset += len(batch)
+        found = records_of(STATE_TOPIC, np.zeros(len(batch), np.int64), offsets, decoded)
+        current.observe_records(found, [], {(STATE_TOPIC, 0): offset})
+    return offset - first
+
+
+def main() -> int:
+    """Measure and print; exit code 1 when it takes 1 GiB or more."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ids", type=int, default=1_000_000)
+    parser.add_argument("--json", action="store_true", help="last line: one JSON object")
+    arguments = parser.parse_args()
+    print(machine.describe())
+    with tempfile.TemporaryDirectory() as directory:
+        store = Store(Path(directory) / "history.duckdb")
+        current = CurrentState(store, settled_kept=10_000, checkpoints_kept=2_000, limits=Limits())
+        empty_mib, started = resident_mib(), time.monotonic()
+        records = feed(current, states(arguments.ids, FIRST_MS, ended=True), 0)
+        store.flushed(FLUSH_LIMIT_S)
+        settled_mib, in_memory = resident_mib(), len(current.judged(settled=True))
+        records += feed(current, states(arguments.ids, FIRST_MS + 10**9, ended=False), records)
+        store.flushed(FLUSH_LIMIT_S)
+        took_s, open_mib = time.monotonic() - started, resident_mib()
+        store.close()
+    print(f"  empty                           {empty_mib:6.0f} MiB")
+    print(f"  {arguments.ids:,} ids, settled           {settled_mib:6.0f} MiB, {in_memory:,} transactions in memory")
+    print(f"  {arguments.ids:,} ids, one open each     {open_mib:6.0f} MiB")
+    print(f"  {records / took_s:,.0f} records/s, generated in the same process")
+    if arguments.json:
+        figures = {"empty_mib": empty_mib, "settled_mib": settled_mib, "open_mib": open_mib}
+        print(json.dumps({**{name: round(value) for name, value in figures.items()}, "ids": arguments.ids}))
+    return 0 if max(settled_mib, open_mib) < 1024 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
