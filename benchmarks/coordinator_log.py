@@ -35,12 +35,12 @@ def state(
     return raw + struct.pack(">qq", update_ms, start_ms) + b"\2\0\x08" + struct.pack(">q", producer_id) + b"\2\2\0\2"
 
 
-def states(transactions: int, ids: int) -> Iterator[tuple[bytes, bytes]]:
+def states(transactions: int, ids: int, first_ms: int = FIRST_MS) -> Iterator[tuple[bytes, bytes]]:
     """Yield (key, value) of four states of each transaction; ``ids`` transactional ids take turns, one of 50 aborts."""
     for number in range(transactions):
         producer, epoch = number % ids, number // ids % 32_000
         name = f"orders-{producer}-17".encode()
-        key, start = struct.pack(">hh", 0, len(name)) + name, FIRST_MS + number
+        key, start = struct.pack(">hh", 0, len(name)) + name, first_ms + number
         ends = (PREPARE_ABORT, COMPLETE_ABORT) if number % ABORTED_EVERY == 0 else (PREPARE_COMMIT, COMPLETE_COMMIT)
         first, second = producer % 4, (producer + 1) % 4
         yield key, state(producer, epoch, ONGOING, start, start, (first,))

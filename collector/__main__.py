@@ -14,7 +14,7 @@ from types import FrameType
 
 import uvicorn
 
-from collector import alert_api, database_actor, http_server, request_log, retention, tls, token_file
+from collector import alert_api, backup_api, database_actor, http_server, request_log, retention, tls, token_file
 from collector import settings as collector_settings
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
@@ -169,6 +169,7 @@ def _serve(
     )
     alerts = AlertService(current, store, served.observers, tunable, settings.receivers, served.partitions)
     app = application(served)
+    backup_api.serve(app, served)
     alert_api.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
     with _loading(current, ready, running):

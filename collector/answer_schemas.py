@@ -121,6 +121,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
         read_only=FLAG,
         malformed=WHOLE,
         events=WHOLE,
+        history=object_of(error=TEXT, waiting=WHOLE, set_aside=list_of(TEXT)),
         observers=list_of(_OBSERVER),
     ),
     ("get", "/api/v1/overview"): object_of(
@@ -154,6 +155,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
         rows=list_of(OBJECT),
         left_out=list_of(object_of(key=TEXT, transaction=TEXT, verdict=one_of(Verdict))),
     ),
+    ("post", "/api/v1/backup"): object_of(audit=WHOLE, file=TEXT, bytes=WHOLE, took_ms=WHOLE),
     ("post", "/api/v1/silences"): _SILENCE,
     ("delete", "/api/v1/silences/{number}"): _SILENCE,
 }

@@ -103,6 +103,7 @@ class CurrentState:
         checkpoints = self._state.checkpoints_kept * 4
         sources: tuple[Iterable[Observation], ...] = (
             history_rows.lifecycle_events(rows(queries.PIPELINE_EVENTS)),
+            history_rows.lifecycle_events(rows(queries.CHECKPOINT_EVENTS, checkpoints)),
             history_rows.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
             history_rows.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
             history_rows.branches(rows(queries.BRANCHES_OF_CURRENT_STATE, kept)),

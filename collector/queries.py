@@ -50,7 +50,9 @@ select transaction_id, update_ms, producer_id, producer_epoch from transaction_r
 where start_ms is null and status = 'EMPTY' order by update_ms desc limit ?"""
 EVENTS_OF_CURRENT_STATE = """
 select partition, "offset", event from lifecycle_events
-where rowid > (select max(rowid) from lifecycle_events) - ? and type not like 'pipeline.%'"""
+where rowid > (select max(rowid) from lifecycle_events) - ? and type like 'transaction.%'"""
+CHECKPOINT_EVENTS = """
+select partition, "offset", event from lifecycle_events where type like 'checkpoint.%' order by rowid desc limit ?"""
 PIPELINE_EVENTS = """
 select partition, "offset", event from lifecycle_events where type like 'pipeline.%'
 qualify row_number() over (partition by pipeline, type order by at_ms desc) <= 4"""

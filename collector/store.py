@@ -10,13 +10,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
 
-from collector import queries, source_epochs
+from collector import backup, queries, source_epochs
+from collector.backup import Backup
 from collector.history_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
 from collector.history_writer import HistoryWriter
 from collector.observations import CheckpointFileKind, Observed
@@ -190,6 +192,15 @@ class Store:
         except duckdb.Error as error:
             kind = HistoryDamaged if is_damage(error) else StoreFailed
             raise kind(f"history {self.path} could not be read: {error}") from error
+
+    def back_up(self, directory: Path, moment: datetime) -> Backup:
+        """Write a copy of history, as it is at one moment, into ``directory``; writing goes on meanwhile. Raises StoreFailed."""
+        path = backup.path_for(directory, moment)
+        try:
+            with self._reading() as cursor:
+                return backup.write(cursor, path)
+        except (duckdb.Error, OSError) as error:
+            raise StoreFailed(f"history {self.path} could not be backed up to {path}: {error}") from error
 
     def close(self) -> None:
         """Commit what was handed over and close the file. Raises StoreFailed when something stays unwritten."""

@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from collector import alert_api, metrics
+from collector import alert_api, backup_api, metrics
 from collector.alert_service import AlertService
 from collector.api import ARROW, Served, application
 from collector.blocked_readers import Tail, judge_reader
@@ -47,6 +47,7 @@ class AlertApi(Api):
         self.alerts = AlertService(self.current, self.store, self.served.observers, TunableSettings(), receivers)
         app = application(self.served)
         alert_api.serve(app, self.served, self.alerts, access, PIPELINES_MOST)
+        backup_api.serve(app, self.served)
         self.client = TestClient(app, raise_server_exceptions=False, client=("127.0.0.1", 50_000))
 
     def silence(self, headers: Mapping[str, str] = OPERATOR, **changes: Any) -> Any:

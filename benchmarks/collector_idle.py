@@ -1,0 +1,75 @@
+"""Claim: with 1,000 transactional ids and nothing going on the collector takes less than 2 % of a core and 200 MiB.
+
+    python -m benchmarks.collector_idle [--ids 1000] [--seconds 60] [--json]
+
+A broker of its own, on whose ``__transaction_state`` each id has had one transaction. Processor time and resident memory of a
+real collector, once it has read that and for as long as nothing happens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import coordinator_log, machine
+from benchmarks.coordinator_log import STATE_TOPIC
+from benchmarks.cpu import TICKS_PER_S
+from benchmarks.running_collector import RunningCollector
+from demo.broker import Broker
+from resource_managers.kafka_connection import KafkaConnection
+
+READ_LIMIT_S = 60.0
+SETTLE_S = 5.0
+"""Imports, warming up and the first checkpoint of history are no idleness."""
+
+
+def used_s(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def resident_mib(pid: int) -> float:
+    """Return the resident memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ids", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--json", action="store_true", help="last line: one JSON object")
+    arguments = parser.parse_args()
+    print(machine.describe())
+    with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "broker") as broker:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        coordinator_log.make_state_topic(connection)
+        records = coordinator_log.fill(connection, STATE_TOPIC, coordinator_log.states(arguments.ids, arguments.ids))
+        with RunningCollector(broker.bootstrap_servers, Path(directory) / "collector") as collector:
+            deadline = time.monotonic() + READ_LIMIT_S
+            while int(collector.get("status")["events"]) < records:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{records} records were not read within {READ_LIMIT_S:.0f} s")
+                time.sleep(0.1)
+            time.sleep(SETTLE_S)
+            before_s, started = used_s(collector.pid), time.monotonic()
+            time.sleep(arguments.seconds)
+            share = (used_s(collector.pid) - before_s) / (time.monotonic() - started)
+            memory_mib = resident_mib(collector.pid)
+    print(
+        f"idle with {arguments.ids:,} transactional ids: {100 * share:.2f} % of a core, {memory_mib:.0f} MiB resident"
+    )
+    if arguments.json:
+        figures = {"cpu_percent": round(100 * share, 2), "resident_mib": round(memory_mib), "ids": arguments.ids}
+        print(json.dumps({**figures, "machine": machine.describe()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The API's part about backups: an operator has history copied beside itself while everything goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+
+from collector.api import KnownCaller, Served
+from collector.authentication import Caller
+from collector.current_state import now_ms
+from collector.store import StoreFailed
+from collector.token_file import Role
+
+DIRECTORY = "backups"
+
+
+def serve(app: FastAPI, served: Served) -> None:
+    """Add the route."""
+    one_at_a_time = threading.Lock()
+
+    @app.post("/api/v1/backup")
+    def backup(caller: KnownCaller) -> dict[str, Any]:
+        if caller.role is not Role.OPERATOR:
+            why = f"{caller.name} is a viewer: a backup needs an operator's token"
+            raise HTTPException(403, f"{why} (audit {_audit(served, caller, 'refused', why)})")
+        with one_at_a_time:
+            return _backup(served, caller)
+
+
+def _backup(served: Served, caller: Caller) -> dict[str, Any]:
+    started = time.monotonic()
+    try:
+        made = served.store.back_up(served.store.path.parent / DIRECTORY, datetime.now(UTC))
+    except StoreFailed as error:
+        _audit(served, caller, "failed", str(error))
+        raise
+    took_ms = round((time.monotonic() - started) * 1000)
+    audit = _audit(served, caller, "accepted", f"{made.path.name}, {made.bytes} bytes")
+    return {"audit": audit, "file": f"{DIRECTORY}/{made.path.name}", "bytes": made.bytes, "took_ms": took_ms}
+
+
+def _audit(served: Served, caller: Caller, outcome: str, detail: str) -> int:
+    return served.store.append_audit((now_ms(), caller.name, "backup", "[]", "", outcome, detail, "[]"))
