@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,8 @@ import pyarrow as pa
 
 from collector import broker_records
 from collector.broker_records import BrokerRecords
-from collector.facts import HandleIdentity, PipelineFacts, handle_identity
-from collector.fold import State, put_init, put_transaction, told_of, trim_when_needed, with_sign
+from collector.facts import HandleIdentity, PipelineFacts, ToldTransaction, handle_identity
+from collector.fold import State, put_init, put_transaction, trim_when_needed, with_sign
 from collector.lifecycle_batch import EventColumns
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
@@ -35,13 +34,20 @@ def put_records(state: State, records: BrokerRecords) -> None:
 def put_events(state: State, events: EventColumns) -> None:
     """Fold lifecycle events of transactions."""
     for group in _groups(events):
-        told = told_of(state, group.identity, group.pipeline, group.about, group.handle)
-        times = dict(told.told)
+        handle, known = group.handle, state.told.get(group.identity) or ToldTransaction(identity=group.identity)
+        times = dict(known.told)
         for type_, at_ms in group.told:
             times[type_] = min(at_ms, times.get(type_, at_ms))
-        slot = told.slot if told.slot is not None else group.slot
-        state.told[group.identity] = replace(
-            told, told=times, slot=slot, lost_reason=max(told.lost_reason, group.lost_reason)
+        slot = handle.slot if handle is not None else known.slot
+        state.told[group.identity] = ToldTransaction(
+            identity=group.identity,
+            resource_manager=handle.resource_manager if handle is not None else known.resource_manager,
+            pipeline=max(known.pipeline, group.pipeline),
+            about=known.about or group.about,
+            slot=slot if slot is not None else group.slot,
+            handle=known.handle or handle,
+            told=times,
+            lost_reason=max(known.lost_reason, group.lost_reason),
         )
     for pipeline, (at_ms, sign) in _signs(events).items():
         facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
@@ -115,11 +121,12 @@ def _handles(column: pa.StructArray) -> dict[int, Handle]:
     """Return the handles by the rows that have one."""
     rows = column.is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
     found = column.take(pa.array(rows))
-    values = zip(*(found.field(name).to_pylist() for name in HANDLE_FIELDS), strict=True)
-    return {
-        row: Handle(**dict(zip(HANDLE_FIELDS, one, strict=True)))
-        for row, one in zip(rows.tolist(), values, strict=True)
-    }
+    names = tuple(HANDLE_FIELDS)
+    values = zip(*(found.field(name).to_pylist() for name in names), strict=True)
+    handles: dict[int, Handle] = {}
+    for row, one in zip(rows.tolist(), values, strict=True):
+        handles[row] = Handle(**dict(zip(names, one, strict=True)))
+    return handles
 
 
 def _reasons(events: EventColumns) -> Mapping[int, str]:

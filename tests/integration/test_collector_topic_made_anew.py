@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -25,7 +26,8 @@ def tell(connection: KafkaConnection, topic: str, first: int, count: int) -> Non
     producer = Producer(connection.for_librdkafka())
     for number in range(first, first + count):
         data = {"pipeline": "told", "life": "l", "attempt": 0, "batch": number}
-        event = LifecycleEvent(type=EventType.CHECKPOINT_STARTED, source="/p", subject="s", at_ms=1, data=data)
+        at_ms = time.time_ns() // 1_000_000
+        event = LifecycleEvent(type=EventType.CHECKPOINT_STARTED, source="/p", subject="s", at_ms=at_ms, data=data)
         producer.produce(topic, encode(event), partition=0)
     assert producer.flush(LIMIT_S) == 0
 
