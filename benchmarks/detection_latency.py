@@ -4,12 +4,16 @@ Starts its own broker and collector, opens transactions at a steady rate, polls 
 broker's own start time to the arrival of the first answer that lists it. Beside it: one look by Kafka's own tool,
 TransactionsCommand list.
 
-    python -m benchmarks.detection_latency [--count 400] [--rate 20] [--json]
+    python -m benchmarks.detection_latency [--count 400] [--rate 20] [--load 1000] [--json]
+
+With --load so many other transactions a second begin and end meanwhile: four states of each are written into
+``__transaction_state``, as the coordinator does.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import secrets
@@ -25,8 +29,11 @@ import httpx
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks import coordinator_log
+from benchmarks.collector_queries import Load
 from demo.broker import Broker
 from demo.prerequisites import JARS, java_home
+from resource_managers.kafka_connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 TOPIC = "detection_latency"
@@ -35,6 +42,8 @@ SEEN_LIMIT_S = 5.0
 POLL_PAUSE_S = 0.005
 PRODUCERS = 10
 LOOKS = 3
+PREFIX = "latency-"
+STATES, OTHER_IDS = 4, 1_000
 
 
 @dataclass
@@ -55,7 +64,8 @@ class Watcher:
                     rows = client.get("/api/v1/transactions").raise_for_status().json()["rows"]
                     arrived_ms = time.time_ns() / 1e6
                     for row in rows:
-                        self.latencies_ms.setdefault(row["key"], arrived_ms - row["opened_at_ms"])
+                        if row["transaction"].startswith(PREFIX):
+                            self.latencies_ms.setdefault(row["key"], arrived_ms - row["opened_at_ms"])
         except (httpx.HTTPError, KeyError) as error:
             self.failed = f"the API did not answer: {error!r}"
 
@@ -91,7 +101,7 @@ def open_transactions(bootstrap_servers: str, watcher: Watcher, count: int, rate
     client = AdminClient({"bootstrap.servers": bootstrap_servers})
     client.create_topics([NewTopic(TOPIC, 4, 1)])[TOPIC].result(START_LIMIT_S)
     producers = [
-        Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"latency-{n}", "linger.ms": 0})
+        Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{PREFIX}{n}", "linger.ms": 0})
         for n in range(PRODUCERS)
     ]
     for producer in producers:
@@ -146,6 +156,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--rate", type=float, default=20.0, help="openings per second")
+    parser.add_argument("--load", type=int, default=0, help="other transactions per second meanwhile")
     parser.add_argument("--json", action="store_true", help="last line: one JSON object")
     arguments = parser.parse_args()
     token = secrets.token_urlsafe(16)
@@ -153,9 +164,12 @@ def main() -> int:
         process, url = start_collector(broker.bootstrap_servers, Path(directory) / "collector", token)
         watcher = Watcher(url, token)
         thread = threading.Thread(target=watcher.run)
+        others = Load(KafkaConnection(broker.bootstrap_servers), STATES * arguments.load, OTHER_IDS)
         try:
             thread.start()
-            open_transactions(broker.bootstrap_servers, watcher, arguments.count, arguments.rate)
+            coordinator_log.make_state_topic(KafkaConnection(broker.bootstrap_servers))
+            with others if arguments.load else contextlib.nullcontext():
+                open_transactions(broker.bootstrap_servers, watcher, arguments.count, arguments.rate)
         finally:
             watcher.stopping.set()
             thread.join()
@@ -167,12 +181,22 @@ def main() -> int:
         print(f"{len(latencies)} of {arguments.count} were seen. {watcher.failed}", file=sys.stderr)
         return 1
     p50, p99 = percentile(latencies, 0.5), percentile(latencies, 0.99)
-    print(f"open on the broker -> in the API, {len(latencies)} transactions at {arguments.rate:g}/s:")
+    load = ""
+    if arguments.load:
+        load = f", beside {others.written // STATES:,} others at {arguments.load:,}/s"
+    print(f"open on the broker -> in the API, {len(latencies)} transactions at {arguments.rate:g}/s{load}:")
     print(f"  p50 {p50:.0f} ms   p99 {p99:.0f} ms   worst {max(latencies):.0f} ms")
     print(f"one look by TransactionsCommand list: {command_ms:.0f} ms")
     if arguments.json:
         print(
-            json.dumps({"p50_ms": round(p50, 1), "p99_ms": round(p99, 1), "transactions_command_ms": round(command_ms)})
+            json.dumps(
+                {
+                    "load_per_s": arguments.load,
+                    "p50_ms": round(p50, 1),
+                    "p99_ms": round(p99, 1),
+                    "transactions_command_ms": round(command_ms),
+                }
+            )
         )
     return 0
 

@@ -18,8 +18,10 @@ import pyarrow.json
 from collector.transaction_state_batch import Flags, Integers
 from lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
 from lifecycle.identity import HANDLE_FIELDS
-from lifecycle.json_record import DEPTH_MOST, WHOLE_NUMBER_MOST
+from lifecycle.json_record import WHOLE_NUMBER_MOST
 
+_ODD_SIGNS = (b"null", b'"settings"')
+"""A null is not told apart from a missing field in columns, and settings are checked wherever they stand."""
 SMALLEST = 16
 """Fewer events than this are not halved any more but decoded one by one."""
 _TEXT, _INT = pa.string(), pa.int64()
@@ -58,8 +60,15 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
 
     The others are to be decoded one by one.
     """
-    numbers = np.array([n for n, value in enumerate(values) if value is not None and _looks_whole(value)], np.int64)
-    parts = _decode([values[n] for n in numbers.tolist()], numbers)
+    numbers = np.array(
+        [n for n, value in enumerate(values) if value and value[:1] == b"{" and value[-1:] == b"}"], np.int64
+    )
+    chosen = [values[n] for n in numbers.tolist()]
+    joined = b"\n".join(chosen)
+    if joined.count(b"\n") >= max(1, len(chosen)) or any(sign in joined for sign in _ODD_SIGNS):
+        numbers = np.array([n for n in numbers.tolist() if _looks_whole(values[n])], np.int64)
+        chosen = [values[n] for n in numbers.tolist()]
+    parts = _decode(chosen, numbers)
     if len(parts) == 1:
         return parts[0]
     columns = EventColumns(
@@ -72,17 +81,8 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
 
 
 def _looks_whole(value: bytes) -> bool:
-    """Say whether a value may be one JSON object on one line. A null is not told apart from a missing field in columns."""
-    return (
-        value[:1] == b"{"
-        and value[-1:] == b"}"
-        and b"\n" not in value
-        and b"null" not in value
-        and b"NaN" not in value
-        and b"Infinity" not in value
-        and value.count(b"{") + value.count(b"[") <= DEPTH_MOST
-        and b'"settings"' not in value
-    )
+    """Say whether an object stands on one line and has no sign of something odd."""
+    return b"\n" not in value and not any(sign in value for sign in _ODD_SIGNS)
 
 
 def _decode(values: list[bytes], numbers: Integers) -> list[tuple[EventColumns, Integers]]:
