@@ -20,6 +20,18 @@ log = logging.getLogger(__name__)
 
 APPEND_LIMIT_S = 30.0
 READ_LIMIT_S = 30.0
+SETTLING_S = 5.0
+SETTLING = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._TRANSPORT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    }
+)
+"""What a client may be told for a moment after a broker came back; whether the topic is missing is asked before."""
 RETENTION_MS = 8 * 7 * 24 * 3600 * 1000
 
 
@@ -129,15 +141,25 @@ class DecisionLog:
         """Return the ledger of the whole log as it stands now. Raises DecisionLogUnreadable."""
         self._after_fork()
         consumer = self._reader()
-        try:
-            first, end = consumer.get_watermark_offsets(
-                TopicPartition(self.topic, 0), timeout=READ_LIMIT_S, cached=False
-            )
-        except KafkaException as error:
-            raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {error.args[0].str()}") from None
+        first, end = self._watermarks(consumer)
         if end > max(first, self._ledger.next_offset):
             return self.read_to(end - 1)
         return self._ledger
+
+    def _watermarks(self, consumer: Consumer) -> tuple[int, int]:
+        """Return first and end offset of the log. A broker that was just started may not know its partitions for a moment."""
+        deadline = time.monotonic() + SETTLING_S
+        while True:
+            try:
+                first, end = consumer.get_watermark_offsets(
+                    TopicPartition(self.topic, 0), timeout=READ_LIMIT_S, cached=False
+                )
+                return int(first), int(end)
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.code() not in SETTLING or time.monotonic() > deadline:
+                    raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {cause.str()}") from None
+            time.sleep(0.05)
 
     def start_run(self, run: RunStarted) -> int:
         """Append the start of a run; its offset is the run's attempt number."""

@@ -18,12 +18,19 @@ log = logging.getLogger(__name__)
 
 
 def ensure_topic(connection: KafkaConnection, topic: str) -> None:
-    """Create the topic if it is missing: one partition, kept for a week. Raises ResourceManagerError saying what to do."""
-    admin = AdminClient(connection.for_librdkafka())
+    """Create the topic if it is missing: one partition, kept for a week.
+
+    Raises Unreachable, and ResourceManagerError saying what to do where it may not be made.
+    """
+    admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
     try:
-        if topic in admin.list_topics(timeout=CALL_LIMIT_S).topics:
-            return
-        new = NewTopic(topic, 1, -1, config={"retention.ms": str(RETENTION_MS)})
+        there = admin.list_topics(timeout=CALL_LIMIT_S).topics
+    except KafkaException as error:
+        raise Unreachable(f"topics of {connection.bootstrap_servers} cannot be listed: {error.args[0].str()}") from None
+    if topic in there:
+        return
+    new = NewTopic(topic, 1, -1, config={"retention.ms": str(RETENTION_MS)})
+    try:
         admin.create_topics([new])[topic].result(CALL_LIMIT_S)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:

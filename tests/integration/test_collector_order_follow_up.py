@@ -99,6 +99,8 @@ def test_a_commit_whose_broker_ends_in_the_middle_is_pending_and_settled_once_it
     assert site.outcomes(row["key"]) == [("pending", None)]
     site.broker.start()
     site.wait_settled(row["key"], answer["audit"])
+    # A coordinator that was just started accepts the end before its markers are written.
+    wait_until("the row is visible", pipeline.visible)
     assert pipeline.visible() == [b"once"]
     outcome = pipeline.log.read_to_end().outcome(handle.key)
     assert outcome is not None
@@ -148,6 +150,7 @@ def test_a_collector_that_ends_in_the_middle_of_an_order_finds_it_again(site: Si
     first, *later = site.audit(rows[0]["key"])
     assert (first["outcome"], sorted(first["keys"])) == ("pending", sorted(row["key"] for row in rows))
     assert {row["outcome"] for row in later} == {"accepted"}
+    wait_until("both rows are visible", lambda: len(pipeline.visible()) >= 2)
     assert pipeline.visible() == [b"row-0", b"row-1"]
     answer = site.collector.order("commit", *rows, idempotency_key="ends").json()
     assert (answer["audit"], answer["outcome"]) == (first["audit"], "pending")

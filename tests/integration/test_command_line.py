@@ -14,7 +14,7 @@ from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
 from tests.integration.command_line_process import command
-from tests.integration.kafka_fixtures import make_sink
+from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.told_pipeline import ToldPipeline
 
 pytestmark = pytest.mark.integration
@@ -53,11 +53,11 @@ def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
     done = command(collector, *settle, "--yes", "--reason", "frozen", "--idempotency-key", pipeline.prefix, "--json")
     assert done.code == 0, done
     assert [step["outcome"] for step in done.answer["steps"]] == ["committed", "committed"]
-    assert pipeline.visible() == [b"row-0", b"row-1"]
+    wait_until("both rows are visible", lambda: pipeline.visible() == [b"row-0", b"row-1"])
     again = command(collector, *settle, "--yes", "--reason", "frozen", "--idempotency-key", pipeline.prefix, "--json")
     assert (again.code, again.answer) == (0, done.answer)
     over = command(collector, *settle)
-    assert (over.code, "0 open transactions" in over.err) == (1, True)
+    assert (over.code, "is to be settled" in over.err) == (1, True)
     audit = command(collector, "audit", "--limit", "20")
     assert (audit.code, audit.out.count("frozen")) == (0, 1)
 
