@@ -110,7 +110,7 @@ def _orders(commands: Any) -> None:
         "may be repeated, all must fit",
     )
     abort.add_argument("--fingerprint", default="", help="fingerprint that the preview of the filter showed")
-    settle = _order(commands, "settle-batch", "commit or abort every transaction of a batch, by its verdict")
+    settle = _order(commands, "settle-batch", "commit all of a decided batch, or abort all of an undecided one")
     settle.add_argument("pipeline", help="the pipeline's prefix")
     settle.add_argument("batch", type=int, help="the batch's number")
     for name, what in (

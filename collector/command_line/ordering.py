@@ -17,6 +17,7 @@ from collector.command_line.tables import table
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
 TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
+BATCH_COLUMNS = ("verdict", "pipeline", "batch", "attempt", "settle", "decision", "rows", "explanation")
 STEP_COLUMNS = ("outcome", "key", "will", "detail")
 DRY_REASON = "dry run from the command line"
 HANGING = "hanging:"
@@ -83,19 +84,18 @@ def _row(client: Client, key: str) -> Any:
 
 
 def _of_batch(client: Client, given: argparse.Namespace) -> list[Wanted]:
-    found = client.get("/api/v1/transactions", pipeline=given.pipeline, limit=_LIMIT)["rows"]
+    """Return an order for each attempt at the batch that something is open of."""
+    found = client.get("/api/v1/batches", pipeline=given.pipeline, limit=_LIMIT)["rows"]
     rows = [row for row in found if row["batch"] == given.batch]
+    if not rows:
+        raise Refused(f"no batch {given.batch} of a pipeline {given.pipeline!r} is in memory: is the prefix right?")
     if not given.json:
-        print(table(rows, TRANSACTION_COLUMNS))
-    commit = [row for row in rows if row["may_commit"]]
-    abort = [row for row in rows if row["may_abort"] and not row["may_commit"]]
-    if not commit and not abort:
-        raise Refused(
-            f"batch {given.batch} of {given.pipeline} has {len(rows)} open transactions, none of which may be committed or "
-            "aborted: leave it alone, or look at their verdicts"
-        )
-    orders = [Wanted.of_rows("commit", commit)] if commit else []
-    return orders + ([Wanted.of_rows("abort", abort)] if abort else [])
+        print(table(rows, BATCH_COLUMNS))
+    going = [row for row in rows if row["settle"] is not None]
+    if not going:
+        why = "; ".join(f"attempt {row['attempt']} is {row['verdict']}: {row['explanation']}" for row in rows)
+        raise Refused(f"nothing of batch {given.batch} of {given.pipeline} is to be settled ({why})")
+    return [Wanted.of_rows("settle", [row]) for row in going]
 
 
 def _of_filter(client: Client, given: argparse.Namespace) -> list[Wanted]:
@@ -125,8 +125,8 @@ def _give_one(client: Client, given: argparse.Namespace, wanted: Wanted, number:
     if not given.confirm and sys.stdin.isatty():
         body["confirm"] = _asked(client, body, given.reason)
     key = given.idempotency_key or uuid.uuid4().hex
-    # The second order of a batch is another order.
-    body["idempotency_key"] = key if number == 0 else f"{key}-{wanted.action}"
+    # An order about another attempt is another order.
+    body["idempotency_key"] = key if number == 0 else f"{key}-{number}"
     _say(f"idempotency key: {body['idempotency_key']}")
     return _show(given, client.order({**body, "reason": given.reason}))
 
