@@ -81,13 +81,23 @@ class Plan:
 
 
 def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
-    """Return several plans as one, its acts in the order of ``keys``."""
+    """Return several plans as one, its acts in the order of ``keys``; one that is refused in the middle stops no other."""
     if len(plans) == 1:
         return plans[0]
     acts = {act.key: act for plan in plans for act in plan.acts}
 
     def carry_all_out() -> list[End]:
-        ends = {act.key: end for plan in plans for act, end in zip(plan.acts, carry_out(plan), strict=True)}
+        ends: dict[str, End] = {}
+        refused: list[OrderRefused] = []
+        for plan in plans:
+            try:
+                found = carry_out(plan)
+            except OrderRefused as error:
+                refused.append(error)
+                found = [(StepOutcome.REFUSED, str(error))] * len(plan.acts)
+            ends |= {act.key: end for act, end in zip(plan.acts, found, strict=True)}
+        if len(refused) == len(plans):
+            raise refused[0]
         return [ends[key] for key in keys]
 
     return Plan(acts=tuple(acts[key] for key in keys), carry_out=carry_all_out)
