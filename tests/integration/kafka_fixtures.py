@@ -57,14 +57,24 @@ class Sink:
             self.connection, topic=self.topic, transaction_timeout_ms=timeout_ms, producer_properties=properties
         )
 
-    def begin(self, batch: int = 0, attempt: int = 1, slot: int = 0, life: str = "L") -> KafkaOpenTransaction:
+    def begin(
+        self, batch: int = 0, attempt: int = 1, slot: int = 0, life: str = "L", timeout_ms: int = 60_000
+    ) -> KafkaOpenTransaction:
         """Begin a transaction of this prefix."""
         marker = Marker(batch=batch, attempt=attempt, life=life)
-        return self.manager().begin(SlotAttempt(prefix=self.prefix, slot=slot, marker=marker))
+        return self.manager(timeout_ms).begin(SlotAttempt(prefix=self.prefix, slot=slot, marker=marker))
 
-    def prepare(self, *values: bytes, batch: int = 0, attempt: int = 1, slot: int = 0, life: str = "L") -> Handle:
+    def prepare(
+        self,
+        *values: bytes,
+        batch: int = 0,
+        attempt: int = 1,
+        slot: int = 0,
+        life: str = "L",
+        timeout_ms: int = 60_000,
+    ) -> Handle:
         """Begin, write, prepare."""
-        transaction = self.begin(batch, attempt, slot, life)
+        transaction = self.begin(batch, attempt, slot, life, timeout_ms)
         if values:
             transaction.write(rows(*values))
         return transaction.prepare(fingerprint_of(*values))

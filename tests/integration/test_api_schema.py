@@ -65,7 +65,8 @@ def sink(connection: KafkaConnection) -> Sink:
     assert producer.flush(LIMIT_S) == 0
     made = make_sink(connection)
     for slot in (0, 1):
-        made.prepare(b"row", slot=slot)
+        # All that is asked of the API takes more than a minute on a busy machine: they must outlive it.
+        made.prepare(b"row", slot=slot, timeout_ms=900_000)
     return made
 
 
