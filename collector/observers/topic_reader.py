@@ -18,6 +18,8 @@ from resource_managers.kafka_connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
 LOOK_EVERY_S = 2.0
+CERTAIN_FOR_S = 0.1
+"""How long after a look the topic is taken for the same: it cannot be deleted, made and filled beyond its end in less."""
 BATCH = 10_000
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
@@ -115,7 +117,8 @@ class TopicReader:
         first = self._consumer.poll(limit_s)
         arrived = [] if first is None else [first, *self._consumer.consume(BATCH, 0)]
         found = self._taken(arrived)
-        if time.monotonic() - self._looked_s > LOOK_EVERY_S:
+        # Records that were read before the id was seen to be the same are of this topic: so look after, not before.
+        if time.monotonic() - self._looked_s > (CERTAIN_FOR_S if found.messages else LOOK_EVERY_S):
             self._look(is_quiet=not found.messages)
         return found
 
