@@ -66,7 +66,14 @@ def test_an_error_that_nobody_expected_is_answered_and_logged_once_with_the_id(
 
     monkeypatch.setattr(api.current, "counts", broken)
     ids: list[str] = []
-    caplog.handler.addFilter(lambda record: ids.append(REQUEST_ID.get()) or True)
+
+    def note(record: logging.LogRecord) -> bool:
+        # A Kafka client that an earlier test left may say something at any moment.
+        if record.name.startswith("collector"):
+            ids.append(REQUEST_ID.get())
+        return True
+
+    caplog.handler.addFilter(note)
     answer = api.client.get("/api/v1/status", headers=VIEWER)
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
     assert SECRET not in answer.text
