@@ -138,12 +138,11 @@ def run(api: Api) -> Run:
     return command
 
 
-@pytest.mark.parametrize("name", [listing.name for listing in LISTINGS])
+# Alerts are served by a service of their own, which the API of these tests has not.
+@pytest.mark.parametrize("name", [listing.name for listing in LISTINGS if listing.name != "alerts"])
 def test_each_listing_that_the_api_has_can_be_asked_with_its_filters(
     run: Run, api: Api, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if api.client.get(f"/api/v1/{name}", headers={"Authorization": "Bearer viewer-token"}).status_code == 404:
-        pytest.skip(f"this API has no {name}")
     (listing,) = (one for one in LISTINGS if one.name == name)
     values = {"since": "1h", "all": None}
     words = [word for f in listing.filters for word in (f"--{f}", values.get(f, "nobody")) if word is not None]
