@@ -23,10 +23,11 @@ from collector.alert_service import AlertService
 from collector.api import Served, application
 from collector.authentication import KnownTokens
 from collector.changes import Changes
+from collector.clock import now_ms
 from collector.cluster import ClusterName
 from collector.command_line import main as command_line
 from collector.command_line import token
-from collector.current_state import CurrentState, now_ms
+from collector.current_state import CurrentState
 from collector.databases import managers
 from collector.observers.aborted_offsets import AbortedOffsets
 from collector.observers.databases import database_observers

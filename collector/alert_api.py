@@ -15,7 +15,7 @@ from collector.alert_store import Outlook, alert_json
 from collector.alerting import Alerting, ShownAlert
 from collector.api import KnownCaller, Limit, Served, caller_of_request, table_answer
 from collector.authentication import Caller
-from collector.current_state import now_ms
+from collector.clock import now_ms
 from collector.request_body import json_object
 from collector.settings import MetricsAccess
 from collector.silences import REASON_LEAST, REASON_MOST, InvalidSilence, Silence

@@ -10,7 +10,8 @@ from collector.alert_picture import picture
 from collector.alert_store import AlertStore, Outlook
 from collector.alerting import Alerting
 from collector.alerts import Timing
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.notifiers.alertmanager import Alertmanager
 from collector.notifiers.delivery import Delivering, Patience
 from collector.notifiers.receivers import Notifier, ReceiverSettings

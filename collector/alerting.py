@@ -17,7 +17,7 @@ from collector import alert_rules, silences
 from collector.alert_inputs import AlertLimits, Picture
 from collector.alert_store import AlertStore
 from collector.alerts import Alert, AlertState, Book, Timing, step
-from collector.current_state import now_ms
+from collector.clock import now_ms
 from collector.silences import Silence
 from collector.store import StoreFailed
 

@@ -22,7 +22,8 @@ from collector.authentication import Caller, KnownTokens
 from collector.batch_rows import batch_row
 from collector.batches import current_batches
 from collector.changes import Changes
-from collector.current_state import CurrentState, Judged, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState, Judged
 from collector.error_answers import handle_errors
 from collector.id_rows import id_row
 from collector.loss_rows import loss_row, loss_rows

@@ -11,7 +11,7 @@ from fastapi import FastAPI, HTTPException
 
 from collector.api import KnownCaller, Served
 from collector.authentication import Caller
-from collector.current_state import now_ms
+from collector.clock import now_ms
 from collector.store import StoreFailed
 from collector.token_file import Role
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.current_state import CurrentState, Judged, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState, Judged
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict

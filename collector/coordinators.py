@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.hanging import CoordinatorView, Doubt, doubt, key_of
 from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from collector import branch_view, fold, history_rows, id_leaks, losses, queries
 from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
+from collector.clock import now_ms
 from collector.data_loss import UNDONE, Loss
 from collector.facts import (
     BrokerIdentity,
@@ -471,8 +471,3 @@ def percentile(durations_ms: Iterable[int | None], share: float) -> int | None:
     """Return the nearest-rank percentile of the known durations, or None without any."""
     known = sorted(d for d in durations_ms if d is not None)
     return known[min(len(known) - 1, int(share * len(known)))] if known else None
-
-
-def now_ms() -> int:
-    """Return epoch milliseconds, UTC."""
-    return time.time_ns() // 1_000_000

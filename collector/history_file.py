@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ import duckdb
 
 from collector import queries, schema_migrations
 from collector.audit_file import AuditFile
+from collector.clock import now_ms
 from collector.schema_migrations import SchemaTooNew
 from lifecycle.errors import IndoubtError
 
@@ -117,7 +117,7 @@ class HistoryFile:
         schema_migrations.check_known(version, len(steps))
         if version > 0:
             record_opening(connection)
-        for step in schema_migrations.migrate(connection, _now_ms(), steps):
+        for step in schema_migrations.migrate(connection, now_ms(), steps):
             if version > 0:
                 log.info("history %s: applied %s", self.path, step.path.name)
         if version == 0:
@@ -127,9 +127,5 @@ class HistoryFile:
 
 def record_opening(connection: duckdb.DuckDBPyConnection) -> None:
     """Write one row and checkpoint. Raises duckdb.Error."""
-    connection.execute(queries.RECORD_OPENING, [_now_ms()])
+    connection.execute(queries.RECORD_OPENING, [now_ms()])
     connection.execute("checkpoint")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from collector import lifecycle_batch
 from collector.broker_records import BrokerRecords, history_columns
+from collector.clock import now_ms
 from collector.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.lifecycle_batch import EventColumns
@@ -224,7 +224,7 @@ def _sorted_out(name: str, rows: Sequence[tuple[Any, ...]]) -> tuple[list[tuple[
             aside.append(
                 (
                     *values[:3],
-                    time.time_ns() // 1_000_000,
+                    now_ms(),
                     f"{name} has no place for it: {error!r}"[:SHOWN_CHARACTERS],
                     shown,
                 )

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from collector import queries
-from collector.current_state import CurrentState, Judged, now_ms, percentile
+from collector.clock import now_ms
+from collector.current_state import CurrentState, Judged, percentile
 from collector.facts import CheckpointFacts
 from collector.store import Store
 from collector.transaction_rows import urgency

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from collector import backup, queries, source_epochs
 from collector.backup import Backup
+from collector.clock import now_ms
 from collector.history_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
 from collector.history_writer import HistoryWriter
 from collector.observations import CheckpointFileKind, Observed
@@ -93,7 +93,7 @@ class Store:
 
     def begin_source(self, topic: str, topic_id: str) -> Source:
         """Note the id that a topic has now; return the epoch that its records belong to. Raises StoreFailed."""
-        name = self._in_writer(lambda connection: source_epochs.begin(connection, topic, topic_id, _now_ms()))
+        name = self._in_writer(lambda connection: source_epochs.begin(connection, topic, topic_id, now_ms()))
         return Source(name=name, topic_id=topic_id, next_offsets=self.next_offsets(name))
 
     def checkpoint_files_of(self, source: str, most: int = 8_000) -> set[tuple[CheckpointFileKind, int, int]]:
@@ -157,7 +157,7 @@ class Store:
 
     def check_writable(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Prove that history takes writes at this moment. Raises StoreFailed."""
-        self._in_writer(lambda connection: connection.execute(queries.RECORD_OPENING, [_now_ms()]), limit_s)
+        self._in_writer(lambda connection: connection.execute(queries.RECORD_OPENING, [now_ms()]), limit_s)
 
     def flushed(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Wait until everything handed over so far is committed. Raises StoreFailed after the limit."""
@@ -274,7 +274,3 @@ def _one(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
     if row is None:
         raise StoreFailed(f"history answered nothing to: {query}")
     return row
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

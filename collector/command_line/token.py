@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from collector import token_file
+from collector.clock import now_ms
 from collector.token_file import KnownToken, Role
 from lifecycle.errors import SettingsError
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         match given.command:
             case "add":
-                expires_at_ms = None if given.days is None else _now_ms() + given.days * DAY_MS
+                expires_at_ms = None if given.days is None else now_ms() + given.days * DAY_MS
                 print(token_file.add(given.directory, given.name, Role(given.role), expires_at_ms))
                 print(f"token: shown this once, keep it. {given.name} is {given.role}; {NOTE}", file=sys.stderr)
             case "list":
@@ -68,7 +68,3 @@ def _row(token: KnownToken) -> dict[str, str | None]:
     ends_ms = token.expires_at_ms
     expires = None if ends_ms is None else datetime.fromtimestamp(ends_ms / 1000, UTC).isoformat(timespec="seconds")
     return {"name": token.name, "role": token.role.value, "expires": expires}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

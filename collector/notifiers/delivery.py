@@ -15,7 +15,7 @@ from enum import Enum
 import httpx
 
 from collector.alert_store import AlertStore, Delivery
-from collector.current_state import now_ms
+from collector.clock import now_ms
 from collector.notifiers.receivers import Notifier
 from collector.store import StoreFailed
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.data_loss import Loss, LossVerdict
 from collector.facts import BrokerIdentity, BrokerTransaction
 from collector.observations import Observed, OffsetsSeen, Position

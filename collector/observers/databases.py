@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from collector.branches import BranchDetail, BranchFacts, PlaceLook, branch_key
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.databases import listing_places
 from collector.observations import BranchGone, BranchListed, BranchProof, Observed, Position
 from collector.observers.observer import Observer

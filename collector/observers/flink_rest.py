@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 
 from collector import flink_answers
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
 from collector.observations import Malformed, Observed, Position
 from collector.observers.observer import Observer

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.observations import Observed
 from lifecycle.errors import IndoubtError, MissingTopic
 

@@ -10,8 +10,9 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from collector.clock import now_ms
 from collector.coordinators import Coordinators
-from collector.current_state import CurrentState, now_ms
+from collector.current_state import CurrentState
 from collector.facts import BrokerTransaction
 from collector.hanging import OVERDUE_MS, Suspect, followed, key_of, partition_name
 from collector.observers.observer import Observer

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
 from collector.observers.checkpoint_folder import CheckpointFolder, NumberedFile
 from collector.observers.observer import Observer

@@ -7,7 +7,8 @@ from abc import abstractmethod
 
 from confluent_kafka import Message
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.observations import Malformed, Observation, Observed, Position
 from collector.observers.observer import Observer
 from collector.observers.topic_reader import Records, TopicReader

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.observations import BrokerRecord, Observed, Position
 from collector.observers.observer import Observer
 from collector.store import Store

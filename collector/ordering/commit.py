@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from collector.current_state import Judged, now_ms
+from collector.clock import now_ms
+from collector.current_state import Judged
 from collector.fold import OPERATOR
 from collector.ordering.plan import Act, End, Plan, Reach, end_of, ready_text, target_of
 from collector.orders import Action

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.observations import OperatorOrder
 from collector.ordering.order_history import AuditRow, Intent, OrderHistory
 from collector.ordering.plan import Act, End

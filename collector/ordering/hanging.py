@@ -8,8 +8,9 @@ from typing import Any
 
 from kafka.errors import BrokerResponseError
 
+from collector.clock import now_ms
 from collector.coordinators import Coordinators
-from collector.current_state import CurrentState, Judged, now_ms
+from collector.current_state import CurrentState, Judged
 from collector.hanging import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
 from collector.ordering.abort import plan_abort
 from collector.ordering.follow_up import Look

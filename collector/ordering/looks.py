@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from collector.branch_view import FINAL_PROOFS
-from collector.current_state import Judged, now_ms
+from collector.clock import now_ms
+from collector.current_state import Judged
 from collector.ordering.commit import record_committed
 from collector.ordering.follow_up import Look
 from collector.ordering.order_history import Intent

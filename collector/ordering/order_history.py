@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector import queries
-from collector.current_state import now_ms
+from collector.clock import now_ms
 from collector.ordering.plan import Act
 from collector.orders import Action, Order, OrderOutcome, OrderResult
 from collector.store import Connection, Store, insert_audit

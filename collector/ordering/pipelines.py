@@ -7,7 +7,8 @@ import time
 import uuid
 from typing import Any
 
-from collector.current_state import CurrentState, PipelineNow, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState, PipelineNow
 from collector.ordering.order_history import Intent
 from collector.ordering.plan import Act, End, Plan
 from collector.orders import Action, Order, StepOutcome

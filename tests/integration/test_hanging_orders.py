@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 
 from collector import hanging
 from collector.acting import Actors, KafkaActor
+from collector.clock import now_ms
 from collector.coordinators import Coordinators
-from collector.current_state import CurrentState, now_ms
+from collector.current_state import CurrentState
 from collector.hanging import Remedy, Suspect, key_of
 from collector.observations import BrokerRecord, Observed, Position
 from collector.ordering.hanging import HangingOrders

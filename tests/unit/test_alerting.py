@@ -13,7 +13,8 @@ from collector.alert_inputs import AlertLimits, OneSidedBatch, Picture, Source
 from collector.alert_store import SHOWN_MOST, AlertStore
 from collector.alerting import Alerting
 from collector.alerts import AlertState, Timing
-from collector.current_state import CurrentState, now_ms
+from collector.clock import now_ms
+from collector.current_state import CurrentState
 from collector.facts import CheckpointFacts
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.observations import Observed, Position

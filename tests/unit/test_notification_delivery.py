@@ -12,7 +12,7 @@ import pytest
 
 from collector.alert_store import AlertStore, Outlook
 from collector.alerts import Book, Timing, step
-from collector.current_state import now_ms
+from collector.clock import now_ms
 from collector.notifiers.delivery import Delivering, Outcome, Patience
 from collector.notifiers.receivers import Notifier
 from collector.notifiers.slack import Slack
