@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from collector import branch_view, fold, history_rows, id_leaks, losses, queries, transaction_view
+from collector import branch_view, fold, history_rows, id_leaks, losses, transaction_view
 from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
@@ -30,12 +30,13 @@ from collector.facts import (
 )
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.fold import State, apply, put_init, put_transaction
+from collector.fold import State, apply
 from collector.fold_columns import put_events, put_records
-from collector.id_leaks import KnownIds, PrefixReport
+from collector.id_leaks import PrefixReport
 from collector.lifecycle_batch import EventColumns
-from collector.observations import BrokerRecord, Malformed, Observation, Observed, OperatorOrder
+from collector.observations import BrokerRecord, Malformed, Observed, OperatorOrder
 from collector.rollups import Aborted
+from collector.state_loading import read_kept
 from collector.store import HistoryDamaged, Store
 from collector.transaction_view import TransactionView
 from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
@@ -45,9 +46,6 @@ from lifecycle.errors import MalformedRecord
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Judgement
 
-DECISIONS_LOADED = 200_000
-EVENTS_LOADED = 5
-"""Lifecycle events that are loaded for each settled transaction that is kept: as many are told of one."""
 DEFAULT_INTERVAL_MS = 10_000
 DEFAULT_RESTART_DELAY_MS = 10_000
 DURATIONS_CONSIDERED = 200
@@ -79,7 +77,6 @@ class CurrentState:
     def __init__(self, store: Store, *, settled_kept: int, checkpoints_kept: int, limits: Limits) -> None:
         self._store = store
         self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept)
-        self._state.flink.checkpoints_kept = checkpoints_kept
         self._lock = threading.Lock()
         self._limits = limits
         self._sight = (LogSight.UNREADABLE, "")
@@ -99,44 +96,9 @@ class CurrentState:
             self._load()
 
     def _load(self) -> None:
-        kept, rows = self._state.settled_kept, self._store.rows
-        checkpoints = self._state.checkpoints_kept * 4
-        sources: tuple[Iterable[Observation], ...] = (
-            history_rows.lifecycle_events(rows(queries.PIPELINE_EVENTS)),
-            history_rows.lifecycle_events(rows(queries.CHECKPOINT_EVENTS, checkpoints)),
-            history_rows.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
-            history_rows.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
-            history_rows.branches(rows(queries.BRANCHES_OF_CURRENT_STATE, kept)),
-            history_rows.operator_orders(rows(queries.ORDERS_CARRIED_OUT, kept)),
-            history_rows.flink_checkpoints(rows(queries.FLINK_CHECKPOINTS, checkpoints)),
-            history_rows.flink_jobs(rows(queries.FLINK_JOBS, checkpoints)),
-            history_rows.transaction_offsets(rows(queries.OFFSETS_OF_TRANSACTIONS, kept)),
-        )
-        transactions = history_rows.transactions(rows(queries.TRANSACTIONS_OF_CURRENT_STATE, kept))
-        inits = history_rows.inits(rows(queries.INITS_OF_CURRENT_STATE, kept))
-        told = [text.encode() for _, _, text in rows(queries.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept)]
-        in_columns, odd = history_rows.events_in_columns(told)
-        ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
-        ids = KnownIds()
-        for id_, first_ms, last_ms in self._store.rows_in_parts(queries.KNOWN_IDS):
-            ids.see(id_, last_ms, created_ms=first_ms)
+        kept = read_kept(self._store, self._state.settled_kept, self._state.checkpoints_kept)
         with self._lock:
-            for transaction in transactions:
-                put_transaction(self._state, transaction)
-            for transaction_id, init in inits:
-                put_init(self._state, transaction_id, init)
-            put_events(self._state, in_columns)
-            for source in (odd, *sources):
-                for observation in source:
-                    try:
-                        apply(self._state, observation)
-                    except MalformedRecord as error:
-                        # An earlier version took it: one record of the past must not keep the collector from starting.
-                        log.warning("an observation in history is left out: %s", error)
-            self._state.events, self._state.malformed = events, malformed
-            # Counted over all of history, in its order: what was applied above is a part of it.
-            self._state.ids = ids
-            self._state.committed = self._state.rolled_back = 0
+            kept.put_into(self._state)
 
     def observe(self, arrived: Sequence[Observed]) -> None:
         """Fold observations, tell who listens, then hand them to history. Call it from one thread per source, in order."""

@@ -67,7 +67,7 @@ class State:
     looks: dict[str, PlaceLook] = field(default_factory=dict)
     """The newest look at each database, by its name."""
     orders: dict[str, OperatorOrder] = field(default_factory=dict)
-    flink: FlinkState = field(default_factory=FlinkState)
+    flink: FlinkState = field(init=False)
     offsets: dict[BrokerIdentity, dict[str, OffsetsSeen]] = field(default_factory=dict)
     """Where the records of transactions are, by partition, as far as that was looked for."""
     ids: KnownIds = field(default_factory=KnownIds)
@@ -86,6 +86,10 @@ class State:
     events: int = 0
     malformed: int = 0
     trim_at: int = 0
+
+    def __post_init__(self) -> None:
+        """Let Flink's part keep as many checkpoints."""
+        self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
 
 
 def apply(state: State, observation: Observation) -> None:

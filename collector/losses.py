@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector import flink_transactions, history_rows, queries, transaction_view
+from collector import flink_transactions, history_observations, queries, transaction_view
 from collector.abort_causes import AbortClues
 from collector.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
 from collector.facts import BrokerIdentity, BrokerTransaction, Init
@@ -72,10 +72,12 @@ def past_of(transaction: str, rows: Rows, prefixes: frozenset[str]) -> State:
     stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
     past = State(settled_kept=RECORDS_MOST)
     observations: list[Observation] = list(
-        history_rows.broker_records(rows(queries.RECORDS_OF_IDS, stem, RECORDS_MOST))
+        history_observations.broker_records(rows(queries.RECORDS_OF_IDS, stem, RECORDS_MOST))
     )
     if parsed is not None and parsed.prefix in prefixes:
-        observations += history_rows.decision_records(rows(queries.DECISIONS_OF_PREFIX, parsed.prefix, DECISIONS_MOST))
+        observations += history_observations.decision_records(
+            rows(queries.DECISIONS_OF_PREFIX, parsed.prefix, DECISIONS_MOST)
+        )
     for observation in observations:
         try:
             apply(past, observation)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collector import history_rows, orders, queries
+from collector import history_observations, orders, queries
 from collector.current_state import CurrentState
 from collector.ordering.follow_up import CUT_SHORT, FollowUp
 from collector.ordering.key_locks import KeyLocks
@@ -134,7 +134,7 @@ def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: Histor
     for outcome in (OrderOutcome.PENDING, OrderOutcome.REFUSED):
         history.orders.audit(row(outcome, detail))
     history.orders.audit(row(OrderOutcome.FAILED, "Unreachable: no broker"))
-    found = list(history_rows.operator_orders(history.store.rows(queries.ORDERS_CARRIED_OUT, 10)))
+    found = list(history_observations.operator_orders(history.store.rows(queries.ORDERS_CARRIED_OUT, 10)))
     assert [(one.key, one.action, one.audit) for one in found] == [("k1", "commit", 1)]
 
 

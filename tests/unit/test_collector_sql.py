@@ -52,7 +52,7 @@ def test_no_value_is_written_into_sql(path: Path) -> None:
 def test_the_scan_sees_the_places_that_execute_sql() -> None:
     seen = {p.name: sum(1 for _ in sql_texts(ast.parse(p.read_text()))) for p in COLLECTOR.rglob("*.py")}
     assert seen["store.py"] >= 10
-    assert seen["current_state.py"] >= 6
+    assert seen["state_loading.py"] >= 6
 
 
 @pytest.mark.parametrize(
