@@ -6,7 +6,7 @@ TransactionsCommand list.
 
     python -m benchmarks.detection_latency [--count 400] [--rate 20] [--load 1000] [--json]
 
-With --load so many other transactions a second begin and end meanwhile: four states of each are written into
+With --load so many other transactions a second begin and end meanwhile: another process writes four states of each into
 ``__transaction_state``, as the coordinator does.
 """
 
@@ -30,7 +30,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import coordinator_log
-from benchmarks.collector_queries import Load
+from benchmarks.coordinator_load import CoordinatorLoad
 from demo.broker import Broker
 from demo.prerequisites import JARS, java_home
 from resource_managers.kafka_connection import KafkaConnection
@@ -164,7 +164,7 @@ def main() -> int:
         process, url = start_collector(broker.bootstrap_servers, Path(directory) / "collector", token)
         watcher = Watcher(url, token)
         thread = threading.Thread(target=watcher.run)
-        others = Load(KafkaConnection(broker.bootstrap_servers), STATES * arguments.load, OTHER_IDS)
+        others = CoordinatorLoad(broker.bootstrap_servers, STATES * arguments.load, OTHER_IDS)
         try:
             thread.start()
             coordinator_log.make_state_topic(KafkaConnection(broker.bootstrap_servers))
