@@ -46,6 +46,14 @@ def ask_in_turns(collector: RunningCollector, questions: list[Question], seconds
     return took
 
 
+def keys_to_look_at(collector: RunningCollector) -> list[str]:
+    """Return the keys of an open transaction, of an undone one, and of one that is part of a batch."""
+    open_one, undone, batch = (
+        collector.get(f"{name}?limit=1")["rows"][0] for name in ("transactions", "aborts", "batches")
+    )
+    return [open_one["key"], undone["key"], batch["transactions"][0]["key"]]
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,11 +74,11 @@ def main() -> int:
         unlimited = {"INDOUBT_REQUESTS_PER_SECOND": "100000"}
         with RunningCollector(broker.bootstrap_servers, home, unlimited) as collector:
             ready_s, before = collector.ready_s, int(collector.get("status")["events"])
-            key = collector.get("transactions?limit=1")["rows"][0]["key"]
+            keys = keys_to_look_at(collector)
             load = CoordinatorLoad(broker.bootstrap_servers, arguments.rate, arguments.ids)
             started = time.monotonic()
             with load:
-                of_pages = ask_in_turns(collector, collector_requests.of_pages(key), arguments.seconds / 2)
+                of_pages = ask_in_turns(collector, collector_requests.of_pages(keys), arguments.seconds / 2)
                 commands = collector_requests.of_command_line(TRANSACTIONAL_ID)
                 of_commands = ask_in_turns(collector, commands, arguments.seconds / 2)
                 arrived = (int(collector.get("status")["events"]) - before) / (time.monotonic() - started)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
@@ -26,13 +26,13 @@ FILTERS = {"transaction": "{id}", "topic": "ip_count_sink", "pipeline": "word-co
 ROWS = 100
 """What the command line asks for unless it is told otherwise."""
 ORDERING = (
-    "/api/v1/batches?limit=100000&pipeline=word-count",
+    "/api/v1/batches?limit=100000&pipeline=word-count&batch=499",
     "/api/v1/hanging?limit=100000",
     "/api/v1/pipelines?pipeline=word-count",
     "/api/v1/orders?idempotency_key=never-given",
 )
 """What the command line looks at before it gives an order, besides the transaction itself."""
-PREVIEW = {"action": "abort", "filter": {"verdict": "foreign"}}
+PREVIEW = {"action": "abort", "filter": {"transaction_prefix": "payments-1"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,10 @@ class Question:
         client.request(method, self.path, json=self.body).raise_for_status()
 
 
-def of_pages(key: str) -> list[Question]:
-    """Return what pages ask; ``key``: of a transaction that is looked at."""
-    return [Question(path=path.replace("{key}", quote(key, safe=""))) for path in PAGES]
+def of_pages(keys: Sequence[str]) -> list[Question]:
+    """Return what pages ask; ``keys``: of the transactions that are looked at."""
+    found = [path.replace("{key}", quote(key, safe="")) for path in PAGES for key in keys]
+    return [Question(path=path) for path in dict.fromkeys(found)]
 
 
 def of_command_line(transactional_id: str) -> list[Question]:

@@ -20,7 +20,7 @@ from collector import settings as collector_settings
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
 from collector.alert_service import AlertService
-from collector.api import Served, application
+from collector.api import application
 from collector.authentication import KnownTokens
 from collector.changes import Changes
 from collector.clock import now_ms
@@ -48,6 +48,7 @@ from collector.ordering.plan import Reach
 from collector.overview import Watch
 from collector.rate_limits import RequestLimits
 from collector.retention import Upkeep
+from collector.served import Served
 from collector.settings import Settings, TransactionSource
 from collector.store import Store, StoreFailed
 from collector.verdicts import Limits

@@ -14,7 +14,8 @@ from typing import Any
 from collector.acting import Actors
 from collector.batches import Batch, find_batch
 from collector.clock import now_ms
-from collector.current_state import CurrentState, Judged
+from collector.current_state import CurrentState
+from collector.judging import Judged
 from collector.observations import OperatorOrder
 from collector.ordering.abort import plan_abort
 from collector.ordering.commit import plan_commit

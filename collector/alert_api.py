@@ -13,12 +13,14 @@ from collector import alert_rules, answer_schemas, metrics, silences, table_sche
 from collector.alert_service import AlertService
 from collector.alert_store import Outlook, alert_json
 from collector.alerting import Alerting, ShownAlert
-from collector.api import KnownCaller, Limit, Served, caller_of_request, table_answer
 from collector.authentication import Caller
 from collector.clock import now_ms
+from collector.paging import Page, first
 from collector.request_body import json_object
+from collector.served import KnownCaller, Served, caller_of_request
 from collector.settings import MetricsAccess
 from collector.silences import REASON_LEAST, REASON_MOST, InvalidSilence, Silence
+from collector.table_api import Limit, table_answer
 from collector.token_file import Role
 
 _NAMES = {rule.number: rule.name for rule in alert_rules.RULES}
@@ -50,11 +52,13 @@ def serve(app: FastAPI, served: Served, alerts: AlertService, access: MetricsAcc
             and severity in (None, row["severity"])
             and pipeline in (None, row["labels"].get("pipeline"))
         ]
-        return table_answer(request, table_schemas.ALERTS, found[:limit])
+        return table_answer(request, table_schemas.ALERTS, first(found, limit))
 
     @app.get("/api/v1/receivers", dependencies=[Depends(caller_of_request)])
     def read_receivers(request: Request) -> Response:
-        return table_answer(request, table_schemas.RECEIVERS, [receiver_row(one) for one in alerts.outlooks()])
+        return table_answer(
+            request, table_schemas.RECEIVERS, Page(rows=[receiver_row(one) for one in alerts.outlooks()])
+        )
 
     @app.get("/metrics")
     def read_metrics(request: Request) -> Response:
@@ -70,8 +74,8 @@ def _serve_silences(app: FastAPI, alerting: Alerting) -> None:
     @app.get("/api/v1/silences", dependencies=[Depends(caller_of_request)])
     def read_silences(request: Request, limit: Limit = 500) -> Response:
         at_ms = now_ms()
-        rows = [silence_row(silence, at_ms) for silence in alerting.silences()[:limit]]
-        return table_answer(request, table_schemas.SILENCES, rows)
+        rows = [silence_row(silence, at_ms) for silence in alerting.silences()]
+        return table_answer(request, table_schemas.SILENCES, first(rows, limit))
 
     @app.post("/api/v1/silences")
     async def silence(request: Request, caller: KnownCaller) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from collector.abort_causes import Cause
-from collector.current_state import Judged
 from collector.facts import CheckpointFacts
+from collector.judging import Judged
 from collector.observers.observer import ObserverStatus
 from collector.verdicts import PipelineHistory
 

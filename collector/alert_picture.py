@@ -9,8 +9,9 @@ from collector import abort_causes
 from collector.abort_causes import AbortClues
 from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, OneSidedBatch, Picture, Source
 from collector.batches import BatchVerdict, batches
-from collector.current_state import DURATIONS_CONSIDERED, CurrentState, Judged, percentile
+from collector.current_state import CurrentState
 from collector.facts import CheckpointFacts
+from collector.judging import DURATIONS_CONSIDERED, Judged, percentile
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.partition_alerts import blocked_partitions, hanging_transactions
 from collector.partition_sights import NOTHING_SEEN, PartitionPicture
@@ -51,13 +52,13 @@ def picture(
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
     checkpoints = checkpoint_histories(c for c in current.checkpoints() if c.job not in ended_well)
     unfinished = [one.pipeline for one in checkpoints if one.newest.state is not CheckpointState.COMPLETED]
-    seen = current.judged(at_ms=now_ms, undone_since_ms=now_ms)
+    seen = current.judged(at_ms=now_ms)
     return Picture(
         now_ms=now_ms,
         transactions=tuple(seen),
         one_sided=one_sided(current, seen, now_ms),
         pipelines=current.pipelines(unfinished),
-        aborts=tuple(recent_aborts(current.abort_clues(window_ms), window_ms)),
+        aborts=tuple(recent_aborts(current.abort_clues(window_ms)[0], window_ms)),
         checkpoints=checkpoints,
         observers=tuple(needed),
         id_leaks=tuple(
@@ -119,8 +120,7 @@ def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tup
     undone = (TransactionState.ABORTED, TransactionState.LOST)
     doubtful = [one for one in seen if one.judgement.verdict is not Verdict.SETTLED or one.view.state in undone]
     abouts = [one.view.about for one in doubtful if one.view.ours]
-    places = {(about.life, about.batch) for about in abouts if about is not None}
-    members = current.judged_of_batches(places, now_ms) if places else []
+    members = current.judged_of_shared({(about.life, about.batch) for about in abouts if about is not None}, now_ms)
     return tuple(
         OneSidedBatch(
             pipeline=batch.pipeline,

@@ -38,6 +38,11 @@ def one_of(kind: Iterable[Enum]) -> Json:
     return {"type": "string", "enum": [member.value for member in kind]}
 
 
+def table_of(rows: Json) -> Json:
+    """Return a page of a table: its rows, how many more there are behind them, and the cursor of the next page."""
+    return object_of(rows=rows, more={"type": "integer", "minimum": 0}, next=TEXT_OR_NULL)
+
+
 _FACT = object_of(fact=TEXT, source=TEXT, at_ms=WHOLE_OR_NULL)
 NESTED_COLUMNS: dict[str, Json] = {
     "partitions": list_of(TEXT),

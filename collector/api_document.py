@@ -80,7 +80,7 @@ def _answer(method: str, path: str) -> Json | None:
     if method == "get" and isinstance(columns, dict):
         rows = {"type": "array", "items": row_schema(columns)}
         return {
-            "application/json": {"schema": answer_schemas.object_of(rows=rows)},
+            "application/json": {"schema": answer_schemas.table_of(rows)},
             ARROW: {"schema": {"type": "string", "format": "binary"}},
         }
     return None

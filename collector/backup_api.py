@@ -9,9 +9,9 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException
 
-from collector.api import KnownCaller, Served
 from collector.authentication import Caller
 from collector.clock import now_ms
+from collector.served import KnownCaller, Served
 from collector.store import StoreFailed
 from collector.token_file import Role
 

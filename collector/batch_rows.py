@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from collector.batches import Batch, BatchSide, BatchVerdict, is_committed
-from collector.current_state import Judged
+from collector.judging import Judged
 
 
 def batch_row(batch: Batch) -> dict[str, Any]:

@@ -6,12 +6,13 @@ Pure functions over judged transactions and the time that is passed in.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from collector.clock import now_ms
-from collector.current_state import CurrentState, Judged
+from collector.current_state import CurrentState
+from collector.judging import Judged
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
@@ -166,17 +167,23 @@ def batches(judged: Iterable[Judged], at_ms: int, commit_overdue_ms: int) -> lis
         if batch.verdict is BatchVerdict.COMPLETE:
             complete.add(place)
         found.append(batch)
-    return sorted(found, key=lambda batch: (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key))
+    return sorted(found, key=batch_place)
 
 
-def current_batches(current: CurrentState) -> list[Batch]:
-    """Return every attempt at a batch that is in memory, as ``batches`` does."""
-    return batches(current.judged(settled=True), now_ms(), current.commit_overdue_ms)
+def batch_place(batch: Batch) -> tuple[int, int, str]:
+    """Return where a batch stands in the list: most urgent first, then newest."""
+    return (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key)
+
+
+def current_batches(current: CurrentState, chosen: Callable[[BatchAttempt], bool] = lambda about: True) -> list[Batch]:
+    """Return every attempt at a batch that is in memory and ``chosen``, as ``batches`` does."""
+    return batches(current.judged_of_batches(chosen), now_ms(), current.commit_overdue_ms)
 
 
 def find_batch(current: CurrentState, key: str) -> Batch | None:
     """Return the attempt at a batch of that key as it is now, or None."""
-    return next((batch for batch in current_batches(current) if batch.key == key), None)
+    of_number = current_batches(current, lambda about: f"/{about.batch}/" in key)
+    return next((batch for batch in of_number if batch.key == key), None)
 
 
 def _batch(pipeline: str, about: BatchAttempt, members: Sequence[Judged], replayed: bool, overdue_at_ms: int) -> Batch:

@@ -9,66 +9,40 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
-from collector import branch_view, fold, history_rows, id_leaks, losses, transaction_view
+from collector import branch_view, fold, history_rows, id_leaks, judging, losses, newest_transactions, transaction_joins
 from collector.abort_causes import AbortClues, Cause, infer
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
 from collector.clock import now_ms
-from collector.data_loss import UNDONE, Loss
-from collector.facts import (
-    BrokerIdentity,
-    BrokerTransaction,
-    CheckpointFacts,
-    PipelineFacts,
-    ToldTransaction,
-    merged,
-    of_record,
-)
+from collector.data_loss import COMMITTED, UNDONE, Loss
+from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.fold import State, apply
 from collector.fold_columns import put_events, put_records
 from collector.id_leaks import PrefixReport
+from collector.judging import Judged, Moment, PipelineNow
 from collector.lifecycle_batch import EventColumns
+from collector.newest_transactions import EndPlace, OpeningPlace
 from collector.observations import BrokerRecord, Malformed, Observed, OperatorOrder
 from collector.rollups import Aborted
 from collector.state_loading import read_kept
 from collector.store import HistoryDamaged, Store
 from collector.transaction_view import TransactionView
-from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
+from collector.verdicts import Limits, LogSight, PipelineHistory
 from collector.write_queue import Offsets
-from lifecycle.checkpoints import CheckpointState
+from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Judgement
 
-DEFAULT_INTERVAL_MS = 10_000
-DEFAULT_RESTART_DELAY_MS = 10_000
-DURATIONS_CONSIDERED = 200
+UNDONE_AND_DONE = (TransactionState.ABORTED, TransactionState.LOST)
+EVERY = 1 << 40
+"""More than memory holds: no limit."""
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One transaction with its verdict at a moment."""
-
-    view: TransactionView
-    judgement: Judgement
-    pipeline: PipelineHistory | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineNow:
-    """One pipeline of ours: its newest run in the decision log, and what it told. ``run_ms``: when that run began."""
-
-    facts: PipelineFacts
-    life: str
-    attempt: int
-    run_ms: int
 
 
 class CurrentState:
@@ -225,41 +199,58 @@ class CurrentState:
         with self._lock:
             return branch_view.unproven_branches(self._state, resource_manager)
 
-    def judged(self, *, settled: bool = False, at_ms: int | None = None, undone_since_ms: int = 0) -> list[Judged]:
-        """Return the transactions in memory with their verdicts, in no order; with ``settled`` also the settled ones.
-
-        Without those that were aborted before ``undone_since_ms`` and are of no known batch.
-        """
+    def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
+        """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory."""
+        moment = self._moment(at_ms)
         with self._lock:
-            pipelines: dict[str, PipelineHistory] = {}
-            found = transaction_view.views(self._state, settled=settled, undone_since_ms=undone_since_ms)
-            cases = [self._case(view, at_ms or now_ms(), pipelines) for view in found]
-        return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
+            cases = moment.cases(self._state, transaction_joins.views(self._state, settled=settled))
+        return judging.judged(cases)
 
-    def judged_of_batches(self, batches: Collection[tuple[str, int]], at_ms: int) -> list[Judged]:
-        """Return every transaction in memory, settled or not, of those of these (life, batch) that several resource managers hold.
+    def settled(
+        self, *, most: int, after: OpeningPlace | None, pipeline: str | None, resource_manager: str | None
+    ) -> tuple[list[Judged], int]:
+        """Return up to ``most`` of the transactions that ``judged`` leaves out, newest opening first, and how many more there are.
 
-        With its verdict, in no order.
+        ``after``: those behind that place; ``pipeline``, ``resource_manager``: of these only.
         """
+        moment = self._moment()
         with self._lock:
-            members: dict[tuple[str, int], list[ToldTransaction]] = {}
-            for told in self._state.told.values():
-                if told.about is not None and (told.about.life, told.about.batch) in batches:
-                    members.setdefault((told.about.life, told.about.batch), []).append(told)
-            shared = [of_it for of_it in members.values() if len({told.resource_manager for told in of_it}) > 1]
-            found = [transaction_view.find(self._state, told.key) for of_it in shared for told in of_it]
-            pipelines: dict[str, PipelineHistory] = {}
-            cases = [self._case(view, at_ms, pipelines) for view in found if view is not None]
-        return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
+            found = newest_transactions.settled(
+                self._state, most=most, after=after, pipeline=pipeline, resource_manager=resource_manager
+            )
+            cases = moment.cases(self._state, found.views)
+        return judging.judged(cases), found.more
+
+    def judged_of_batches(self, chosen: Callable[[BatchAttempt], bool]) -> list[Judged]:
+        """Return in no order every transaction in memory, settled or not, whose batch is known and ``chosen``."""
+        moment = self._moment()
+        with self._lock:
+            cases = moment.cases(self._state, transaction_joins.of_batches(self._state, chosen))
+        return judging.judged(cases)
+
+    def judged_of_shared(self, doubtful: Collection[tuple[str, int]], at_ms: int) -> list[Judged]:
+        """Return every transaction in memory, settled or not, of batches that several resource managers hold, in no order.
+
+        Of those of these (life, batch), and of those of which a coordinator has undone a part.
+        """
+        moment = self._moment(at_ms)
+        with self._lock:
+            state = self._state
+            shared = transaction_joins.shared_batches(state)
+            told = (state.told.get(state.broker[identity].handle_identity) for identity in state.aborted if shared)
+            undone = {(one.about.life, one.about.batch) for one in told if one is not None and one.about is not None}
+            chosen = shared & (undone | set(doubtful))
+            found = transaction_joins.of_batches(state, lambda about: (about.life, about.batch) in chosen)
+            cases = moment.cases(state, found)
+        return judging.judged(cases)
 
     def find(self, key: str) -> Judged | None:
         """Return one transaction with its verdict now, or None when it is not in memory."""
+        moment = self._moment()
         with self._lock:
-            view = transaction_view.find(self._state, key)
-            if view is None:
-                return None
-            case = self._case(view, now_ms(), {})
-        return Judged(view=view, judgement=judge(case), pipeline=case.pipeline)
+            view = transaction_joins.find(self._state, key)
+            cases = moment.cases(self._state, [view] if view is not None else [])
+        return next(iter(judging.judged(cases)), None)
 
     def open_at_coordinators(self) -> list[BrokerTransaction]:
         """Return the transactions whose end was not seen, each the newest of its id, in no order."""
@@ -276,20 +267,16 @@ class CurrentState:
                     found.setdefault(identity.producer_id, set()).add(identity.transaction)
         return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
 
-    def abort_clues(self, undone_since_ms: int = 0) -> list[AbortClues]:
-        """Return the aborted and lost transactions in memory with what may tell why, in no order; of the aborted those since."""
-        undone = (TransactionState.ABORTED, TransactionState.LOST)
+    def abort_clues(
+        self, since_ms: int = 0, *, most: int = EVERY, before: EndPlace | None = None
+    ) -> tuple[list[AbortClues], int]:
+        """Return up to ``most`` transactions that were aborted or lost, newest first, with what may tell why.
+
+        And how many more there are. ``since_ms``: those that ended since; ``before``: those behind that place.
+        """
         with self._lock:
-            views = transaction_view.views(self._state, settled=False, undone_since_ms=undone_since_ms)
-            found = [view for view in views if view.state in undone]
-            return [
-                AbortClues(
-                    view=view,
-                    inits=self._state.inits.get(view.transaction, ()),
-                    order=self._state.orders.get(view.key) or self._state.orders.get(view.key.rpartition("@")[0]),
-                )
-                for view in found
-            ]
+            found = newest_transactions.ended(self._state, UNDONE_AND_DONE, most=most, before=before, since_ms=since_ms)
+            return [losses.clues(self._state, view) for view in found.views], found.more
 
     def id_reports(self, *, fences: bool = True) -> list[PrefixReport]:
         """Return what there is to say about the transactional ids of each prefix, most ids first.
@@ -297,8 +284,7 @@ class CurrentState:
         Without ``fences`` nobody is looked for who takes ids from others: that is what takes time.
         """
         at_ms = now_ms()
-        clues = self.abort_clues() if fences else []
-        recent = [c for c in clues if (c.view.ended_ms or 0) >= at_ms - id_leaks.HOUR_MS]
+        recent = self.abort_clues(at_ms - id_leaks.HOUR_MS)[0] if fences else []
         fenced = Counter(
             id_leaks.prefix_of(clues.view.transaction) for clues in recent if infer(clues)[0] is Cause.FENCED
         )
@@ -306,23 +292,35 @@ class CurrentState:
             lives = {prefix: self._state.ledger.lives(prefix) for prefix in self._state.ledger.prefixes()}
             return list(id_leaks.reports(self._state.ids, lives, fenced, at_ms))
 
-    def losses(self, *, committed: bool = False, since_ms: int = 0) -> list[Loss]:
-        """Return whether data was lost with each transaction in memory that was undone (with ``committed``: that has ended)."""
-        with self._lock:
-            found = transaction_view.views(self._state, settled=committed)
-            ended = (view for view in found if (view.ended_ms or 0) >= since_ms)
-            undone = (view for view in ended if committed or view.state in UNDONE)
-            material = losses.material(self._state, self._sight[0], undone)
-        return losses.judged(material)
+    def losses(
+        self, *, committed: bool = False, since_ms: int = 0, most: int = EVERY, before: EndPlace | None = None
+    ) -> tuple[list[Loss], int]:
+        """Return whether data was lost with each of the newest ``most`` transactions in memory that were undone, newest first.
 
-    def losses_of(self, transaction: str) -> list[Loss]:
+        And how many more there are. ``committed``: also those that were committed; ``since_ms``: those that ended since;
+        ``before``: those behind that place.
+        """
+        wanted = (*COMMITTED, *UNDONE) if committed else UNDONE
+        with self._lock:
+            found = newest_transactions.ended(self._state, wanted, most=most, before=before, since_ms=since_ms)
+            material = losses.material(self._state, self._sight[0], found.views)
+        return losses.judged(material), found.more
+
+    def losses_of(
+        self, transaction: str, *, since_ms: int = 0, most: int = EVERY, before: EndPlace | None = None
+    ) -> tuple[list[Loss], int]:
         """Return the same for every transaction of one id that history knows. Raises StoreFailed."""
         with self._lock:
             prefixes = self._state.ledger.prefixes()
         past = losses.past_of(transaction, self._store.rows, prefixes)
+        wanted = (*COMMITTED, *UNDONE)
         with self._lock:
-            material = losses.material_of_past(past, self._state, self._sight[0], transaction)
-        return losses.judged(material)
+            losses.share(past, self._state)
+            found = newest_transactions.ended(
+                past, wanted, most=most, before=before, since_ms=since_ms, transaction=transaction
+            )
+            material = losses.material(past, self._sight[0], found.views)
+        return losses.judged(material), found.more
 
     def loss(self, view: TransactionView) -> Loss | None:
         """Return the same for one transaction; None while it has not ended."""
@@ -332,7 +330,10 @@ class CurrentState:
 
     def causes(self, aborted: Sequence[Aborted]) -> list[str]:
         """Return why each of these was aborted, as far as memory tells: ``unknown`` for one that has left it."""
-        clues = {clues.view.broker.identity: clues for clues in self.abort_clues() if clues.view.broker is not None}
+        with self._lock:
+            state = self._state
+            known = [i for one in aborted if (i := BrokerIdentity(*one)) in state.broker]
+            clues = {i: losses.clues(state, transaction_joins.at_coordinator(state, i)) for i in known}
         found = (clues.get(BrokerIdentity(*identity)) for identity in aborted)
         return [(infer(one)[0] if one is not None else Cause.UNKNOWN).value for one in found]
 
@@ -345,7 +346,7 @@ class CurrentState:
     def pipelines(self, names: Iterable[str]) -> dict[str, PipelineHistory]:
         """Return what is known of these pipelines, by name."""
         with self._lock:
-            return {name: self._pipeline(name) for name in names}
+            return {name: judging.pipeline_history(self._state, name) for name in names}
 
     def checkpoints(self) -> list[CheckpointFacts]:
         """Return every checkpoint in memory, Spark's and Flink's, in no order."""
@@ -365,20 +366,13 @@ class CurrentState:
     def newest_runs(self) -> list[PipelineNow]:
         """Return every pipeline that ever started a run, with its newest one, in no order."""
         with self._lock:
-            found = [self._pipeline_now(prefix) for prefix in self._state.ledger.prefixes()]
+            found = [judging.pipeline_now(self._state, prefix) for prefix in self._state.ledger.prefixes()]
         return [one for one in found if one is not None]
 
     def newest_run(self, prefix: str) -> PipelineNow | None:
         """Return one pipeline with its newest run, or None when no run of it is known."""
         with self._lock:
-            return self._pipeline_now(prefix)
-
-    def _pipeline_now(self, prefix: str) -> PipelineNow | None:
-        run = self._state.ledger.latest_run(prefix)
-        if run is None:
-            return None
-        facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
-        return PipelineNow(facts=facts, life=run[1].life, attempt=run[0], run_ms=run[1].at_ms)
+            return judging.pipeline_now(self._state, prefix)
 
     def transactions_of_batches(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Return (pipeline, batch) -> (transactions, rows) of what was told of each batch's newest attempt."""
@@ -396,40 +390,5 @@ class CurrentState:
                 newest[key] = (attempt, count + 1, total + rows)
         return {key: (count, rows) for key, (_, count, rows) in newest.items()}
 
-    def _case(self, view: TransactionView, at_ms: int, pipelines: dict[str, PipelineHistory]) -> Case:
-        if view.ours and view.pipeline not in pipelines:
-            pipelines[view.pipeline] = self._pipeline(view.pipeline)
-        decided = self._state.last_decided.get(view.about.life) if view.about is not None else None
-        return Case(
-            transaction=view,
-            pipeline=pipelines.get(view.pipeline) if view.ours else None,
-            log_sight=self._sight[0],
-            log_error=self._sight[1],
-            replayed_ms=transaction_view.replayed_ms(self._state, view),
-            later_batch_decided=view.about is not None and decided is not None and decided[0] > view.about.batch,
-            limits=self._limits,
-            now_ms=at_ms,
-        )
-
-    def _pipeline(self, prefix: str) -> PipelineHistory:
-        facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
-        run = self._state.ledger.latest_run(prefix)
-        return PipelineHistory(
-            facts=facts,
-            latest_run_offset=run[0] if run else None,
-            latest_run_ms=run[1].at_ms if run else None,
-            checkpoint_p99_ms=self._checkpoint_p99_ms(prefix),
-            interval_ms=facts.setting("interval_ms", DEFAULT_INTERVAL_MS),
-            restart_delay_ms=facts.setting("restart_delay_ms", DEFAULT_RESTART_DELAY_MS),
-        )
-
-    def _checkpoint_p99_ms(self, prefix: str) -> int:
-        facts = [c for c in self._state.checkpoints.values() if c.pipeline == prefix]
-        newest = sorted(facts, key=lambda c: c.number)[-DURATIONS_CONSIDERED:]
-        return percentile([c.duration_ms for c in newest if c.state is CheckpointState.COMPLETED], 0.99) or 0
-
-
-def percentile(durations_ms: Iterable[int | None], share: float) -> int | None:
-    """Return the nearest-rank percentile of the known durations, or None without any."""
-    known = sorted(d for d in durations_ms if d is not None)
-    return known[min(len(known) - 1, int(share * len(known)))] if known else None
+    def _moment(self, at_ms: int | None = None) -> Moment:
+        return Moment(limits=self._limits, sight=self._sight, now_ms=at_ms or now_ms())

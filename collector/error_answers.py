@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from collector.orders import InvalidOrder
+from collector.paging import InvalidCursor
 from collector.rate_limits import TooManyRequests
 from collector.store import StoreFailed
 from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
@@ -58,7 +59,7 @@ def handle_errors(app: FastAPI) -> None:
         match error:
             case OrderRefused():
                 return envelope(409, str(error))
-            case InvalidOrder():
+            case InvalidOrder() | InvalidCursor():
                 return envelope(422, str(error))
             case TooManyRequests():
                 return envelope(429, str(error), {"Retry-After": str(error.retry_after_s)})

@@ -9,7 +9,7 @@ that completes after its own, unless the job is restored in between; a savepoint
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -83,25 +83,37 @@ class Sink:
         return Naming.INCREMENTING if numbers >= 3 else Naming.UNKNOWN
 
 
-def sinks(transactions: Iterable[BrokerTransaction], inits: Mapping[str, Sequence[Init]]) -> dict[str, Sink]:
-    """Return what is known of each prefix whose ids have the form of Flink's."""
-    found: dict[str, Sink] = {}
+def sinks(
+    transactions: Iterable[BrokerTransaction], inits: Mapping[str, Sequence[Init]], prefixes: Collection[str]
+) -> dict[str, Sink]:
+    """Return what is known of each of these prefixes."""
+    found = {prefix: Sink(prefix) for prefix in prefixes}
+    places: dict[str, tuple[Sink, SubtaskIds, int] | None] = {}
     for transaction in transactions:
-        parsed = FlinkId.parse(transaction.identity.transaction)
-        if parsed is None:
+        id_, _, start_ms = transaction.identity
+        if id_ not in places:
+            places[id_] = _place_of(id_, found)
+        if (place := places[id_]) is None:
             continue
-        sink = found.setdefault(parsed.prefix, Sink(parsed.prefix))
-        ids = sink.subtasks.setdefault(parsed.subtask, SubtaskIds())
-        ids.take(parsed.number, transaction.identity.start_ms)
-        if transaction.is_committing and transaction.ended_ms is not None:
-            ids.committed[parsed.number] = ids.committed.get(parsed.number, 0) + 1
-            sink.commits.append((transaction.identity.start_ms, transaction.ended_ms, parsed.number))
+        sink, ids, number = place
+        ids.take(number, start_ms)
+        if transaction.is_committing and (ended_ms := transaction.ended_ms) is not None:
+            ids.committed[number] = ids.committed.get(number, 0) + 1
+            sink.commits.append((start_ms, ended_ms, number))
     for id_, taken in inits.items():
-        parsed = FlinkId.parse(id_)
-        if parsed is not None and parsed.prefix in found and taken:
-            ids = found[parsed.prefix].subtasks.setdefault(parsed.subtask, SubtaskIds())
-            ids.take(parsed.number, taken[-1].at_ms)
+        place = places[id_] if id_ in places else _place_of(id_, found)
+        if place is not None and taken:
+            place[1].take(place[2], taken[-1].at_ms)
     return found
+
+
+def _place_of(id_: str, among: Mapping[str, Sink]) -> tuple[Sink, SubtaskIds, int] | None:
+    """Return the sink and the subtask that an id belongs to, with the id's number; None for one of no sink among these."""
+    parsed = FlinkId.parse(id_)
+    sink = among.get(parsed.prefix) if parsed is not None else None
+    if parsed is None or sink is None:
+        return None
+    return sink, sink.subtasks.setdefault(parsed.subtask, SubtaskIds()), parsed.number
 
 
 class Fate(Enum):

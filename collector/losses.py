@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector import flink_transactions, history_observations, queries, transaction_view
+from collector import flink_transactions, history_observations, queries, transaction_joins
 from collector.abort_causes import AbortClues
 from collector.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
 from collector.facts import BrokerIdentity, BrokerTransaction, Init
@@ -38,18 +38,20 @@ def material(state: State, sight: LogSight, views: Iterable[TransactionView]) ->
     """Return what judging these transactions needs. Call it under the state's lock."""
     cases = tuple(_case(state, sight, view) for view in views if view.state in (*COMMITTED, *UNDONE))
     wants_flink = any(_may_be_flinks(case) for case in cases)
+    identities = (case.view.broker.identity for case in cases if case.view.broker is not None)
     return Material(
         cases=cases,
         transactions=tuple(state.broker.values()) if wants_flink else (),
         inits=dict(state.inits) if wants_flink else {},
         flink=state.flink.copy() if wants_flink else FlinkState(),
-        offsets={identity: dict(seen) for identity, seen in state.offsets.items()},
+        offsets={identity: dict(state.offsets[identity]) for identity in identities if identity in state.offsets},
     )
 
 
 def judged(found: Material) -> list[Loss]:
     """Return whether data was lost with each transaction, in the order given."""
-    sinks = flink_transactions.sinks(found.transactions, found.inits)
+    ids = (FlinkId.parse(case.view.transaction) for case in found.cases if _may_be_flinks(case))
+    sinks = flink_transactions.sinks(found.transactions, found.inits, {id_.prefix for id_ in ids if id_ is not None})
     losses = []
     for case in found.cases:
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)
@@ -86,22 +88,25 @@ def past_of(transaction: str, rows: Rows, prefixes: frozenset[str]) -> State:
     return past
 
 
-def material_of_past(past: State, state: State, sight: LogSight, transaction: str) -> Material:
-    """Return what judging every transaction of one id needs, with what only memory has. Call it under the state's lock."""
+def share(past: State, state: State) -> None:
+    """Give a past what only memory has. Call it under the state's lock."""
     past.flink, past.checkpoints, past.orders, past.offsets = (
         state.flink,
         state.checkpoints,
         state.orders,
         state.offsets,
     )
-    found = transaction_view.views(past, settled=True)
-    return material(past, sight, (view for view in found if view.transaction == transaction))
+
+
+def clues(state: State, view: TransactionView) -> AbortClues:
+    """Return what may tell why a transaction was aborted. Call it under the state's lock."""
+    order = state.orders.get(view.key) or state.orders.get(view.key.rpartition("@")[0])
+    return AbortClues(view=view, inits=state.inits.get(view.transaction, ()), order=order)
 
 
 def _case(state: State, sight: LogSight, view: TransactionView) -> LossCase:
-    order = state.orders.get(view.key) or state.orders.get(view.key.rpartition("@")[0])
-    clues = AbortClues(view=view, inits=state.inits.get(view.transaction, ()), order=order)
-    return LossCase(clues=clues, log_sight=sight, replayed_ms=transaction_view.replayed_ms(state, view))
+    replayed_ms = transaction_joins.replayed_ms(state, view)
+    return LossCase(clues=clues(state, view), log_sight=sight, replayed_ms=replayed_ms)
 
 
 def _may_be_flinks(case: LossCase) -> bool:

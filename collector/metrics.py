@@ -22,12 +22,12 @@ from collector.alert_service import AlertService
 from collector.alert_store import Outlook
 from collector.alerting import ShownAlert
 from collector.alerts import AlertState
-from collector.api import Served
-from collector.current_state import Judged, percentile
 from collector.facts import CheckpointFacts
+from collector.judging import Judged, percentile
 from collector.notifiers.delivery import Outcome
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.partition_sights import PartitionPicture
+from collector.served import Served
 from collector.store import StoreFailed
 from collector.transaction_view import TransactionView
 from lifecycle.states import FINAL, TransactionState
@@ -86,7 +86,7 @@ def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
         outlooks = None
     return Seen(
         now_ms=now_ms,
-        transactions=served.current.judged(at_ms=now_ms, undone_since_ms=now_ms),
+        transactions=served.current.judged(at_ms=now_ms),
         ends=served.current.ends(),
         counts=served.current.counts(),
         checkpoints=served.current.checkpoints(),

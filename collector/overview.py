@@ -8,8 +8,9 @@ from typing import Any
 
 from collector import queries
 from collector.clock import now_ms
-from collector.current_state import CurrentState, Judged, percentile
+from collector.current_state import CurrentState
 from collector.facts import CheckpointFacts
+from collector.judging import Judged, percentile
 from collector.store import Store
 from collector.transaction_rows import urgency
 from lifecycle.checkpoints import CheckpointState
@@ -141,7 +142,7 @@ def overview(
     at_ms = now_ms()
     judged = current.judged(at_ms=at_ms)
     running = [one.view for one in judged if one.view.is_running]
-    lost = [clues.view.ended_ms for clues in current.abort_clues() if clues.view.state is TransactionState.LOST]
+    lost = [one.view.ended_ms for one in judged if one.view.state is TransactionState.LOST]
     ((committed, aborted),) = store.rows(queries.ENDS_SINCE, at_ms - MINUTE_MS)
     lost_now = sum(1 for at in lost if at is not None and at >= at_ms - MINUTE_MS)
     urgent = needs_hand(judged, at_ms, foreign_old_ms)

@@ -100,7 +100,10 @@ where outcome in ('accepted', 'failed', 'pending') order by audit desc limit ?""
 LAST_AUDIT = "select coalesce(max(audit), 0) from audit"
 ADD_AUDIT = "insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 AUDIT = """
-select a.*, r.refers_to from audit a left join order_results r using (audit) order by a.audit desc limit ?"""
+select a.*, r.refers_to from audit a left join order_results r using (audit)
+where a.audit < ? order by a.audit desc limit ?"""
+AUDIT_FROM_NEWEST = (2**62,)
+AUDIT_BEFORE = "select count(*) from audit where audit < ?"
 
 LAST_INTENT = "select coalesce(max(intent), 0) from order_intents"
 ADD_INTENT = "insert into order_intents values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -115,8 +118,12 @@ with results as (
     select intent, min(audit) as first_audit, arg_max("unknown", audit) as "unknown" from order_results group by intent)
 select i.*, r.first_audit, r."unknown" from order_intents i left join results r using (intent)
 where r.first_audit is null or r."unknown" <> '[]' order by i.intent"""
-MALFORMED = """
-select at_ms, source, partition, "offset", error, value from malformed order by at_ms desc, "offset" desc limit ?"""
+_BEFORE = """from malformed where (at_ms, "offset", source, partition) < (?, ?, ?, ?)"""
+MALFORMED = f"""
+select at_ms, source, partition, "offset", error, value {_BEFORE}
+order by at_ms desc, "offset" desc, source desc, partition desc limit ?"""
+MALFORMED_FROM_NEWEST = (2**62, 0, "", 0)
+MALFORMED_BEFORE = f"select count(*) {_BEFORE}"
 
 # Ends per minute by the coordinator's own times, as counted when they arrived.
 ENDS_PER_MINUTE = """

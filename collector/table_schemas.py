@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -68,10 +68,11 @@ HANGING = _columns(
 MALFORMED = _columns(text="source error value", ints="at_ms partition offset")
 
 
-def arrow_stream(columns: dict[str, pa.DataType], rows: Sequence[dict[str, Any]]) -> bytes:
-    """Return rows as an Arrow IPC stream of ``columns``, in the order of the first row's."""
+def arrow_stream(columns: dict[str, pa.DataType], rows: Sequence[dict[str, Any]], rest: Mapping[str, Any]) -> bytes:
+    """Return rows as an Arrow IPC stream of ``columns``, in the order of the first row's; ``rest`` as JSON in its metadata."""
     names = list(rows[0]) if rows else list(columns)
-    schema = pa.schema([(name, columns[name]) for name in names])
+    metadata = {name: json.dumps(value) for name, value in rest.items()}
+    schema = pa.schema([(name, columns[name]) for name in names], metadata)
     arrays = [pa.array([_flat(row[name]) for row in rows], columns[name]) for name in names]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:

@@ -7,19 +7,26 @@ from typing import Any
 from collector import abort_causes
 from collector.abort_causes import AbortClues
 from collector.branch_rows import branch_row, branch_timeline
-from collector.current_state import Judged
 from collector.facts import CheckpointFacts
 from collector.flink_facts import FlinkJobFacts
+from collector.judging import Judged
+from collector.newest_transactions import opening_place
 from collector.observations import OperatorOrder
 from collector.transaction_view import TransactionView
-from lifecycle.verdicts import URGENCY, Evidence
+from lifecycle.json_record import WHOLE_NUMBER_MOST
+from lifecycle.verdicts import URGENCY, Evidence, Verdict
 
-_FAR = 2**62
+_FAR = WHOLE_NUMBER_MOST
 
 
 def urgency(judged: Judged) -> tuple[int, int, int, str]:
-    """Return the sort key of the pending list: most urgent verdict, then nearest deadline, then oldest."""
+    """Return the sort key of the pending list: most urgent verdict, then nearest deadline, then oldest.
+
+    Settled ones come last, newest opening first: there may be thousands of them.
+    """
     view = judged.view
+    if judged.judgement.verdict is Verdict.SETTLED:
+        return (URGENCY.index(Verdict.SETTLED), *opening_place(view))
     return (URGENCY.index(judged.judgement.verdict), view.deadline_ms or _FAR, view.opened_ms or _FAR, view.key)
 
 
@@ -180,6 +187,13 @@ def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int] | 
         "job": checkpoint.job,
         "path": checkpoint.path,
     }
+
+
+def checkpoint_place(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
+    """Return where a checkpoint stands in the list: newest first."""
+    begun_ms = checkpoint.begun_ms
+    at_ms = begun_ms if begun_ms is not None else checkpoint.ended_ms
+    return (-(at_ms or 0), -checkpoint.number, checkpoint.pipeline, checkpoint.kind, checkpoint.job)
 
 
 def job_row(facts: FlinkJobFacts) -> dict[str, Any]:

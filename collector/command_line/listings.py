@@ -16,6 +16,8 @@ class Listing:
     what: str
     columns: tuple[str, ...]
     filters: tuple[str, ...] = ()
+    has_pages: bool = False
+    """It may be so long that ``--after`` shows the next page."""
 
     @property
     def path(self) -> str:
@@ -43,6 +45,7 @@ LISTINGS = (
         what="transactions that are not settled, most urgent first",
         columns=("verdict", "pipeline", "batch", "slot", "state", "opened_at_ms", "deadline_ms", "rows", "key"),
         filters=("pipeline", "verdict", "resource-manager", "all"),
+        has_pages=True,
     ),
     Listing(
         name="batches",
@@ -59,12 +62,14 @@ LISTINGS = (
             "explanation",
         ),
         filters=("pipeline", "verdict"),
+        has_pages=True,
     ),
     Listing(
         name="checkpoints",
         what="checkpoints, newest first",
         columns=("pipeline", "number", "state", "started_at_ms", "duration_ms", "transactions", "rows", "source"),
         filters=("pipeline",),
+        has_pages=True,
     ),
     Listing(
         name="pipelines",
@@ -82,12 +87,14 @@ LISTINGS = (
         what="aborted and lost transactions, newest first",
         columns=("at_ms", "verdict", "cause", "certainty", "pipeline", "batch", "open_ms", "rows", "key"),
         filters=("since", "cause"),
+        has_pages=True,
     ),
     Listing(
         name="losses",
         what="was data lost? transactions that were undone, newest first",
         columns=("at_ms", "verdict", "certainty", "pipeline", "checkpoint", "rows", "why", "key"),
         filters=("pipeline", "verdict", "transaction", "since", "all"),
+        has_pages=True,
     ),
     Listing(
         name="blocked",
@@ -110,15 +117,18 @@ LISTINGS = (
         name="ids",
         what="transactional ids by prefix, most ids first",
         columns=("prefix", "ids", "growth_per_hour", "stale_ids", "leaks", "shared", "newest_at_ms", "why"),
+        has_pages=True,
     ),
     Listing(
         name="audit",
         what="every order given, newest first",
         columns=("audit", "at_ms", "who", "action", "outcome", "refers_to", "reason", "keys"),
+        has_pages=True,
     ),
     Listing(
         name="malformed",
         what="records that could not be understood, newest first",
         columns=("at_ms", "source", "partition", "offset", "error"),
+        has_pages=True,
     ),
 )

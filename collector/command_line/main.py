@@ -59,6 +59,8 @@ def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
             value = moment_ms(value, time.time_ns() // 1_000_000)
         if value:
             wanted[PARAMETERS[name]] = "true" if value is True else str(value)
+    if listing.has_pages and given.after:
+        wanted["after"] = given.after
     answer = client.get(listing.path, **wanted)
     if given.json:
         print(json.dumps(answer))
@@ -66,6 +68,9 @@ def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
         print(table(answer["rows"], listing.columns))
     else:
         print(f"no {listing.name}", file=sys.stderr)
+    if answer["more"]:
+        cursor = f", or for the next ones --after {answer['next']}" if answer["next"] else ""
+        print(f"{answer['more']} more: --limit {given.limit + answer['more']}{cursor}", file=sys.stderr)
     return DONE
 
 

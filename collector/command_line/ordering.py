@@ -85,8 +85,7 @@ def _row(client: Client, key: str) -> Any:
 
 def _of_batch(client: Client, given: argparse.Namespace) -> list[Wanted]:
     """Return an order for each attempt at the batch that something is open of."""
-    found = client.get("/api/v1/batches", pipeline=given.pipeline, limit=_LIMIT)["rows"]
-    rows = [row for row in found if row["batch"] == given.batch]
+    rows = client.get("/api/v1/batches", pipeline=given.pipeline, batch=str(given.batch), limit=_LIMIT)["rows"]
     if not rows:
         raise Refused(f"no batch {given.batch} of a pipeline {given.pipeline!r} is in memory: is the prefix right?")
     if not given.json:

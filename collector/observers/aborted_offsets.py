@@ -103,8 +103,8 @@ class AbortedOffsets(Observer):
 
     def _unknown_places(self) -> Iterator[tuple[Loss, str]]:
         """Yield the partitions of transactions that are or may be lost and whose offsets are not known, newest first."""
-        losses = self.current.losses(since_ms=self._since_ms)
-        for loss in sorted(losses, key=lambda one: one.view.ended_ms or 0, reverse=True):
+        losses, _ = self.current.losses(since_ms=self._since_ms)
+        for loss in losses:
             broker = loss.view.broker
             if (
                 loss.verdict not in (LossVerdict.LOST, LossVerdict.UNKNOWN)

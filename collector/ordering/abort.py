@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.clock import now_ms
-from collector.current_state import Judged
 from collector.fold import OPERATOR
+from collector.judging import Judged
 from collector.ordering.confirmation import require_confirmation
 from collector.ordering.plan import Act, End, Plan, Reach, end_of, handle_of, joined, target_of
 from collector.orders import Action, StepOutcome

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from collector.clock import now_ms
-from collector.current_state import Judged
 from collector.fold import OPERATOR
+from collector.judging import Judged
 from collector.ordering.plan import Act, End, Plan, Reach, end_of, ready_text, target_of
 from collector.orders import Action
 from lifecycle.decisions import BatchAttempt, Outcome, Settled

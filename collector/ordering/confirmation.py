@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.current_state import Judged
+from collector.judging import Judged
 from lifecycle.errors import OrderRefused
 
 PREFIX_LEAST = 3

@@ -10,8 +10,9 @@ from kafka.errors import BrokerResponseError
 
 from collector.clock import now_ms
 from collector.coordinators import Coordinators
-from collector.current_state import CurrentState, Judged
+from collector.current_state import CurrentState
 from collector.hanging import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
+from collector.judging import Judged
 from collector.ordering.abort import plan_abort
 from collector.ordering.follow_up import Look
 from collector.ordering.looks import LANDED_WITHIN_MS

@@ -10,7 +10,7 @@ from typing import Any
 
 from collector.branch_view import FINAL_PROOFS
 from collector.clock import now_ms
-from collector.current_state import Judged
+from collector.judging import Judged
 from collector.ordering.commit import record_committed
 from collector.ordering.follow_up import Look
 from collector.ordering.order_history import Intent

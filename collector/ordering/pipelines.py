@@ -8,7 +8,8 @@ import uuid
 from typing import Any
 
 from collector.clock import now_ms
-from collector.current_state import CurrentState, PipelineNow
+from collector.current_state import CurrentState
+from collector.judging import PipelineNow
 from collector.ordering.order_history import Intent
 from collector.ordering.plan import Act, End, Plan
 from collector.orders import Action, Order, StepOutcome

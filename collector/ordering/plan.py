@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from collector.acting import Actors
-from collector.current_state import CurrentState, Judged
+from collector.current_state import CurrentState
+from collector.judging import Judged
 from collector.orders import Step, StepOutcome
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import OrderRefused

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.current_state import Judged
+from collector.judging import Judged
 from collector.ordering.confirmation import text_to_type
 from collector.orders import KEYS_MOST, Filter
 from collector.transaction_rows import transaction_row, urgency

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from collector.batches import Batch, is_committed, is_open
-from collector.current_state import Judged
+from collector.judging import Judged
 from collector.ordering.abort import plan_abort
 from collector.ordering.commit import plan_commit
 from collector.ordering.plan import Act, End, Plan, Reach, joined

@@ -10,14 +10,14 @@ import json
 from collections.abc import Callable
 
 from collector import history_rows, lifecycle_batch, table_schemas
-from collector.current_state import Judged
 from collector.fold import State, apply
+from collector.judging import Judged
 from collector.observations import DecisionSeen, EventSeen, Observation, Observed, Position
 from collector.observers.transaction_log import TOPIC, record_of
+from collector.transaction_joins import find, views
 from collector.transaction_rows import checkpoint_row, detail_row, transaction_row
 from collector.transaction_state_batch import StateDecoder
 from collector.transaction_state_records import BrokerStatus, TransactionStateValue, decode_key, decode_value
-from collector.transaction_view import find, views
 from collector.verdicts import Case, Limits, LogSight, judge
 from lifecycle import decisions, events
 from lifecycle.decisions import RunStarted

@@ -15,8 +15,9 @@ from collector.observations import (
     EventSeen,
     Observation,
 )
+from collector.transaction_joins import views
 from collector.transaction_state_records import BrokerStatus
-from collector.transaction_view import TransactionView, views
+from collector.transaction_view import TransactionView
 from collector.verdicts import Case, Limits, LogSight, PipelineHistory
 from lifecycle.decisions import BatchAttempt, Decision, DecisionRecord, Outcome, Ruling, RunStarted, Settled
 from lifecycle.events import EventType, LifecycleEvent

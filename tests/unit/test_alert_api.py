@@ -17,17 +17,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector import alert_api, backup_api, metrics
 from collector.alert_service import AlertService
-from collector.api import ARROW, Served, application
+from collector.api import application
+from collector.api_document import ARROW
 from collector.blocked_readers import Tail, judge_reader
 from collector.notifiers.receivers import ReceiverSettings
 from collector.observations import Observation
 from collector.partition_sights import NOTHING_SEEN, Blocked, PartitionPicture
+from collector.served import Served
 from collector.settings import MetricsAccess, TunableSettings
 from collector.transaction_state_records import BrokerStatus
 from lifecycle.events import EventType
 from tests.unit.collector_observations import PREFIX, T0, broker_record, event
 from tests.unit.partition_sightings import group, partition
-from tests.unit.test_collector_api import OPERATOR, VIEWER, Api, observed
+from tests.unit.served_api import OPERATOR, VIEWER, Api, observed
 
 COLUMNS = "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms name group silenced_by"
 SILENCE = {"matchers": {"pipeline": PREFIX}, "reason": "maintenance", "duration_ms": 60_000}

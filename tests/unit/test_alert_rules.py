@@ -21,8 +21,8 @@ from collector.alert_inputs import (
     Picture,
     Source,
 )
-from collector.current_state import Judged
 from collector.facts import CheckpointFacts, PipelineFacts
+from collector.judging import Judged
 from collector.observations import Observation
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.transaction_state_records import BrokerStatus

@@ -16,7 +16,7 @@ from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits, LogSight
 from tests.unit.collector_observations import broker_record
 from tests.unit.http_receiver import receiving, wait_until
-from tests.unit.test_collector_api import observed, story
+from tests.unit.served_api import observed, story
 
 TUNABLE = TunableSettings(
     alert_interval_ms=20, alert_keep_firing_ms=100, alert_group_wait_ms=40, alert_group_interval_ms=40

@@ -9,8 +9,8 @@ import pytest
 
 from collector import answer_schemas, table_schemas
 from tests.unit.hostile_calls import hostile_calls
+from tests.unit.served_api import OPERATOR, VIEWER
 from tests.unit.test_alert_api import AlertApi
-from tests.unit.test_collector_api import OPERATOR, VIEWER
 
 
 @pytest.fixture(scope="module")

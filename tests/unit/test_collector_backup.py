@@ -11,8 +11,8 @@ import pytest
 
 from collector import backup_api
 from collector.store import Store, StoreFailed
+from tests.unit.served_api import OPERATOR, VIEWER
 from tests.unit.test_alert_api import AlertApi
-from tests.unit.test_collector_api import OPERATOR, VIEWER
 from tests.unit.test_collector_damaged_history import AUDIT, told
 
 MOMENT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)

@@ -9,12 +9,12 @@ import pytest
 
 from collector.batch_rows import batch_row
 from collector.batches import Batch, BatchVerdict, Settling, batches
-from collector.current_state import Judged
+from collector.judging import Judged
 from collector.observations import BranchProof, Observation
 from collector.orders import Action, InvalidOrder, StepOutcome, read
 from collector.overview import groups
+from collector.transaction_joins import views
 from collector.transaction_state_records import BrokerStatus
-from collector.transaction_view import views
 from collector.verdicts import judge
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType

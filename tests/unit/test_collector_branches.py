@@ -17,7 +17,7 @@ from collector.fold import trim
 from collector.observations import BranchProof, Observation, Observed, OperatorOrder, Position
 from collector.observers.databases import ends_known
 from collector.store import Store
-from collector.transaction_view import find, views
+from collector.transaction_joins import find, views
 from collector.verdicts import Limits, LogSight, judge
 from lifecycle.decisions import BatchAttempt, Ruling, Settled
 from lifecycle.errors import SettingsError

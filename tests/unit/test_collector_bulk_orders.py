@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collector.current_state import Judged
+from collector.judging import Judged
 from collector.ordering.confirmation import require_confirmation, text_to_type
 from collector.ordering.selection import fingerprint, require_unchanged, select
 from collector.orders import Filter

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector import flink_answers, losses, transaction_view
+from collector import flink_answers, losses, transaction_joins
 from collector.abort_causes import Certainty
 from collector.current_state import CurrentState
 from collector.data_loss import Loss, LossVerdict
@@ -41,7 +41,7 @@ CERTAIN, LIKELY, GUESS = Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
 
 def judged(state: State, sight: LogSight = LogSight.READABLE) -> dict[tuple[str, int | None], Loss]:
     """Return the losses by id and start."""
-    found = losses.judged(losses.material(state, sight, transaction_view.views(state, settled=True)))
+    found = losses.judged(losses.material(state, sight, transaction_joins.views(state, settled=True)))
     return {(loss.view.transaction, loss.view.opened_ms): loss for loss in found}
 
 
@@ -113,7 +113,7 @@ def test_before_the_job_is_restored_nothing_is_claimed() -> None:
 def test_a_sink_is_known_by_what_became_of_its_ids() -> None:
     for prefix, naming in (("orders-eu", Naming.INCREMENTING), ("pooled", Naming.POOLING)):
         state = folded(*transaction_records(prefix))
-        assert sinks(state.broker.values(), state.inits)[prefix].naming is naming
+        assert sinks(state.broker.values(), state.inits, [prefix])[prefix].naming is naming
 
 
 @pytest.mark.parametrize(
@@ -479,12 +479,12 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
         places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
         current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
         store.flushed()
-        assert "orders-eu-0-17" not in {loss.view.transaction for loss in current.losses(committed=True)}
-        (lost,) = current.losses_of("orders-eu-0-17")
+        assert "orders-eu-0-17" not in {loss.view.transaction for loss in current.losses(committed=True)[0]}
+        ((lost,), _) = current.losses_of("orders-eu-0-17")
         assert (lost.verdict, lost.certainty, lost.pipeline) == (LOST, CERTAIN, "eu/orders")
-        (committed,) = current.losses_of("orders-eu-1-4")
+        ((committed,), _) = current.losses_of("orders-eu-1-4")
         assert committed.verdict is NOT_LOST
-        assert current.losses_of("never-was-0-1") == []
+        assert current.losses_of("never-was-0-1") == ([], 0)
     finally:
         store.close()
 

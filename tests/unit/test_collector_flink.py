@@ -132,7 +132,7 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
             name, row = history_rows.row(Observed(position=place, observation=seen))
             history_rows.arrow_table(name, [row])
         rows = [checkpoint_row(facts, None) for facts in state.checkpoint_facts()]
-        table_schemas.arrow_stream(table_schemas.CHECKPOINTS, rows)
+        table_schemas.arrow_stream(table_schemas.CHECKPOINTS, rows, {})
         json.dumps(
             [rows, [job_row(facts) for facts in state.jobs.values()]], ensure_ascii=False, allow_nan=False
         ).encode()
@@ -328,14 +328,14 @@ def test_what_cannot_be_understood_is_kept_aside_once(watched: Watched) -> None:
     watched.look()
     watched.look()
     watched.store.flushed()
-    (aside,) = watched.store.named_rows(queries.MALFORMED, 10)
+    (aside,) = watched.store.named_rows(queries.MALFORMED, *queries.MALFORMED_FROM_NEWEST, 10)
     assert "job orders" in aside["error"]
     assert "PAUSED" in aside["error"]
     assert watched.numbers("completed")[-1] == 15
     del answer["history"]
     watched.look()
     watched.store.flushed()
-    assert len(watched.store.named_rows(queries.MALFORMED, 10)) == 2
+    assert len(watched.store.named_rows(queries.MALFORMED, *queries.MALFORMED_FROM_NEWEST, 10)) == 2
 
 
 def test_checkpoints_forgotten_between_two_looks_are_counted(watched: Watched) -> None:

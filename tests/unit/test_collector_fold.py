@@ -9,8 +9,8 @@ import pytest
 
 from collector.fold import State, apply, trim
 from collector.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
+from collector.transaction_joins import find, views
 from collector.transaction_state_records import BrokerStatus
-from collector.transaction_view import find, views
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import Settled
 from lifecycle.errors import MalformedRecord

@@ -51,7 +51,7 @@ class History:
     @property
     def audit(self) -> list[tuple[int, str, str, int | None]]:
         """Return (number, keys, outcome, refers to) of each audit row, oldest first."""
-        rows = self.store.named_rows(queries.AUDIT, 100)
+        rows = self.store.named_rows(queries.AUDIT, *queries.AUDIT_FROM_NEWEST, 100)
         return [(r["audit"], r["keys"], r["outcome"], r["refers_to"]) for r in reversed(rows)]
 
     def follow_up(self, look: Callable[[Act, Intent], End], *, most_ms: int = 3_600_000) -> FollowUp:

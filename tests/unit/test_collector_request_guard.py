@@ -12,7 +12,7 @@ import pytest
 from collector.rate_limits import RequestLimits
 from collector.request_guard import SECURITY_HEADERS
 from collector.request_log import REQUEST_ID
-from tests.unit.test_collector_api import OPERATOR, VIEWER, Api
+from tests.unit.served_api import OPERATOR, VIEWER, Api
 
 SECRET = "a-secret-of-somebody-who-mistook-the-place"
 

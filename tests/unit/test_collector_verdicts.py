@@ -8,8 +8,8 @@ import pytest
 
 from collector.facts import PipelineFacts
 from collector.observations import Observation
+from collector.transaction_joins import find, views
 from collector.transaction_state_records import BrokerStatus
-from collector.transaction_view import find, views
 from collector.verdicts import LogSight, judge
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType

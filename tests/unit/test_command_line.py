@@ -15,7 +15,7 @@ from collector.command_line import arguments, main, tables
 from collector.command_line.client import Client, Refused, Unanswered
 from collector.command_line.listings import LISTINGS, PARAMETERS
 from lifecycle.errors import SettingsError
-from tests.unit.test_collector_api import Api
+from tests.unit.served_api import Api
 
 NOW_MS = 1_795_000_000_000
 DOCS = Path(__file__).parents[2] / "docs" / "command_line.md"
@@ -159,6 +159,21 @@ def test_a_listing_shows_keys_that_an_order_takes(run: Run, capsys: pytest.Captu
     assert "flink-orders-3" not in out
     assert run("transactions", "--pipeline", "nobody") == 0
     assert capsys.readouterr() == ("", "no transactions\n")
+
+
+def test_a_listing_says_how_many_more_there_are_and_shows_the_next_page(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("ids", "--limit", "2") == 0
+    first, said = capsys.readouterr()
+    assert said.startswith("1 more: --limit 3, or for the next ones --after ")
+    assert run("ids", "--limit", "2", "--after", said.split()[-1]) == 0
+    second, said = capsys.readouterr()
+    assert said == ""
+    assert len(second.splitlines()) == 2
+    assert not set(first.splitlines()[1:]) & set(second.splitlines()[1:])
+    with pytest.raises(Refused, match="'after'"):
+        run("ids", "--after", "nonsense")
 
 
 def test_status_shows_who_asks(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,8 @@ from collector.alert_findings import Severity
 from collector.alert_store import Outlook
 from collector.alerting import ShownAlert
 from collector.alerts import Alert, AlertState
-from collector.current_state import Judged
 from collector.facts import CheckpointFacts
+from collector.judging import Judged
 from collector.metrics import PipelineLabels, Seen
 from collector.notifiers.delivery import Outcome
 from collector.observers.observer import ObserverState, ObserverStatus

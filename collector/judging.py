@@ -1,0 +1,108 @@
+"""Judges transactions at one moment: gathers what the rules of a verdict look at, of the transaction and of its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from collector import transaction_joins
+from collector.facts import PipelineFacts
+from collector.fold import State
+from collector.transaction_view import TransactionView
+from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
+from lifecycle.checkpoints import CheckpointState
+from lifecycle.verdicts import Judgement
+
+DEFAULT_INTERVAL_MS = 10_000
+DEFAULT_RESTART_DELAY_MS = 10_000
+DURATIONS_CONSIDERED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One transaction with its verdict at a moment."""
+
+    view: TransactionView
+    judgement: Judgement
+    pipeline: PipelineHistory | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineNow:
+    """One pipeline of ours: its newest run in the decision log, and what it told. ``run_ms``: when that run began."""
+
+    facts: PipelineFacts
+    life: str
+    attempt: int
+    run_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What does not depend on the transaction. ``sight``: whether the decision log can be trusted, and what is wrong with it."""
+
+    limits: Limits
+    sight: tuple[LogSight, str]
+    now_ms: int
+    pipelines: dict[str, PipelineHistory] = field(default_factory=dict)
+    """Histories gathered so far, by prefix: many transactions share one."""
+
+    def cases(self, state: State, views: Iterable[TransactionView]) -> list[Case]:
+        """Return what the rules look at. Call it under the state's lock; judging needs none."""
+        return [self._case(state, view) for view in views]
+
+    def _case(self, state: State, view: TransactionView) -> Case:
+        if view.ours and view.pipeline not in self.pipelines:
+            self.pipelines[view.pipeline] = pipeline_history(state, view.pipeline)
+        about = view.about
+        decided = state.last_decided.get(about.life) if about is not None else None
+        return Case(
+            transaction=view,
+            pipeline=self.pipelines.get(view.pipeline) if view.ours else None,
+            log_sight=self.sight[0],
+            log_error=self.sight[1],
+            replayed_ms=transaction_joins.replayed_ms(state, view),
+            later_batch_decided=about is not None and decided is not None and decided[0] > about.batch,
+            limits=self.limits,
+            now_ms=self.now_ms,
+        )
+
+
+def judged(cases: Iterable[Case]) -> list[Judged]:
+    """Return each case's transaction with its verdict, in the order given."""
+    return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
+
+
+def pipeline_history(state: State, prefix: str) -> PipelineHistory:
+    """Return what is known of a pipeline. Call it under the state's lock."""
+    facts = state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
+    run = state.ledger.latest_run(prefix)
+    return PipelineHistory(
+        facts=facts,
+        latest_run_offset=run[0] if run else None,
+        latest_run_ms=run[1].at_ms if run else None,
+        checkpoint_p99_ms=_checkpoint_p99_ms(state, prefix),
+        interval_ms=facts.setting("interval_ms", DEFAULT_INTERVAL_MS),
+        restart_delay_ms=facts.setting("restart_delay_ms", DEFAULT_RESTART_DELAY_MS),
+    )
+
+
+def pipeline_now(state: State, prefix: str) -> PipelineNow | None:
+    """Return a pipeline with its newest run, or None when no run of it is known. Call it under the state's lock."""
+    run = state.ledger.latest_run(prefix)
+    if run is None:
+        return None
+    facts = state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
+    return PipelineNow(facts=facts, life=run[1].life, attempt=run[0], run_ms=run[1].at_ms)
+
+
+def _checkpoint_p99_ms(state: State, prefix: str) -> int:
+    facts = [c for c in state.checkpoints.values() if c.pipeline == prefix]
+    newest = sorted(facts, key=lambda c: c.number)[-DURATIONS_CONSIDERED:]
+    return percentile([c.duration_ms for c in newest if c.state is CheckpointState.COMPLETED], 0.99) or 0
+
+
+def percentile(durations_ms: Iterable[int | None], share: float) -> int | None:
+    """Return the nearest-rank percentile of the known durations, or None without any."""
+    known = sorted(d for d in durations_ms if d is not None)
+    return known[min(len(known) - 1, int(share * len(known)))] if known else None

@@ -1,0 +1,120 @@
+"""The newest of many transactions that have ended: chosen by what is cheap to compare, and only the chosen ones are joined.
+
+Call all of it under the state's lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from collector.branches import BranchFacts
+from collector.facts import BrokerTransaction, HandleIdentity, ToldTransaction
+from collector.fold import State
+from collector.observations import BranchProof
+from collector.transaction_joins import at_coordinator, elsewhere, is_known_committed, is_quiet, view_of
+from collector.transaction_view import KAFKA, TransactionView, told_opening_ms
+from lifecycle.branch_id import BranchId
+from lifecycle.identity import TransactionalId
+from lifecycle.states import TransactionState
+
+EndPlace = tuple[int, str, int, int]
+"""When it ended (epoch ms), and what orders those of one time: id, producer id, opening."""
+OpeningPlace = tuple[int, int, str]
+"""When it was opened (negative epoch ms: the newest first), and what orders those of one time: producer id, id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """Some transactions, and how many ``more`` there are behind them."""
+
+    views: tuple[TransactionView, ...]
+    more: int
+
+
+def end_place(view: TransactionView) -> EndPlace:
+    """Return where a transaction stands among those that have ended; the newest has the greatest."""
+    return (view.ended_ms or 0, *view.place)
+
+
+def opening_place(view: TransactionView) -> OpeningPlace:
+    """Return where a settled transaction stands in a list; the newest has the least."""
+    transaction, producer_id, _ = view.place
+    return (-(view.opened_ms or 0), producer_id, transaction)
+
+
+def ended(
+    state: State,
+    wanted: Collection[TransactionState],
+    *,
+    most: int,
+    before: EndPlace | None = None,
+    since_ms: int = 0,
+    transaction: str | None = None,
+) -> Newest:
+    """Return up to ``most`` transactions in one of these states, newest end first; ``before``: those behind that place.
+
+    ``transaction``: of this id only.
+    """
+
+    def fits(place: EndPlace) -> bool:
+        return place[0] >= since_ms and transaction in (None, place[1]) and (before is None or place < before)
+
+    with_committed = TransactionState.COMMITTED in wanted
+    # What is not done with, and what no coordinator has, is in memory by the hundreds: it is joined at once.
+    others = [at_coordinator(state, identity) for identity in state.open]
+    others += elsewhere(state, settled=with_committed)
+    found = [view for view in others if view.state in wanted and fits(end_place(view))]
+    done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
+    places = ((_end_of(b), b.identity) for b in done if b.is_final and (with_committed or not b.is_committing))
+    chosen = [(place, identity) for place, identity in places if fits(place)]
+    newest = heapq.nlargest(most, chosen)
+    found += [at_coordinator(state, identity) for _, identity in newest]
+    total = len(chosen) + len(found) - len(newest)
+    found.sort(key=end_place, reverse=True)
+    return Newest(views=tuple(found[:most]), more=max(0, total - most))
+
+
+def settled(
+    state: State, *, most: int, after: OpeningPlace | None, pipeline: str | None, resource_manager: str | None
+) -> Newest:
+    """Return up to ``most`` transactions whose verdict is settled for sure, newest opening first; ``after``: behind that place.
+
+    Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
+    """
+    pipelines = functools.cache(lambda id_: pipeline is None or _pipeline_of(state, id_) == pipeline)
+    behind = [
+        (place, one)
+        for place, one in _settled(state)
+        if (after is None or place > after)
+        and pipelines(place[2])
+        and resource_manager in (None, KAFKA if isinstance(one, BrokerTransaction) else one.resource_manager)
+    ]
+    newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
+    return Newest(views=tuple(view_of(state, one) for _, one in newest), more=len(behind) - len(newest))
+
+
+def _settled(state: State) -> Iterator[tuple[OpeningPlace, BrokerTransaction | ToldTransaction | BranchFacts]]:
+    for (transaction, producer_id, start_ms), broker in state.broker.items():
+        if is_quiet(state, broker):
+            yield (-start_ms, producer_id, transaction), broker
+    for told in state.told.values():
+        if told.identity not in state.by_handle and is_known_committed(state, told):
+            opened_ms = told_opening_ms(told, state.branches.get(told.key)) or 0
+            named = told.identity
+            yield (-opened_ms, -1 if named.producer_id is None else named.producer_id, named.transaction), told
+    for branch in state.branches.values():
+        if branch.proof is BranchProof.COMMITTED and HandleIdentity(branch.transaction, None, None) not in state.told:
+            yield (-(branch.since_ms or 0), -1, branch.transaction), branch
+
+
+def _pipeline_of(state: State, transaction: str) -> str:
+    """Return what TransactionView.pipeline says of a transaction of this id or name."""
+    parsed = TransactionalId.parse(transaction) or BranchId.parse(transaction)
+    return parsed.prefix if parsed is not None and parsed.prefix in state.ledger.prefixes() else transaction
+
+
+def _end_of(broker: BrokerTransaction) -> EndPlace:
+    return (broker.ended_ms or 0, *broker.identity)

@@ -1,0 +1,83 @@
+"""Pages of a table: the first rows, how many more there are, and a cursor that the next page begins behind.
+
+A cursor is the place of the last row in the table's own order. So a page begins where the one before ended, although rows come
+and go meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import heapq
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lifecycle.errors import IndoubtError
+from lifecycle.json_record import WHOLE_NUMBER_MOST
+
+Place = tuple[int | str, ...]
+Row = dict[str, Any]
+Item = TypeVar("Item")
+
+
+class InvalidCursor(IndoubtError):
+    """What was sent as ``after`` is no cursor of this table."""
+
+    def __init__(self) -> None:
+        super().__init__("parameter 'after': it takes what this table answered as 'next'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Rows, how many ``more`` are behind them, and the place of the last one; None where the table has no cursor."""
+
+    rows: Sequence[Row]
+    more: int = 0
+    last: Place | None = None
+
+    @property
+    def next(self) -> str | None:
+        """Return the cursor of the next page, or None where there is none."""
+        return cursor(self.last) if self.more and self.last is not None else None
+
+
+def cursor(place: Place) -> str:
+    """Return a place as text that fits into an address."""
+    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def place_of(text: str | None, *kinds: type) -> Any:
+    """Return the place that a cursor names, None for no cursor; ``kinds``: int or str, of each of its parts.
+
+    Raises InvalidCursor.
+    """
+    if text is None:
+        return None
+    try:
+        found = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        raise InvalidCursor from None
+    if not isinstance(found, list) or [type(part) for part in found] != list(kinds):
+        raise InvalidCursor
+    if any(isinstance(part, int) and abs(part) > WHOLE_NUMBER_MOST for part in found):
+        raise InvalidCursor
+    return tuple(found)
+
+
+def page(
+    items: Iterable[Item], place: Callable[[Item], Place], row: Callable[[Item], Row], limit: int, after: Place | None
+) -> Page:
+    """Return the page of ``limit`` rows behind ``after``; rows are made of those items only. Their order is that of places."""
+    behind = [
+        (at, number, one) for number, one in enumerate(items) if (at := place(one)) and (after is None or at > after)
+    ]
+    chosen = heapq.nsmallest(limit, behind)
+    rows = [row(one) for _, _, one in chosen]
+    return Page(rows=rows, more=len(behind) - len(rows), last=chosen[-1][0] if chosen else None)
+
+
+def first(rows: Sequence[Row], limit: int) -> Page:
+    """Return the first rows of a short table, which has no cursor."""
+    return Page(rows=rows[:limit], more=max(0, len(rows) - limit))

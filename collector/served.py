@@ -1,0 +1,72 @@
+"""What the API answers from, and who may ask: shared by every module that has routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+
+from collector.actions import Actions
+from collector.authentication import Caller, KnownTokens
+from collector.changes import Changes
+from collector.clock import now_ms
+from collector.current_state import CurrentState
+from collector.observers.observer import ObserverStatus
+from collector.overview import Watch
+from collector.partition_sights import PartitionPicture
+from collector.rate_limits import RequestLimits
+from collector.settings import BODY_BYTES_MOST
+from collector.store import Store
+
+_BEARER = HTTPBearer(auto_error=False, description="A viewer's token reads, an operator's also orders.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What the API answers from. ``is_ready`` turns true once history is loaded; ``cluster`` is the cluster id, or empty."""
+
+    current: CurrentState
+    store: Store
+    actions: Actions
+    watch: Watch
+    changes: Changes
+    tokens: KnownTokens
+    read_only: bool
+    bootstrap_servers: str
+    foreign_old_ms: int
+    is_ready: Callable[[], bool]
+    cluster: Callable[[], str]
+    observers: Callable[[], Sequence[ObserverStatus]]
+    partitions: Callable[[], PartitionPicture]
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    body_bytes_most: int = BODY_BYTES_MOST
+
+
+def caller_of_request(
+    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
+) -> Caller:
+    """Return who calls.
+
+    Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
+    """
+    served: Served = request.app.state.served
+    address = request.client.host if request.client is not None else ""
+    known = served.tokens.caller_of(request.headers.get("authorization", ""), now_ms())
+    served.limits.check_address(address, known)
+    if known is None:
+        served.limits.failed(address)
+        raise HTTPException(
+            401, "no valid token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
+        )
+    request.state.caller = known.name
+    served.limits.admit(known, changes_something=request.method != "GET")
+    if not served.is_ready():
+        raise HTTPException(503, "history is being loaded: ask again in a moment")
+    return known
+
+
+KnownCaller = Annotated[Caller, Depends(caller_of_request)]

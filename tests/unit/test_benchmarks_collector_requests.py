@@ -1,0 +1,61 @@
+"""The benchmark of answers asks for everything that pages and command line ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app import abort_history, checkpoints, pending_commits
+from app.collector_client import CollectorClient, CollectorError, Failure
+from app.settings import Settings
+from benchmarks import collector_requests
+from collector.command_line.listings import LISTINGS
+
+KEY = "kafka:ip-count-0-1:7:3@1795000000000"
+LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
+    "status": [lambda client: client.status()],
+    "overview": [lambda client: client.overview()],
+    "transactions": [
+        lambda client: client.transactions(),
+        lambda client: client.transactions(settled_too=True, limit=pending_commits.MOST_TRANSACTIONS),
+    ],
+    "transaction": [lambda client: client.transaction(KEY)],
+    "aborts": [lambda client: client.aborts(limit=abort_history.MOST_ROWS)],
+    "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MOST_ROWS)],
+    "audit": [lambda client: client.audit()],
+}
+"""How pages call each method of the app's client that looks."""
+
+
+def asked_for(look: Callable[[CollectorClient], Any], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what a method of the app's client asks the collector for."""
+    found: list[str] = []
+
+    def ask(_: CollectorClient, method: str, path: str, **request: Any) -> Any:
+        parameters = "&".join(f"{name}={value}" for name, value in request.get("params", {}).items())
+        found.append(f"{path}?{parameters}" if parameters else path)
+        raise CollectorError(Failure.UNREACHABLE, "nobody is asked here")
+
+    monkeypatch.setattr(CollectorClient, "_ask", ask)
+    client = CollectorClient(
+        Settings.from_environment({"INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1", "INDOUBT_TOKEN": "t"})
+    )
+    with pytest.raises(CollectorError):
+        look(client)
+    client.close()
+    return found[0]
+
+
+def test_every_look_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
+    assert methods - {"close", "order"} == set(LOOKS)
+    asked = {asked_for(look, monkeypatch) for looks in LOOKS.values() for look in looks}
+    assert asked == {question.path for question in collector_requests.of_pages([KEY])}
+
+
+def test_every_listing_of_the_command_line_is_asked() -> None:
+    asked = {question.path.partition("?")[0] for question in collector_requests.of_command_line("orders-7-17")}
+    assert {listing.path for listing in LISTINGS} <= asked
+    assert {"/api/v1/orders", "/api/v1/orders/preview", "/metrics"} <= asked

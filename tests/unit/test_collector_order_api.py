@@ -1,0 +1,193 @@
+"""Orders over HTTP that need no broker: what is refused, why, and that it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.transaction_state_records import BrokerStatus
+from tests.unit.collector_observations import (
+    PREFIX,
+    broker_record,
+    database_handle,
+    decided,
+)
+from tests.unit.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """Return one for all tests that leave the transactions as they are; audit rows are newest first."""
+    made = Api(tmp_path_factory.mktemp("api"))
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def fresh_api(tmp_path: Path) -> Iterator[Api]:
+    made = Api(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def read_only_api(tmp_path: Path) -> Iterator[Api]:
+    made = Api(tmp_path, read_only=True)
+    yield made
+    made.store.close()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"action": "explode"},
+        {"keys": []},
+        {"keys": "kafka"},
+        {"keys": ["a", "a"]},
+        {"reason": " a "},
+        {"seen": []},
+        {"dry_run": "yes"},
+        {"force": True},
+    ],
+)
+def test_an_order_with_a_wrong_field_is_invalid_and_names_it(api: Api, changes: dict[str, Any]) -> None:
+    answer = api.order(**changes)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid")
+    assert f"'{next(iter(changes))}'" in answer.json()["error"]["message"]
+
+
+def test_a_body_that_is_no_json_is_a_bad_request(api: Api) -> None:
+    answer = api.client.post("/api/v1/orders", headers=OPERATOR, content=b"{")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")
+
+
+def test_a_viewer_may_not_order_and_the_attempt_is_written_down(api: Api) -> None:
+    answer = api.order(VIEWER)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+    row = api.rows("audit")[0]
+    assert (row["who"], row["action"], row["outcome"], row["reason"]) == ("ben", "commit", "refused", "because")
+
+
+def test_nobody_orders_in_read_only_mode(read_only_api: Api) -> None:
+    assert read_only_api.order().status_code == 403
+    assert read_only_api.rows("audit")[0]["outcome"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"seen": {}}, "'seen'"),
+        ({"keys": ["kafka:x:1:1"], "seen": {}}, "not known"),
+    ],
+)
+def test_an_order_that_is_not_safe_is_refused_with_an_audit_row(api: Api, changes: dict[str, Any], says: str) -> None:
+    answer = api.order(**changes)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert says in answer.json()["error"]["message"]
+    assert api.rows("audit")[0]["detail"] == answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("action", ["commit", "abort"])
+def test_an_order_about_a_branch_in_a_database_is_refused_and_says_who_settles_it(fresh_api: Api, action: str) -> None:
+    branch = database_handle()
+    fresh_api.current.observe([decision_seen(decided(2, branch, batch=42))])
+    row = next(r for r in fresh_api.rows("transactions") if r["resource_manager"] == "mysql")
+    assert (row["key"], row["state"], row["timeout_ms"], row["producer_id"]) == (branch.key, "decided", None, None)
+    answer = fresh_api.order(action=action, keys=[row["key"]], seen={row["key"]: row["revision"]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert "is held by 'mysql'" in answer.json()["error"]["message"]
+    assert fresh_api.rows("audit")[0]["outcome"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("key", "seen", "says"),
+    [
+        ("nobody/life/1/2", None, "not known"),
+        ("", "an older look", "changed since it was looked at: it is in doubt now"),
+    ],
+)
+def test_a_batch_that_is_gone_or_changed_is_not_settled(api: Api, key: str, seen: str | None, says: str) -> None:
+    key = key or api.rows("batches")[0]["key"]
+    answer = api.order(action="settle", keys=[key], seen={key: seen} if seen else {})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert says in answer.json()["error"]["message"]
+    assert api.rows("audit")[0]["action"] == "settle"
+
+
+def test_an_order_on_an_old_look_is_refused_and_says_what_changed(fresh_api: Api) -> None:
+    row = next(r for r in fresh_api.rows("transactions") if r["transaction"] == "ip-count-0-1")
+    fresh_api.current.observe([observed(10, broker_record(BrokerStatus.PREPARE_COMMIT, 5000, epoch=5, version=2))])
+    answer = fresh_api.order(keys=[row["key"]], seen={row["key"]: row["revision"]})
+    assert answer.status_code == 409
+    assert "it is committing now" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("confirm", ["", "flink-orders", "FLINK-ORDERS-3"])
+def test_what_may_lose_data_takes_the_id_typed(api: Api, confirm: str) -> None:
+    row = next(r for r in api.rows("transactions") if r["verdict"] == "foreign")
+    answer = api.order(action="abort", keys=[row["key"]], seen={row["key"]: row["revision"]}, confirm=confirm)
+    assert answer.status_code == 409
+    assert "'confirm'" in answer.json()["error"]["message"]
+
+
+def test_a_decided_transaction_is_never_aborted(api: Api) -> None:
+    answer = api.order(action="abort", confirm="ip-count-0-1")
+    assert answer.status_code == 409
+    assert "may not be aborted" in answer.json()["error"]["message"]
+
+
+def preview(api: Api, headers: dict[str, str] = OPERATOR, **wanted: Any) -> Any:
+    body = {"action": "abort", "filter": wanted}
+    return api.client.post("/api/v1/orders/preview", headers=headers, json=body)
+
+
+def test_a_preview_tells_what_a_bulk_abort_would_mean_and_whoever_reads_may_ask(api: Api) -> None:
+    answer = preview(api, VIEWER, transaction_prefix="flink-")
+    assert answer.status_code == 200
+    found = answer.json()
+    assert [row["transaction"] for row in found["rows"]] == ["flink-orders-3"]
+    assert (found["keys"], found["confirm"]) == ([found["rows"][0]["key"]], "flink-orders-3")
+    assert preview(api, {}, transaction_prefix="flink-").status_code == 401
+    assert [one["verdict"] for one in preview(api, pipeline=PREFIX).json()["left_out"]] == ["commit it"]
+
+
+def test_a_bulk_abort_of_a_set_that_changed_is_refused(fresh_api: Api) -> None:
+    shown = preview(fresh_api, transaction_prefix="flink-").json()
+    later = broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-4", producer_id=9)
+    fresh_api.current.observe([observed(11, later)])
+    body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
+    answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": shown["confirm"]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
+    assert "2 now" in answer.json()["error"]["message"]
+    row = fresh_api.rows("audit")[0]
+    assert (row["outcome"], row["evidence"][0]["fingerprint"]) == ("refused", shown["fingerprint"])
+
+
+def test_a_bulk_abort_of_what_may_lose_data_takes_what_its_preview_says_typed(fresh_api: Api) -> None:
+    shown = preview(fresh_api, transaction_prefix="flink-").json()
+    body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
+    answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": "flink-"})
+    assert answer.status_code == 409
+    assert "'confirm'" in answer.json()["error"]["message"]
+
+
+def test_a_refused_order_given_again_gets_the_same_answer_and_no_second_audit_row(fresh_api: Api) -> None:
+    first = fresh_api.order(seen={}, idempotency_key="once")
+    assert first.status_code == 409
+    again = fresh_api.order(seen={}, idempotency_key="once")
+    assert (again.status_code, again.json()) == (409, first.json())
+    assert len(fresh_api.rows("audit")) == 1
+    other = fresh_api.order(seen={}, idempotency_key="once", reason="another")
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "order_refused")
+    assert "'once' came with another order" in other.json()["error"]["message"]
+    assert [row["outcome"] for row in fresh_api.rows("audit")] == ["refused", "refused"]
+
+
+def test_the_idempotency_key_may_be_a_header(fresh_api: Api) -> None:
+    headers = {**OPERATOR, "Idempotency-Key": "once"}
+    answers = [fresh_api.order(headers, seen={}).json() for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len(fresh_api.rows("audit")) == 1

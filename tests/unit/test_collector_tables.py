@@ -1,0 +1,163 @@
+"""The API's tables: columns, filters, order, Arrow, pages."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from collector.api_document import ARROW
+from tests.unit.collector_observations import (
+    PREFIX,
+    handle,
+)
+from tests.unit.served_api import VIEWER, Api
+
+BLOCKED_COLUMNS = (
+    "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction holder_producer_id "
+    "holder_producer_epoch holder_start_offset held_since_ms waiting waiting_since_ms waited_ms lag groups seen_at_ms"
+)
+HANGING_COLUMNS = (
+    "key topic partition transaction producer_id producer_epoch start_offset coordinator_epoch last_record_at_ms since_ms "
+    "found_at_ms verdict rule hidden waiting remedy may_abort loses_data confirm evidence revision"
+)
+COLUMNS = (
+    "key resource_manager transaction producer_id producer_epoch pipeline ours life batch attempt slot state verdict rule "
+    "opened_at_ms timeout_ms deadline_ms rows bytes partitions may_commit may_abort loses_data evidence revision updated_at_ms"
+)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """Return one for all tests that leave the transactions as they are; audit rows are newest first."""
+    made = Api(tmp_path_factory.mktemp("api"))
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def fresh_api(tmp_path: Path) -> Iterator[Api]:
+    made = Api(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_transactions_come_most_urgent_first_with_every_column(api: Api) -> None:
+    rows = api.rows("transactions")
+    assert [row["verdict"] for row in rows] == ["commit it", "foreign"]
+    assert list(rows[0]) == COLUMNS.split()
+    assert [row["transaction"] for row in api.rows("transactions?all=true")][-1] == "gone"
+
+
+def test_blocked_partitions_name_their_holder_and_who_waits(api: Api) -> None:
+    (row,) = api.rows("blocked")
+    assert list(row) == BLOCKED_COLUMNS.split()
+    assert (row["topic"], row["partition"], row["hidden"], row["waiting"]) == ("orders", 3, 5, 1)
+    assert row["holder_key"] == api.rows("hanging")[0]["key"]
+    assert [(group["group"], group["kind"]) for group in row["groups"]] == [("readers", "waiting")]
+    assert row["waited_ms"] == row["groups"][0]["waited_ms"] > 0
+    assert {r["topic"] for r in api.rows("blocked?all=true")} == {"orders", "quiet"}
+    assert api.rows("blocked?topic=quiet") == []
+
+
+def test_hanging_transactions_say_what_to_do_and_what_to_repeat(api: Api) -> None:
+    (row,) = api.rows("hanging")
+    assert list(row) == HANGING_COLUMNS.split()
+    assert (row["key"], row["verdict"], row["waiting"]) == ("hanging:orders-3:7:2:100", "hanging", 1)
+    assert (row["may_abort"], row["loses_data"], row["confirm"]) == (True, True, "orders-3")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("verdict=foreign", 1),
+        ("pipeline=ip-count", 1),
+        ("resource_manager=kafka", 2),
+        ("resource_manager=mysql", 0),
+        ("limit=1", 1),
+    ],
+)
+def test_transactions_are_filtered(api: Api, query: str, found: int) -> None:
+    assert len(api.rows(f"transactions?{query}")) == found
+
+
+def test_one_transaction_has_its_time_line_decision_and_handle(api: Api) -> None:
+    key = api.rows("transactions")[0]["key"]
+    one = api.client.get(f"/api/v1/transactions/{key}", headers=VIEWER).json()
+    assert one["decision"]["offset"] == 1
+    assert one["handle"] == handle().to_json()
+    assert [e["at_ms"] for e in one["timeline"]] == sorted(e["at_ms"] for e in one["timeline"])
+    assert {e["source"] for e in one["timeline"]} == {"__transaction_state", "lifecycle events", "decision log"}
+
+
+def test_arrow_has_the_same_rows_as_json(api: Api) -> None:
+    answer = api.client.get("/api/v1/transactions", headers={**VIEWER, "Accept": ARROW})
+    assert answer.headers["content-type"] == ARROW
+    table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().to_pylist()
+    rows = api.rows("transactions")
+    assert [r["key"] for r in table] == [r["key"] for r in rows]
+    assert json.loads(table[0]["evidence"]) == rows[0]["evidence"]
+
+
+@pytest.mark.parametrize("path", ["transactions", "aborts", "batches", "checkpoints", "malformed", "audit"])
+def test_arrow_tables_have_the_columns_of_json_also_when_they_are_empty(fresh_api: Api, path: str) -> None:
+    fresh_api.order(VIEWER)
+    fresh_api.store.flushed()
+    full = set(fresh_api.rows(path)[0])
+    for query in ("", "?pipeline=nobody", "?cause=nobody"):
+        answer = fresh_api.client.get(f"/api/v1/{path}{query}", headers={**VIEWER, "Accept": ARROW})
+        assert set(pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().column_names) == full
+
+
+def test_aborts_checkpoints_and_malformed(api: Api) -> None:
+    (abort,) = api.rows("aborts")
+    assert (abort["transaction"], abort["cause"], abort["open_ms"]) == ("gone", "timeout", 61_000)
+    assert api.rows("aborts?cause=fenced") == []
+    (checkpoint,) = api.rows("checkpoints")
+    assert (checkpoint["number"], checkpoint["state"], checkpoint["transactions"]) == (41, "completed", 1)
+    api.store.flushed()
+    (aside,) = api.rows("malformed")
+    assert (aside["source"], aside["offset"], aside["error"], aside["value"]) == ("test", 9, "event is not JSON", "{")
+
+
+def test_ids_are_counted_by_prefix(api: Api) -> None:
+    found = {row["prefix"]: row for row in api.rows("ids")}
+    assert (found["ip-count"]["ids"], found["flink-orders"]["ids"], found["gone"]["ids"]) == (1, 1, 1)
+    assert (found["ip-count"]["lives"], found["ip-count"]["leaks"], found["ip-count"]["shared"]) == (1, False, False)
+    answer = api.client.get("/api/v1/ids", headers={**VIEWER, "Accept": ARROW})
+    table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
+    assert table.num_rows == len(found)
+    assert table.schema.field("growth_per_hour").type == pa.float64()
+
+
+def test_losses_say_what_is_missing_and_why(api: Api) -> None:
+    (loss,) = api.rows("losses")
+    assert (loss["transaction"], loss["verdict"], loss["certainty"], loss["cause"]) == (
+        "gone",
+        "cannot be told",
+        "guess",
+        "timeout",
+    )
+    assert api.rows("losses?verdict=lost") == []
+    detail = api.client.get(f"/api/v1/transactions/{loss['key']}", headers=VIEWER).json()
+    assert detail["loss"] == loss
+    api.store.flushed()
+    assert api.rows("losses?transaction=gone") == [loss]
+    (open_one,) = [r for r in api.rows("transactions") if r["transaction"] == "flink-orders-3"]
+    assert api.client.get(f"/api/v1/transactions/{open_one['key']}", headers=VIEWER).json()["loss"] is None
+
+
+def test_batches_have_their_decision_and_all_their_parts(api: Api) -> None:
+    (batch,) = api.rows("batches")
+    assert (batch["pipeline"], batch["batch"], batch["verdict"], batch["decision"]) == (
+        PREFIX,
+        41,
+        "in doubt",
+        "commit",
+    )
+    assert [(one["state"], one["committed"]) for one in batch["transactions"]] == [("decided", False)]
+    assert api.rows("batches?pipeline=nobody") == api.rows("batches?verdict=complete") == []
