@@ -7,5 +7,6 @@ ENV JAVA_HOME=/usr PATH=/indoubt/.venv/bin:$PATH
 WORKDIR /indoubt
 COPY requirements.txt constraints.txt ivy.xml ./
 COPY demo/__init__.py demo/prerequisites.py demo/
-RUN python3 demo/prerequisites.py
+RUN python3 demo/prerequisites.py --no-class-archives
 COPY . .
+RUN python -m demo.class_archives

@@ -13,12 +13,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
 from demo.children import die_with_parent
-from demo.prerequisites import JARS, java_home
+from demo.prerequisites import BROKER_CLASSES, JARS, java_home
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
@@ -37,13 +38,23 @@ def free_port() -> int:
 
 
 class Broker:
-    """One broker process: start, stop, kill and start again on the same data. Ports are free ones unless given."""
+    """One broker process: start, stop, kill and start again on the same data. Ports are free ones unless given.
 
-    def __init__(self, directory: Path, port: int | None = None, settings: dict[str, str] | None = None) -> None:
+    ``classes``: the JVM's flags about class data archives (demo/class_archives.py).
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        settings: dict[str, str] | None = None,
+        classes: Sequence[str] = (f"-XX:SharedArchiveFile={BROKER_CLASSES}", "-Xlog:cds=off,cds+dynamic=off"),
+    ) -> None:
         self.directory = directory
         self.port = port or free_port()
         self._controller_port = free_port()
         self._settings = settings or {}
+        self._classes = classes
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -71,7 +82,7 @@ class Broker:
             if not (self.directory / "data" / "meta.properties").exists():
                 self._format(configuration)
             self._process = subprocess.Popen(
-                [*_java(self.directory, HEAP), "kafka.Kafka", str(configuration)],
+                [*_java(self.directory, HEAP, self._classes), "kafka.Kafka", str(configuration)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -180,10 +191,10 @@ logger.coordinator.level=INFO
 """
 
 
-def _java(directory: Path, heap: str) -> list[str]:
+def _java(directory: Path, heap: str, more: Sequence[str] = ()) -> list[str]:
     if not any((JARS / "broker").glob("kafka_2.13-*.jar")):
         raise BrokerFailed(f"no broker jars in {JARS / 'broker'}: run 'make setup'")
-    flags = [f"-Xmx{heap}", f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}"]
+    flags = [f"-Xmx{heap}", f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}", *more]
     return [f"{java_home()}/bin/java", *flags, "-cp", f"{JARS / 'broker'}/*"]
 
 

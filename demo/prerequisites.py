@@ -1,4 +1,4 @@
-"""Set up everything the project needs: Java, the virtual environment, the JVM jars; for the tests Chromium, databases, Spin.
+"""Set up everything the project needs: Java, the virtual environment, JVM jars and class archives; for the tests more programs.
 
 Runs before anything is installed, so it imports the standard library only: ``python3 demo/prerequisites.py [--tests]``.
 What is there already is left alone; what is missing is installed where that can be done (Debian, as root); else one line
@@ -21,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 JARS = ROOT / ".run" / "jars"
+BROKER_CLASSES = ROOT / ".run" / "classes" / "broker.jsa"
+"""The broker's class data archive, where there is one."""
 JAVA_VERSIONS = (17, 21)
 MARIADB_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 """The server alone: Debian's mariadb-server would also start one for the whole machine."""
@@ -44,6 +46,7 @@ def main() -> int:
         action="store_true",
         help="also what the tests need: their packages, Chromium, database servers, Spin",
     )
+    parser.add_argument("--no-class-archives", action="store_true", help="not yet: the project is not all there")
     arguments = parser.parse_args()
     started = time.monotonic()
     try:
@@ -52,6 +55,8 @@ def main() -> int:
         java = find_java() or install_java()
         make_virtual_environment(ROOT / ("requirements-dev.txt" if arguments.tests else "requirements.txt"))
         resolve_jars(java)
+        if not arguments.no_class_archives:
+            subprocess.run([VENV / "bin" / "python", "-m", "demo.class_archives"], cwd=ROOT, check=False)
         if arguments.tests:
             install_test_programs()
     except Missing as missing:

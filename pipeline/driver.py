@@ -78,6 +78,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         "spark.driver.memory": "2g",
         # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here.
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.defaultJavaOptions": _class_archive(settings.spark_classes),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
         "spark.sql.session.timeZone": "UTC",
@@ -92,6 +93,11 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     for name, value in properties.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _class_archive(path: str) -> str:
+    # A JVM passes over an archive that is not there or does not fit, and with the log off it does so without a word.
+    return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off,cds+dynamic=off' if path else ""
 
 
 class Driver:

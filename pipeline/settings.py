@@ -16,6 +16,7 @@ from lifecycle.identity import check_prefix
 from pipeline.sinks import KAFKA, MYSQL, read_sinks
 
 ROOT = Path(__file__).resolve().parent.parent
+SPARK_CLASSES = ROOT / ".run" / "classes" / "spark.jsa"
 
 
 def _setting(help_: str, **options: Any) -> Any:
@@ -76,6 +77,10 @@ class PipelineSettings:
     spark_master: str = _setting("Spark master", default="local[2]")
     spark_properties: str = _setting("more Spark properties, key=value, comma separated", default="")
     spark_jars: str = _setting("directory of the Kafka source's jars", default=str(ROOT / ".run" / "jars" / "spark"))
+    spark_classes: str = _setting(
+        "class data archive of Spark's JVM, which starts faster with it; empty, or no such file: none",
+        default=str(SPARK_CLASSES),
+    )
     status_file: str = _setting("file that always says how the pipeline stands, as JSON; empty: none", default="")
 
     def __post_init__(self) -> None:

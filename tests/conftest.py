@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ from resource_managers.kafka_connection import KafkaConnection
 
 # Most of the tests' JVMs end within a minute: the quick compiler alone takes a quarter less processor time of them.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# kafka-python tells of each attempt to reach a broker that a test has stopped: thousands of lines above a failure.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 @pytest.fixture(scope="session")

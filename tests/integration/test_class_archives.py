@@ -1,0 +1,45 @@
+"""The JVMs use the archives that the set-up made, and start without them as well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from demo.broker import Broker
+from demo.prerequisites import BROKER_CLASSES, java_home
+from pipeline.settings import SPARK_CLASSES
+
+pytestmark = pytest.mark.integration
+
+STARTS_SPARK = """
+import sys
+from pipeline.driver import make_spark
+from pipeline.settings import PipelineSettings
+settings = PipelineSettings(job="passthrough", bootstrap_servers="b:1", checkpoint="c", prefix="p", source="s", sink="k",
+                            spark_classes=sys.argv[1])
+spark = make_spark(settings)
+print(open(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read())
+spark.stop()
+"""
+
+
+def files_mapped_by_spark(archive: Path) -> subprocess.CompletedProcess[str]:
+    """Return what a Spark session that was told of this archive has mapped, and all that it said."""
+    environment = {**os.environ, "JAVA_HOME": java_home()}
+    command = [sys.executable, "-c", STARTS_SPARK, str(archive)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=True)
+
+
+def test_the_broker_starts_from_its_archive(broker: Broker) -> None:
+    assert str(BROKER_CLASSES) in Path(f"/proc/{broker.pid}/maps").read_text()
+
+
+def test_spark_starts_from_its_archive_and_without_a_word_from_one_that_does_not_fit() -> None:
+    assert str(SPARK_CLASSES) in files_mapped_by_spark(SPARK_CLASSES).stdout
+    passed_over = files_mapped_by_spark(BROKER_CLASSES)
+    assert ".jsa" not in passed_over.stdout.replace("classes.jsa", "").replace("classes_nocoops.jsa", "")
+    assert "archive" not in passed_over.stdout + passed_over.stderr
