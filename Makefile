@@ -5,8 +5,10 @@ RUN := .venv/bin/python
 WORKERS ?= 2
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
+# Against which release of Kafka 'make brokers' runs what rests on a broker.
+KAFKA ?= 3.9.1
 
-.PHONY: demo test unit integration browser crash model check setup setup-tests clean
+.PHONY: demo test unit integration browser crash brokers model check setup setup-tests clean
 
 demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it)
 	@$(RUN) -m demo
@@ -25,6 +27,9 @@ browser: setup-tests
 
 crash: setup-tests    ## random schedules of faults: make crash SEEDS=20 (docs/faults.md)
 	@$(RUN) -m tests.crash --seeds $(SEEDS)
+
+brokers: setup-tests  ## what rests on a broker, on another release: make brokers KAFKA=3.6.2 (docs/brokers.md)
+	@$(RUN) -m tests.brokers --kafka $(KAFKA)
 
 model: setup-tests    ## the protocol's model in its large sizes: hours (docs/model/README.md)
 	@$(RUN) docs/model/verify.py --large

@@ -18,7 +18,12 @@ from lifecycle.verdicts import Verdict
 MOST_GROUPS = 8
 OBSERVERS_EVERY_S = 2.0
 BUTTONS_PX = 370
-_OBSERVER_SIGNS = {"up": ("✔", Tone.GOOD), "starting": ("…", Tone.NOTICE), "down": ("✖", Tone.URGENT)}
+_OBSERVER_SIGNS = {
+    "up": ("✔", Tone.GOOD),
+    "starting": ("…", Tone.NOTICE),
+    "down": ("✖", Tone.URGENT),
+    "absent": ("–", Tone.NOTICE),
+}
 
 
 def show() -> None:
@@ -186,6 +191,8 @@ def _observer(one: Observer) -> Html:
     if one.state == "down":
         since_text = f" since {clock_time(one.since_ms, live.zone())}" if one.since_ms else ""
         return badge(sign, f"{one.name} down{since_text}: {one.error or 'no reason given'}", tone, one.error)
+    if one.state == "absent":
+        return badge(sign, f"{one.name} {one.error}", tone)
     # Rounded: a delay that changes with every look would redraw the line every second.
     delay = (
         ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from collector.abort_causes import Cause
+from collector.data_loss import Loss
 from collector.facts import CheckpointFacts
 from collector.judging import Judged
 from collector.observers.observer import ObserverStatus
@@ -117,6 +118,8 @@ class Picture:
     transactions: tuple[Judged, ...] = ()
     pipelines: Mapping[str, PipelineHistory] = field(default_factory=dict)
     aborts: tuple[AbortSeen, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    """What others' transactions lost, of late: of ours the verdict says so."""
     checkpoints: tuple[CheckpointHistory, ...] = ()
     observers: tuple[ObserverStatus, ...] = ()
     blocked: tuple[BlockedPartition, ...] = ()

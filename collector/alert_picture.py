@@ -10,12 +10,13 @@ from collector.abort_causes import AbortClues
 from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, OneSidedBatch, Picture, Source
 from collector.batches import BatchVerdict, batches
 from collector.current_state import CurrentState
+from collector.data_loss import Loss
 from collector.facts import CheckpointFacts
 from collector.judging import DURATIONS_CONSIDERED, Judged, percentile
 from collector.observers.observer import ObserverState, ObserverStatus
 from collector.partition_alerts import blocked_partitions, hanging_transactions
 from collector.partition_sights import NOTHING_SEEN, PartitionPicture
-from collector.verdicts import EVENTS, LogSight
+from collector.verdicts import EVENTS
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
@@ -30,8 +31,6 @@ SOURCES = {
 """Which evidence an observer brings. One stands in for the other only where transactions are polled."""
 DATABASE, FLINK, DIRECTORY = "database ", "flink ", "checkpoints of "
 """What the names of observers begin with that there may be many of."""
-NEEDLESS = frozenset({"decision log", "lifecycle events"})
-"""Where the decision log never existed no pipeline of ours runs, and nobody misses these topics."""
 SAVEPOINT = "savepoint"
 FAILED = "FAILED"
 """A Flink job that gave up; one that was cancelled, has finished or is gone leaves nothing to wait for."""
@@ -44,11 +43,11 @@ def picture(
     limits: AlertLimits,
     now_ms: int,
     partitions: PartitionPicture = NOTHING_SEEN,
+    losses: Sequence[Loss] = (),
 ) -> Picture:
-    """Return the picture at ``now_ms``."""
+    """Return the picture at ``now_ms``; ``losses``: of transactions that are not ours."""
     window_ms = now_ms - limits.aborts_window_ms
-    no_pipeline_of_ours = current.decision_log_sight[0] is LogSight.ABSENT
-    needed = [o for o in observers if not (no_pipeline_of_ours and o.source_is_missing and o.name in NEEDLESS)]
+    needed = [one for one in observers if one.state is not ObserverState.ABSENT]
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
     checkpoints = checkpoint_histories(c for c in current.checkpoints() if c.job not in ended_well)
     unfinished = [one.pipeline for one in checkpoints if one.newest.state is not CheckpointState.COMPLETED]
@@ -59,6 +58,7 @@ def picture(
         one_sided=one_sided(current, seen, now_ms),
         pipelines=current.pipelines(unfinished),
         aborts=tuple(recent_aborts(current.abort_clues(window_ms)[0], window_ms)),
+        losses=tuple(losses),
         checkpoints=checkpoints,
         observers=tuple(needed),
         id_leaks=tuple(

@@ -15,6 +15,7 @@ DROP_GROUPS = "delete from alert_groups where group_key in (select unnest(?::var
 SILENCES = "select silence, matchers, reason, author, starts_ms, ends_ms from silences order by silence desc limit ?"
 LAST_SILENCE = "select coalesce(max(silence), 0) from silences"
 KEEP_SILENCE = "insert or replace into silences values (?, ?, ?, ?, ?, ?)"
+END_SILENCE = "update silences set ends_ms = ? where silence = ?"
 
 LAST_NOTIFICATION = "select coalesce(max(number), 0) from notifications"
 ADD_NOTIFICATION = "insert into notifications values (?, ?, ?, ?)"

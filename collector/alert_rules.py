@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from collector.abort_causes import Cause
+from collector.abort_causes import Cause, Certainty
 from collector.alert_findings import Finding, Severity
 from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, Picture, Source
 from collector.observers.observer import ObserverState, ObserverStatus
@@ -73,7 +73,7 @@ def a1_timeout_near(picture: Picture, limits: AlertLimits) -> Iterator[Finding]:
         t, history = one.view, one.pipeline
         if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
             continue
-        left_ms, age_ms = t.deadline_ms - picture.now_ms, picture.now_ms - t.opened_ms
+        left_ms, age_ms = t.deadline_ms - picture.now_ms, max(0, picture.now_ms - t.opened_ms)
         needs_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
         usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
         if left_ms >= needs_ms or age_ms < min(usual_ms, t.timeout_ms // 2):
@@ -210,7 +210,8 @@ def a6_failing_checkpoints(picture: Picture, limits: AlertLimits) -> Iterator[Fi
 
 
 def a7_lost(picture: Picture, limits: AlertLimits) -> Iterator[Finding]:
-    """Decided, then aborted, and not replayed within the time that recovery of its pipeline needs."""
+    """Decided, then aborted, and not replayed within the time that recovery of its pipeline needs; of others: lost for good."""
+    yield from _lost_by_others(picture)
     for one in picture.transactions:
         t = one.view
         if one.judgement.verdict is not Verdict.LOST:
@@ -230,6 +231,23 @@ def a7_lost(picture: Picture, limits: AlertLimits) -> Iterator[Finding]:
             ),
             evidence=one.judgement.evidence,
             about=_about(t),
+        )
+
+
+def _lost_by_others(picture: Picture) -> Iterator[Finding]:
+    for loss in picture.losses:
+        pipeline = loss.pipeline or loss.view.pipeline
+        yield Finding(
+            rule="A7",
+            subject=loss.view.key,
+            group=f"A7|{pipeline}",
+            severity=Severity.WARNING if loss.certainty is Certainty.GUESS else Severity.CRITICAL,
+            summary=(
+                f"{pipeline} lost the records of transaction {loss.view.transaction} ({loss.certainty.value}): it counts "
+                "them as written, and they were aborted: write them again from its input"
+            ),
+            evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
+            about=_about(loss.view) | {"pipeline": pipeline},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
-from collector.alert_inputs import AlertLimits
+from collector.alert_inputs import AlertLimits, Picture
 from collector.alert_picture import picture
 from collector.alert_store import AlertStore, Outlook
 from collector.alerting import Alerting
@@ -19,6 +19,7 @@ from collector.notifiers.slack import Slack
 from collector.notifiers.webhook import Webhook
 from collector.observers.observer import ObserverStatus
 from collector.partition_sights import NOTHING_SEEN, PartitionPicture
+from collector.recent_losses import RecentLosses
 from collector.settings import TunableSettings
 from collector.store import Store
 
@@ -43,10 +44,16 @@ class AlertService:
             most_ms=tunable.notification_retry_most_ms,
             give_up_ms=tunable.notification_give_up_ms,
         )
+        losses = RecentLosses(lambda since_ms: current.losses(since_ms=since_ms)[0])
+
+        def look() -> Picture:
+            at_ms = now_ms()
+            return picture(current, observers(), limits, at_ms, partitions(), losses.at(at_ms))
+
         self.delivering = Delivering(self._kept, notifiers(receivers, tunable.alert_repeat_ms), patience)
         self.alerting = Alerting(
             self._kept,
-            lambda: picture(current, observers(), limits, now_ms(), partitions()),
+            look,
             limits=limits,
             timing=timing_of(tunable),
             receivers=self.delivering.receivers,

@@ -10,19 +10,22 @@ import contextlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from collector import alert_rules, silences
 from collector.alert_inputs import AlertLimits, Picture
 from collector.alert_store import AlertStore
-from collector.alerts import Alert, AlertState, Book, Timing, step
-from collector.clock import now_ms
+from collector.alerts import Alert, AlertState, Book, Timing, moved, step
+from collector.clock import CLOCK, now_ms
 from collector.silences import Silence
 from collector.store import StoreFailed
 
 log = logging.getLogger(__name__)
 STOP_LIMIT_S = 30.0
+SETTLES_S = 5.0
+"""Within this time of a step of the clock every observer has looked again; until then nothing is judged."""
 URGENCY = (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
 
 
@@ -53,6 +56,8 @@ class Alerting:
         self._receivers, self._interval_s = tuple(receivers), interval_ms / 1000
         self._changed, self._notified = changed, notified
         self._book: Book | None = None
+        self._shifted_ms = self._shift_seen_ms = CLOCK.shifted_ms
+        self._settled_s = 0.0
         self._shown = Book()
         self._silences: tuple[Silence, ...] = ()
         self._silencing = threading.Lock()
@@ -109,6 +114,8 @@ class Alerting:
         if self._book is None:
             self._load()
         seen = self._look()
+        if self._is_settling():
+            return
         made = step(
             self._book or Book(),
             alert_rules.findings(seen, self._limits),
@@ -116,6 +123,7 @@ class Alerting:
             seen.now_ms,
             self._timing,
             alert_rules.held(seen),
+            self._shift_seen_ms - self._shifted_ms,
         )
         self._shown = made.book
         if made.is_change:
@@ -123,14 +131,23 @@ class Alerting:
             self._book = None
             self._kept.keep(made, self._receivers)
             self._changed()
-        self._book = made.book
+        self._book, self._shifted_ms = made.book, self._shift_seen_ms
         if made.notifications:
             self._notified()
 
     def _load(self) -> None:
         with self._silencing:
             self._silences = tuple(self._kept.silences())
-        self._book = self._shown = self._kept.load()
+        # Of a clock that was ahead then: nothing waits for a time that is still to come.
+        at_ms, self._shifted_ms = now_ms(), self._shift_seen_ms
+        self._book = self._shown = moved(self._kept.load(), lambda kept_ms: min(kept_ms, at_ms))
+
+    def _is_settling(self) -> bool:
+        """Say whether the clock was stepped just now: what is seen may still bear times of before."""
+        shifted_ms = CLOCK.shifted_ms
+        if shifted_ms != self._shift_seen_ms:
+            self._shift_seen_ms, self._settled_s = shifted_ms, time.monotonic() + SETTLES_S
+        return time.monotonic() < self._settled_s
 
     def _run(self) -> None:
         while not self._stopping.wait(self._interval_s):

@@ -7,7 +7,7 @@ that could not be kept is not taken: it is made again from the book as it is kep
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -126,6 +126,26 @@ class Step:
         return bool(self.alerts or self.dropped_alerts or self.groups or self.dropped_groups or self.notifications)
 
 
+def moved(book: Book, move: Callable[[int], int]) -> Book:
+    """Return the book with all of its times moved: the clock that gave them was stepped."""
+
+    def alert(one: Alert) -> Alert:
+        fired_ms = None if one.fired_ms is None else move(one.fired_ms)
+        absent_ms = None if one.absent_ms is None else move(one.absent_ms)
+        since_ms, found_ms = move(one.since_ms), move(one.found_ms)
+        return replace(one, since_ms=since_ms, found_ms=found_ms, fired_ms=fired_ms, absent_ms=absent_ms)
+
+    def group(one: Group) -> Group:
+        told = {key: replace(what, fired_ms=move(what.fired_ms)) for key, what in one.told.items()}
+        return replace(one, told=told, notified_ms=move(one.notified_ms))
+
+    return replace(
+        book,
+        alerts={key: alert(one) for key, one in book.alerts.items()},
+        groups={key: group(one) for key, one in book.groups.items()},
+    )
+
+
 def step(
     book: Book,
     findings: Iterable[Finding],
@@ -133,8 +153,13 @@ def step(
     now_ms: int,
     timing: Timing,
     held: frozenset[str] = frozenset(),
+    shift_ms: int = 0,
 ) -> Step:
-    """Return the next step. ``held``: rules and keys of alerts whose evidence cannot be seen: what was found is not gone."""
+    """Return the next step. ``held``: rules and keys of alerts whose evidence cannot be seen: what was found is not gone.
+
+    ``shift_ms``: by how much the clock was stepped since the step before this one.
+    """
+    kept, book = book, moved(book, lambda at_ms: at_ms + shift_ms) if shift_ms else book
     found = {finding.key: finding for finding in findings}
     told = {key for group in book.groups.values() for key in group.told}
     alerts: dict[str, Alert] = {}
@@ -153,9 +178,9 @@ def step(
     number = notifications[-1].number if notifications else book.number
     return Step(
         book=Book(alerts=alerts, groups=groups, number=number),
-        alerts=tuple(a for key, a in alerts.items() if key not in book.alerts or book.alerts[key].kept() != a.kept()),
+        alerts=tuple(a for key, a in alerts.items() if key not in kept.alerts or kept.alerts[key].kept() != a.kept()),
         dropped_alerts=tuple(sorted(book.alerts.keys() - alerts.keys())),
-        groups=tuple(group for key, group in groups.items() if book.groups.get(key) != group),
+        groups=tuple(group for key, group in groups.items() if kept.groups.get(key) != group),
         dropped_groups=tuple(sorted(book.groups.keys() - groups.keys())),
         notifications=tuple(notifications),
     )

@@ -19,7 +19,7 @@ from collector.error_answers import handle_errors
 from collector.judging import Judged
 from collector.loss_rows import loss_row
 from collector.overview import EndsPerMinute, overview
-from collector.partition_rows import blocked_counts
+from collector.partition_rows import blocked_counts, by_urgency, hanging_groups
 from collector.request_body import json_object
 from collector.request_guard import RequestGuard
 from collector.served import KnownCaller, Served
@@ -63,7 +63,10 @@ def application(served: Served) -> FastAPI:
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller) -> Response:
         found = overview(served.current, served.store, ends, served.watch, served.foreign_old_ms)
-        return JSONResponse(found | {"counts": found["counts"] | blocked_counts(served.partitions())})
+        seen = served.partitions()
+        if hanging := hanging_groups(seen):
+            found |= {"needs_hand": by_urgency([*hanging, *found["needs_hand"]]), "quiet_since_ms": None}
+        return JSONResponse(found | {"counts": found["counts"] | blocked_counts(seen)})
 
     @app.get("/api/v1/transactions/{key:path}")
     def transaction(_: KnownCaller, key: str) -> Response:

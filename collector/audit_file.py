@@ -62,10 +62,10 @@ class AuditFile:
         finally:
             os.close(descriptor)
 
-    def reconcile(self, connection: duckdb.DuckDBPyConnection) -> int:
+    def reconcile(self, connection: duckdb.DuckDBPyConnection) -> list[list[Any]]:
         """Give history the rows that only the file has, and the file those that only history has.
 
-        Returns how many history was given. Raises duckdb.Error, OSError.
+        Returns those that history was given, oldest first. Raises duckdb.Error, OSError.
         """
         in_file = self.read()
         in_history = {int(row[0]): row for row in connection.execute(_ROWS).fetchall()}
@@ -78,7 +78,7 @@ class AuditFile:
             log.warning("%d audit rows were taken from %s", len(missing), self.path)
         self.append(in_history[number] for number in sorted(in_history.keys() - in_file.keys()))
         self._last = max((*in_history, *in_file), default=0)
-        return len(missing)
+        return missing
 
     def follow(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Append the rows that history was given since the last call. Raises duckdb.Error, OSError."""

@@ -14,7 +14,6 @@ from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
-    Lost,
     RetryLater,
     RollbackOutcome,
     RolledBack,
@@ -23,6 +22,7 @@ from lifecycle.outcomes import (
 from resource_managers.database_markers import MarkerState
 from resource_managers.database_resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
 from resource_managers.database_session import PreparedBranch
+from resource_managers.database_settlement import outcome_of
 from resource_managers.protocol import OpenTransactionView, Readiness
 
 STATEMENTS = {
@@ -76,7 +76,7 @@ class DatabaseActor:
         """Commit what is listed; of the others say what a marker proves, in whatever database it stands."""
         found, left = self._where_listed(handles, lambda manager, own: manager.commit_listed(own, limit_s))
         proofs, errors = self._proofs(left, limit_s)
-        return [found.get(h.key) or _commit_outcome(h, proofs.get(h.transaction), errors) for h in handles]
+        return [found.get(h.key) or outcome_of(h, proofs.get(h.transaction), errors or NOT_PROVEN) for h in handles]
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Roll back what is listed; of the others say what a marker proves."""
@@ -176,16 +176,6 @@ def actors(managers: Mapping[str, DatabaseResourceManager], answer_limit_s: floa
         )
         for kind in sorted(kinds)
     }
-
-
-def _commit_outcome(handle: Handle, proof: MarkerState | None, errors: str) -> CommitOutcome:
-    match proof:
-        case MarkerState.COMMITTED:
-            return AlreadyCommitted(handle=handle)
-        case MarkerState.TOMBSTONE:
-            return Lost(handle=handle, reason="it was rolled back: a tombstone stands in its marker's place")
-        case None:
-            return Unknown(handle=handle, reason=errors or NOT_PROVEN)
 
 
 def _rollback_outcome(handle: Handle, proof: MarkerState | None, errors: str) -> RollbackOutcome:

@@ -83,6 +83,11 @@ class Suspect:
         parts = (self.key, self.doubt.rule, self.doubt.transaction, self.doubt.remedy.value, self.doubt.may_abort)
         return hashlib.sha256(repr((*parts, self.confirmation)).encode()).hexdigest()[:16]
 
+    def shifted(self, by_ms: int) -> Suspect:
+        """Return it with its times moved: the clock that gave them was stepped by this."""
+        found_ms = None if self.found_ms is None else self.found_ms + by_ms
+        return replace(self, since_ms=self.since_ms + by_ms, found_ms=found_ms)
+
     @property
     def judgement(self) -> Judgement:
         """Return the verdict with its evidence."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from collector import queries, schema_migrations
+from collector import queries, schema_migrations, silences_of_audit
 from collector.audit_file import AuditFile
 from collector.clock import now_ms
 from collector.schema_migrations import SchemaTooNew
@@ -122,7 +122,7 @@ class HistoryFile:
                 log.info("history %s: applied %s", self.path, step.path.name)
         if version == 0:
             record_opening(connection)
-        self.audit.reconcile(connection)
+        silences_of_audit.rebuild(connection, self.audit.reconcile(connection))
 
 
 def record_opening(connection: duckdb.DuckDBPyConnection) -> None:

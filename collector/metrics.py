@@ -183,7 +183,7 @@ def _partitions(seen: Seen) -> Iterator[Metric]:
     yield _gauge("indoubt_hidden_records", words, (), {(): hidden})
     yield _gauge("indoubt_held_partitions", "Partitions that have such records.", (), {(): len(held)})
     yield _gauge("indoubt_blocked_partitions", "Partitions on which consumer groups wait for them.", (), {(): waiting})
-    longest_s = (seen.now_ms - since_ms) / 1000
+    longest_s = max(0, seen.now_ms - since_ms) / 1000
     yield _gauge("indoubt_longest_held_seconds", "How long the first of them is held back.", (), {(): longest_s})
     hanging = len(seen.partitions.hanging)
     yield _gauge("indoubt_hanging_transactions", "Transactions that no coordinator will ever end.", (), {(): hanging})
@@ -226,14 +226,19 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
 
 def _unfinished_s(one: CheckpointHistory, now_ms: int) -> float:
     begun_ms = one.newest.begun_ms
-    return 0.0 if one.newest.ended_ms is not None or begun_ms is None else (now_ms - begun_ms) / 1000
+    return 0.0 if one.newest.ended_ms is not None or begun_ms is None else max(0, now_ms - begun_ms) / 1000
 
 
 def _observers(seen: Seen) -> Iterator[Metric]:
-    up = {(one.name,): float(one.state is ObserverState.UP) for one in seen.observers}
+    up = {(one.name,): float(one.state in (ObserverState.UP, ObserverState.ABSENT)) for one in seen.observers}
     delays = {(one.name,): one.delay_ms / 1000 for one in seen.observers if one.delay_ms is not None}
     records = {(one.name,): float(one.records) for one in seen.observers}
-    yield _gauge("indoubt_observer_up", "1 while the observer sees its source.", ("observer",), up)
+    yield _gauge(
+        "indoubt_observer_up",
+        "1 while the observer sees its source, or there is none yet and nobody misses it.",
+        ("observer",),
+        up,
+    )
     yield _gauge("indoubt_observer_delay_seconds", "Age of the observer's last good look.", ("observer",), delays)
     yield _counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -168,16 +170,16 @@ class EndsPerMinute:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._counted_ms = 0
+        self._counted_s = -math.inf
         self._ends: dict[int, tuple[int, int]] = {}
 
     def since(self, first_ms: int, at_ms: int) -> dict[int, tuple[int, int]]:
         """Return minute -> (committed, aborted and lost) from ``first_ms`` on. Raises StoreFailed."""
         with self._lock:
-            if at_ms - self._counted_ms >= RECOUNT_MS:
+            if (time.monotonic() - self._counted_s) * 1000 >= RECOUNT_MS:
                 rows = self._store.rows(queries.ENDS_PER_MINUTE, first_ms)
                 self._ends = {minute: (committed, aborted) for minute, committed, aborted in rows}
-                self._counted_ms = at_ms
+                self._counted_s = time.monotonic()
             return self._ends
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from collector.blocked_readers import Reader, ReaderKind
-from collector.hanging import Suspect
+from collector.hanging import Suspect, partition_name
+from collector.overview import headline
 from collector.partition_sights import Blocked, PartitionPicture
 from collector.transaction_rows import evidence_row
+from lifecycle.verdicts import URGENCY, Verdict
 
 
 def blocked_rows(picture: PartitionPicture, at_ms: int, *, every: bool, topic: str | None) -> list[dict[str, Any]]:
@@ -78,6 +80,32 @@ def hanging_row(suspect: Suspect, picture: PartitionPicture) -> dict[str, Any]:
         "evidence": [evidence_row(evidence) for evidence in judgement.evidence],
         "revision": suspect.revision,
     }
+
+
+def hanging_groups(picture: PartitionPicture) -> list[dict[str, Any]]:
+    """Return what hangs as groups of what needs a hand: one for each application, or producer where nobody knows its id."""
+    found: dict[str, list[Suspect]] = {}
+    for suspect in sorted(picture.hanging, key=lambda one: (one.since_ms, one.key)):
+        found.setdefault(suspect.doubt.transaction or f"producer {suspect.producer.producer_id}", []).append(suspect)
+    return [
+        {
+            "verdict": Verdict.HANGING.value,
+            "pipeline": name,
+            "batch": None,
+            "keys": [suspect.key for suspect in members],
+            "rows": None,
+            "decided_at_ms": None,
+            "deadline_ms": None,
+            "headline": headline(Verdict.HANGING, name, None, len(members), None),
+            "partitions": sorted({partition_name(suspect.producer.partition) for suspect in members}),
+        }
+        for name, members in found.items()
+    ]
+
+
+def by_urgency(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return groups of what needs a hand by the urgency of their verdicts, else as given."""
+    return sorted(groups, key=lambda group: URGENCY.index(Verdict(group["verdict"])))
 
 
 def blocked_counts(picture: PartitionPicture) -> dict[str, int]:

@@ -6,7 +6,8 @@ For the one thread that looks; readers get the frozen picture that it makes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from collector.blocked_readers import (
     PartitionSight,
@@ -22,6 +23,7 @@ from collector.hanging import Suspect
 from resource_managers.kafka_partitions import OpenProducer, Partition
 
 TAILS_KEPT = 20_000
+Sight = TypeVar("Sight", PartitionSight, ReaderSight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +164,13 @@ class PartitionSights:
         else:
             self._holders[partition] = holder
 
+    def shift(self, by_ms: int) -> None:
+        """Move all times: the clock that gave them was stepped by this."""
+
+        self._partitions = {partition: _moved(sight, by_ms) for partition, sight in self._partitions.items()}
+        self._groups = {group: {p: _moved(r, by_ms) for p, r in known.items()} for group, known in self._groups.items()}
+        self._touched |= self._partitions.keys()
+
     def keep_only(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that are not there any more."""
         for partition in self._partitions.keys() - set(partitions):
@@ -255,6 +264,10 @@ class PartitionSights:
         readers.discard(group)
         if not readers:
             self._readers.pop(partition, None)
+
+
+def _moved(sight: Sight, by_ms: int) -> Sight:
+    return replace(sight, since_ms=sight.since_ms + by_ms, seen_ms=sight.seen_ms + by_ms)
 
 
 def _urgency(blocked: Blocked) -> tuple[int, int, Partition]:

@@ -25,6 +25,10 @@ select transaction_id from (
     select transaction_id, arg_max(status, "offset") as status, arg_max(coalesce(start_ms, -1), "offset") as start_ms
     from transaction_records group by source, partition, transaction_id)
 where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')"""
+# The newest time that another machine wrote: a coordinator, or a pipeline.
+_NEWEST = """
+select greatest((select max(start_ms) from transaction_records), (select max(at_ms) from lifecycle_events),
+                (select max(at_ms) from decision_records))"""
 # The rows of each table that may leave: what tells who runs stays, and since when a branch is listed.
 _LEAVING = {
     "transaction_records": "update_ms < $before and transaction_id not in (from still_open)",
@@ -87,14 +91,16 @@ class Upkeep:
 
     def _begin_round(self, cursor: duckdb.DuckDBPyConnection) -> None:
         now_ms = self._clock_ms()
+        today_ms = _today_ms(cursor, now_ms)
         # What comes late, from a topic that is read from its start, is merged once an hour.
         from_ms = 0 if self._round % FULL_ROUND == 0 else now_ms - 2 * rollups.HOUR_MS
-        rollups.merge(cursor, from_ms, now_ms // rollups.MINUTE_MS * rollups.MINUTE_MS, now_ms)
+        rollups.merge(cursor, from_ms, now_ms // rollups.MINUTE_MS * rollups.MINUTE_MS, today_ms)
         self._round += 1
         if self._has_left:
             cursor.execute("checkpoint")  # now the file has the room again
             self._has_left = False
-        self._before_ms = max(now_ms - self._limits.days * DAY_MS, _beyond_size(cursor, self._limits.megabytes))
+        too_old_ms = today_ms - self._limits.days * DAY_MS
+        self._before_ms = max(too_old_ms, _beyond_size(cursor, self._limits.megabytes))
         if cursor.execute(_ANY_OLDER, {"before": self._before_ms}).fetchall() != [(False,)]:
             cursor.execute(_NOTE_OPEN)
             self._leaving = list(_LEAVING)
@@ -117,6 +123,15 @@ class Upkeep:
             self._leaving.pop(0)
         if gone:
             log.info("%d rows of %s older than the limits have left history", gone, table)
+
+
+def _today_ms(cursor: duckdb.DuckDBPyConnection, now_ms: int) -> int:
+    """Return the time from which days are counted back: the newest that another machine told, where our own is later.
+
+    So nothing leaves because this machine's clock was wrong, and where all stands still the last days stay.
+    """
+    row = cursor.execute(_NEWEST).fetchone()
+    return now_ms if row is None or row[0] is None else min(now_ms, int(row[0]))
 
 
 def _beyond_size(cursor: duckdb.DuckDBPyConnection, megabytes: int) -> int:

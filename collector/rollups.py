@@ -98,12 +98,12 @@ def count(cursor: duckdb.DuckDBPyConnection, table: str) -> None:
         cursor.execute(statement)
 
 
-def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, now_ms: int) -> None:
+def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, today_ms: int) -> None:
     """Make one row of the rows of each minute from ``from_ms`` until ``before_ms``, one an hour of those older than 30 days.
 
     Raises duckdb.Error.
     """
-    values = {"hours": (now_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, "from": from_ms, "before": before_ms}
+    values = {"hours": (today_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, "from": from_ms, "before": before_ms}
     cursor.begin()
     for note, delete, insert in _MERGES:
         cursor.execute(note, values)

@@ -43,6 +43,10 @@ class Broker:
     ``classes``: the JVM's flags about class data archives (demo/class_archives.py).
     """
 
+    jars = JARS / "broker"
+    transaction_version: int | None = None
+    """For the class or for one broker, before its first start: jars of another release of Kafka, another feature level."""
+
     def __init__(
         self,
         directory: Path,
@@ -82,7 +86,7 @@ class Broker:
             if not (self.directory / "data" / "meta.properties").exists():
                 self._format(configuration)
             self._process = subprocess.Popen(
-                [*_java(self.directory, HEAP, self._classes), "kafka.Kafka", str(configuration)],
+                [*self._java(HEAP, self._classes), "kafka.Kafka", str(configuration)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -157,14 +161,17 @@ class Broker:
         path = self.directory / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.directory / "log4j2.properties").write_text(LOGGING)
+        (self.directory / "log4j.properties").write_text(LOGGING_BEFORE_4_0)
         return path
 
     def _format(self, configuration: Path) -> None:
         # A leading "-" would be read as an option, so the first character is fixed.
         cluster = "c" + base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")[1:]
-        tool = [*_java(self.directory, "128m"), "kafka.tools.StorageTool"]
+        command = [*self._java("128m"), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(configuration)]
+        if self.transaction_version is not None:
+            command += ["--feature", f"transaction.version={self.transaction_version}"]
         done = subprocess.run(
-            [*tool, "format", "-t", cluster, "-c", str(configuration)],
+            command,
             capture_output=True,
             text=True,
             timeout=START_LIMIT_S,
@@ -176,6 +183,13 @@ class Broker:
 
     def _log_tail(self) -> str:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
+
+    def _java(self, heap: str, more: Sequence[str] = ()) -> list[str]:
+        if not any(self.jars.glob("kafka_2.13-*.jar")):
+            raise BrokerFailed(f"no broker jars in {self.jars}: run 'make setup'")
+        flags = [f"-Xmx{heap}", f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"]
+        flags += [f"-Dlog4j.configuration=file:{self.directory / 'log4j.properties'}"]
+        return [f"{java_home()}/bin/java", *flags, *more, "-cp", f"{self.jars}/*"]
 
 
 LOGGING = """\
@@ -191,11 +205,13 @@ logger.coordinator.level=INFO
 """
 
 
-def _java(directory: Path, heap: str, more: Sequence[str] = ()) -> list[str]:
-    if not any((JARS / "broker").glob("kafka_2.13-*.jar")):
-        raise BrokerFailed(f"no broker jars in {JARS / 'broker'}: run 'make setup'")
-    flags = [f"-Xmx{heap}", f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}", *more]
-    return [f"{java_home()}/bin/java", *flags, "-cp", f"{JARS / 'broker'}/*"]
+LOGGING_BEFORE_4_0 = """\
+log4j.rootLogger=WARN, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %m (%c{1})%n
+log4j.logger.kafka.coordinator.transaction=INFO
+"""
 
 
 def _listens(port: int) -> bool:

@@ -200,14 +200,22 @@ def resolve_jars(java: str) -> None:
     stamp = JARS / ".resolved"
     if stamp.exists() and stamp.read_text() == wanted:
         return
+    say("fetching the JVM jars that ivy.xml names (about 70 MB, two minutes the first time) …")
+    shutil.rmtree(JARS, ignore_errors=True)
+    fetch_jars(java, ROOT / "ivy.xml", JARS, ["spark", "broker"])
+    if not list((JARS / "broker").glob("kafka_2.13-*.jar")):
+        raise Missing("Ivy fetched no broker jars: remove ~/.ivy2/cache and run again")
+    stamp.write_text(wanted)
+
+
+def fetch_jars(java: str, module: Path, into: Path, configurations: list[str]) -> None:
+    """Fetch what an Ivy module names into ``into/<configuration>/``, with the Ivy that pyspark ships. Raises Missing."""
     ivy = next((VENV / "lib").glob("python*/site-packages/pyspark/jars/ivy-*.jar"), None)
     if ivy is None:
         raise Missing("pyspark in .venv ships no Ivy jar: remove .venv and run again")
-    say("fetching the JVM jars that ivy.xml names (about 70 MB, two minutes the first time) …")
-    shutil.rmtree(JARS, ignore_errors=True)
-    JARS.mkdir(parents=True)
-    command = [java, "-cp", f"{ivy.parent}/*", "org.apache.ivy.Main", "-ivy", str(ROOT / "ivy.xml")]
-    command += ["-retrieve", f"{JARS}/{JAR_NAMES}", "-types", "jar", "bundle", "-confs", "spark", "broker"]
+    into.mkdir(parents=True, exist_ok=True)
+    command = [java, "-cp", f"{ivy.parent}/*", "org.apache.ivy.Main", "-ivy", str(module)]
+    command += ["-retrieve", f"{into}/{JAR_NAMES}", "-types", "jar", "bundle", "-confs", *configurations]
     fetched, tail = 0, [""]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
@@ -216,9 +224,8 @@ def resolve_jars(java: str) -> None:
             fetched += "[SUCCESSFUL" in line
             if "[SUCCESSFUL" in line and fetched % 10 == 0:
                 say(f"  {fetched} jars")
-    if process.returncode != 0 or not list((JARS / "broker").glob("kafka_2.13-*.jar")):
+    if process.returncode != 0:
         raise Missing("the JVM jars could not be fetched:\n" + "".join(tail))
-    stamp.write_text(wanted)
 
 
 if __name__ == "__main__":

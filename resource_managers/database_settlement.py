@@ -107,16 +107,7 @@ def _one(
 def commit(session: DatabaseSession, decided: tuple[Handle, Marker]) -> CommitOutcome:
     """Commit one decided branch, or say what became of it. Raises NotYet, ResourceManagerError."""
     handle, marker = decided
-    try:
-        session.commit_prepared(handle.transaction)
-        return Committed(handle=handle)
-    except NoSuchBranch as error:
-        if is_listed(session, handle.transaction):
-            raise NotYet(
-                f"{handle.transaction} is listed by {session.branch_table} and cannot be committed yet: the connection "
-                "that prepared it is still open"
-            ) from error
-    return _judge(session, handle, marker)
+    return _committed(session, handle) or _judge(session, handle, marker)
 
 
 def commit_listed(session: DatabaseSession, handle: Handle) -> CommitOutcome:
@@ -124,27 +115,39 @@ def commit_listed(session: DatabaseSession, handle: Handle) -> CommitOutcome:
 
     It puts no tombstone, so it never finds that a branch without a marker is lost: that one is unknown here.
     """
-    try:
-        session.commit_prepared(handle.transaction)
-        return Committed(handle=handle)
-    except NoSuchBranch as error:
-        if is_listed(session, handle.transaction):
-            raise NotYet(
-                f"{handle.transaction} is listed by {session.branch_table} and cannot be committed yet: the connection "
-                "that prepared it is still open"
-            ) from error
+    if (done := _committed(session, handle)) is not None:
+        return done
     proof = database_markers.proofs(session, [handle.transaction]).get(handle.transaction)
+    not_proven = (
+        f"{session.branch_table} does not list it and no marker names it: the recovery of its pipeline's next start "
+        "finds out"
+    )
+    return outcome_of(handle, proof, not_proven)
+
+
+def outcome_of(handle: Handle, proof: MarkerState | None, not_proven: str) -> CommitOutcome:
+    """Return what its marker says became of a decided branch that nobody lists; ``not_proven``: why, without one."""
     match proof:
         case MarkerState.COMMITTED:
             return AlreadyCommitted(handle=handle)
         case MarkerState.TOMBSTONE:
             return Lost(handle=handle, reason="it was rolled back: a tombstone stands in its marker's place")
         case None:
-            return Unknown(
-                handle=handle,
-                reason=f"{session.branch_table} does not list it and no marker names it: the recovery of its pipeline's next "
-                "start finds out",
-            )
+            return Unknown(handle=handle, reason=not_proven)
+
+
+def _committed(session: DatabaseSession, handle: Handle) -> Committed | None:
+    """Commit one branch; None: the server has none of that name. Raises NotYet while its connection is open."""
+    try:
+        session.commit_prepared(handle.transaction)
+    except NoSuchBranch as error:
+        if is_listed(session, handle.transaction):
+            raise NotYet(
+                f"{handle.transaction} is listed by {session.branch_table} and cannot be committed yet: the connection "
+                "that prepared it is still open"
+            ) from error
+        return None
+    return Committed(handle=handle)
 
 
 def _judge(session: DatabaseSession, handle: Handle, marker: Marker) -> CommitOutcome:
@@ -178,11 +181,9 @@ def _by_marker(session: DatabaseSession, handle: Handle, marker: Marker, branch:
     if found is None:
         return None
     by, state = found
-    if state is MarkerState.TOMBSTONE:
-        return Lost(handle=handle, reason="it was rolled back: a tombstone stands in its marker's place")
-    if by != handle.transaction:
+    if state is MarkerState.COMMITTED and by != handle.transaction:
         return Unknown(handle=handle, reason=f"another branch of the same slot, batch and attempt was committed: {by}")
-    return AlreadyCommitted(handle=handle)
+    return outcome_of(handle, state, "")
 
 
 def _roll_back_rivals(session: DatabaseSession, branch: BranchId) -> None:

@@ -103,9 +103,9 @@ class Outlet:
         while True:
             found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
             if found is not None and found.partitions:
-                if self._spreads and any(about.leader >= 0 for about in found.partitions.values()):
-                    # One without a leader would hold its rows back until it has one.
-                    partitions = [p for p, about in sorted(found.partitions.items()) if about.leader >= 0]
+                # One without a leader would hold its rows back until it has one.
+                partitions = [p for p, about in sorted(found.partitions.items()) if about.leader >= 0]
+                if self._spreads and partitions:
                     first = random.randrange(len(partitions))
                     self._turn = itertools.cycle(partitions[first:] + partitions[:first])
                 return

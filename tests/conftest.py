@@ -21,6 +21,18 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let ``python -m tests.brokers`` run tests on brokers of other releases."""
+    parser.addoption("--kafka-jars", type=Path, help="directory of the jars of another Kafka release")
+    parser.addoption("--transaction-version", type=int, help="transaction.version at which brokers are formatted")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have every broker of this run be of that release."""
+    Broker.jars = config.getoption("--kafka-jars") or Broker.jars
+    Broker.transaction_version = config.getoption("--transaction-version")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Return a running broker with data and port of its own."""

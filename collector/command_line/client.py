@@ -94,8 +94,10 @@ def _token(environment: Mapping[str, str]) -> str:
         return token
     try:
         token = Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{TOKEN_FILE} {file} cannot be read: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"{TOKEN_FILE} {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{TOKEN_FILE} {file} is no UTF-8 text; it takes the token on one line") from None
     if not token:
         raise SettingsError(f"{TOKEN_FILE} {file} is empty; it takes the token on one line")
     return token

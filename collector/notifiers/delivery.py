@@ -60,6 +60,11 @@ class Patience:
         whole_ms = min(self.most_ms, self.first_ms << min(attempts, 30))
         return round(whole_ms * (1 - share / 2))
 
+    def wait_s(self, next_ms: int, at_ms: int) -> float:
+        """Return how long to wait for the next attempt; a time beyond the longest pause is of a clock that was ahead."""
+        left_ms = next_ms - at_ms
+        return 0.0 if left_ms > self.most_ms else left_ms / 1000
+
 
 class Delivering:
     """A thread with an event loop of its own; the limit on an attempt covers all of it, a trickling answer too."""
@@ -129,7 +134,7 @@ class Delivering:
                 log.error("%s: nothing can be delivered: %s", notifier.name, error)
                 await asyncio.sleep(STORE_RETRY_S)
                 continue
-            wait_s = LOOK_EVERY_S if delivery is None else (delivery.next_ms - now_ms()) / 1000
+            wait_s = LOOK_EVERY_S if delivery is None else self._patience.wait_s(delivery.next_ms, now_ms())
             if delivery is None or wait_s > 0:
                 await self._wait(notifier, min(wait_s, LOOK_EVERY_S))
                 continue

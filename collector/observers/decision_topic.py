@@ -10,6 +10,8 @@ from collector.verdicts import LogSight
 from lifecycle import decisions
 from lifecycle.errors import MissingTopic
 
+NO_PIPELINE = "no pipeline of indoubt ever ran on this cluster"
+
 
 class DecisionTopic(TopicObserver):
     """The decision log. Says to the current state whether it can be trusted to be whole."""
@@ -23,6 +25,11 @@ class DecisionTopic(TopicObserver):
     def read_on(self, has_reached_end: bool) -> None:
         """Trust the log once it was read to its end."""
         self.current.see_decision_log(LogSight.READABLE if has_reached_end else LogSight.UNREADABLE)
+
+    @property
+    def absence(self) -> str:
+        """Say what a missing log means."""
+        return "" if self.has_read else NO_PIPELINE
 
     def made_anew(self) -> None:
         """Forget what the log before this one said: its offsets mean nothing here."""

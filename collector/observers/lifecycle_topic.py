@@ -8,8 +8,10 @@ from confluent_kafka import Message
 from collector import lifecycle_batch
 from collector.history_rows import events_table
 from collector.observations import EventSeen, Observation
+from collector.observers.decision_topic import NO_PIPELINE
 from collector.observers.topic_observer import TopicObserver
 from collector.observers.topic_reader import Records
+from collector.verdicts import LogSight
 from lifecycle import events
 
 COLUMNS_FROM = 100
@@ -20,6 +22,12 @@ class LifecycleTopic(TopicObserver):
     """Lifecycle events, told and never obeyed."""
 
     name = "lifecycle events"
+
+    @property
+    def absence(self) -> str:
+        """Say what a missing topic means: where the decision log was ever written it is missed."""
+        never_ran = self.current.decision_log_sight[0] is LogSight.ABSENT
+        return NO_PIPELINE if never_ran and not self.has_read else ""
 
     def decode(self, message: Message) -> Observation:
         """Return the event. Raises MalformedRecord."""

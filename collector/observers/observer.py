@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
@@ -24,6 +25,8 @@ class ObserverState(Enum):
     STARTING = "starting"
     UP = "up"
     DOWN = "down"
+    ABSENT = "absent"
+    """There is nothing to look at yet, and that is no failure; ``error`` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,9 @@ class Observer(ABC):
         self._retry_most_s = retry_most_ms / 1000
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ObserverState.STARTING
-        self._since_ms = now_ms()
-        self._looked_ms: int | None = None
+        # By the monotonic clock: how long ago does not change with the machine's time.
+        self._since_s = time.monotonic()
+        self._looked_s: float | None = None
         self._error = ""
         self._is_missing = False
         self._records = 0
@@ -74,7 +78,12 @@ class Observer(ABC):
     @property
     def has_caught_up(self) -> bool:
         """Say whether all that the source held at the start was seen: after one good look, unless a subclass knows better."""
-        return self._looked_ms is not None
+        return self._looked_s is not None
+
+    @property
+    def absence(self) -> str:
+        """Return what it means that the source does not exist, where nobody misses it; else empty."""
+        return ""
 
     @property
     def note(self) -> str:
@@ -84,12 +93,12 @@ class Observer(ABC):
     @property
     def status(self) -> ObserverStatus:
         """Return how it is now."""
-        looked = self._looked_ms
+        at_s, looked_s = time.monotonic(), self._looked_s
         return ObserverStatus(
             name=self.name,
             state=self._state,
-            delay_ms=None if looked is None else max(0, now_ms() - looked),
-            since_ms=self._since_ms,
+            delay_ms=None if looked_s is None else round((at_s - looked_s) * 1000),
+            since_ms=now_ms() - round((at_s - self._since_s) * 1000),
             error=self._error or (self.note if self._state is ObserverState.UP else ""),
             records=self._records,
             has_caught_up=self.has_caught_up,
@@ -117,34 +126,39 @@ class Observer(ABC):
 
     def looked(self) -> None:
         """Note a good look: the source answered."""
-        self._looked_ms = now_ms()
+        self._looked_s = time.monotonic()
         self._is_missing = False
         self._become(ObserverState.UP, "")
 
     def _run(self) -> None:
         pause_s = RETRY_FIRST_S
         while not self.stopping.is_set():
-            before = self._looked_ms
+            before = self._looked_s
             try:
                 self.observe()
             except Exception as error:  # an observer fails alone, whatever the reason
                 if not isinstance(error, IndoubtError):
                     log.exception("observer %s failed", self.name)
                 self._is_missing = isinstance(error, MissingTopic)
-                self._become(ObserverState.DOWN, str(error) or type(error).__name__)
                 self.failed(error)
-                if isinstance(error, MissingTopic) or self._looked_ms != before:
+                self._become(*self._state_after(error))
+                if isinstance(error, MissingTopic) or self._looked_s != before:
                     pause_s = RETRY_FIRST_S
                 self.stopping.wait(pause_s)
                 pause_s = min(2 * pause_s, self._retry_most_s)
+
+    def _state_after(self, error: Exception) -> tuple[ObserverState, str]:
+        if self._is_missing and (absence := self.absence):
+            return ObserverState.ABSENT, f"not there yet: {absence}"
+        return ObserverState.DOWN, str(error) or type(error).__name__
 
     def _become(self, state: ObserverState, error: str) -> None:
         if (state, error) == (self._state, self._error):
             return
         if state is not self._state:
-            self._since_ms = now_ms()
+            self._since_s = time.monotonic()
             log.log(
-                logging.INFO if state is ObserverState.UP else logging.WARNING,
+                logging.WARNING if state is ObserverState.DOWN else logging.INFO,
                 "%s: %s %s",
                 self.name,
                 state.value,

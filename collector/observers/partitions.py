@@ -6,11 +6,12 @@ everything is spread over many small looks. Nothing of it goes to history: it is
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from collector.clock import now_ms
+from collector.clock import CLOCK, now_ms
 from collector.coordinators import Coordinators
 from collector.current_state import CurrentState
 from collector.facts import BrokerTransaction
@@ -77,7 +78,8 @@ class Partitions(Observer):
         self._suspects: dict[str, Suspect] = {}
         self._groups: dict[str, str] = {}
         self._layout: Layout | None = None
-        self._layout_ms = self._groups_ms = 0
+        self._layout_s = self._groups_s = -math.inf
+        self._shifted_ms = CLOCK.shifted_ms
         self._layout_is_old = False
         self._partition_sweep: Sweep[Partition] = Sweep()
         self._open_sweep: Sweep[Partition] = Sweep()
@@ -115,6 +117,7 @@ class Partitions(Observer):
 
     def _look(self) -> None:
         self._missing = {}
+        self._follow_the_clock()
         layout = self._known_layout()
         open_ = self.current.open_at_coordinators()
         swept = self._look_at_groups(layout)
@@ -126,11 +129,18 @@ class Partitions(Observer):
         self._note = _missing_text(self._missing)
         self._show()
 
+    def _follow_the_clock(self) -> None:
+        """Move all times by which waits are measured with a step of the clock."""
+        by_ms, self._shifted_ms = CLOCK.shifted_ms - self._shifted_ms, CLOCK.shifted_ms
+        if by_ms:
+            self._sights.shift(by_ms)
+            self._suspects = {key: suspect.shifted(by_ms) for key, suspect in self._suspects.items()}
+
     def _known_layout(self) -> Layout:
-        at_ms = now_ms()
-        age_ms = at_ms - self._layout_ms
+        at_s = time.monotonic()
+        age_ms = (at_s - self._layout_s) * 1000
         if self._layout is None or age_ms >= LAYOUT_MS or (self._layout_is_old and age_ms >= LAYOUT_SOON_MS):
-            self._layout, self._layout_ms, self._layout_is_old = self._brokers.layout(), at_ms, False
+            self._layout, self._layout_s, self._layout_is_old = self._brokers.layout(), at_s, False
             there = {*self._layout.leaders, *self._layout.leaderless}
             self._sights.keep_only(there)
             self._suspects = {key: s for key, s in self._suspects.items() if s.producer.partition in there}
@@ -160,15 +170,15 @@ class Partitions(Observer):
 
     def _look_at_groups(self, layout: Layout) -> list[str]:
         """Look at the groups that read partitions that are held back, and at a share of all groups; return the latter."""
-        at_ms = now_ms()
-        if at_ms - self._groups_ms >= self._pace.round_ms:
+        at_s = time.monotonic()
+        if (at_s - self._groups_s) * 1000 >= self._pace.round_ms:
             answers = self._brokers.groups(layout)
             self._failed({f"groups of broker {node}": error for node, error in answers.failed.items()})
             listed = {group.name: group.state for groups in answers.found.values() for group in groups}
             # Groups of a broker that did not answer are kept as they were.
             self._groups = (self._groups if answers.failed else {}) | listed
             self._sights.keep_only_groups(self._groups)
-            self._groups_ms = at_ms
+            self._groups_s = at_s
         count = share(len(self._groups), self._pace.look_ms, self._pace.round_ms, GROUPS_PER_LOOK)
         swept = self._group_sweep.take(self._groups, count)
         readers = self._sights.readers_of(self._sights.held(self._sights.hiding()))

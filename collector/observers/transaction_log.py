@@ -7,6 +7,7 @@ import threading
 from confluent_kafka import Message
 
 from collector.broker_records import records_of
+from collector.clock import CLOCK
 from collector.current_state import CurrentState
 from collector.observations import BrokerRecord, IdExpired, Observation
 from collector.observers.topic_observer import TopicObserver
@@ -17,6 +18,7 @@ from collector.transaction_state_records import LAST_EPOCH, TransactionStateValu
 from resource_managers.kafka_connection import KafkaConnection
 
 TOPIC = "__transaction_state"
+LATEST = 10
 COLUMNS_FROM = 50
 """Records at once from which columns pay: below, decoding one by one is faster."""
 
@@ -41,6 +43,9 @@ class TransactionLog(TopicObserver):
     def hand_over(self, records: Records) -> None:
         """Hand over records in columns where there are many, and the odd ones among them one by one."""
         messages = records.messages
+        if self.has_caught_up:
+            # Coordinators write with their own clocks, and nobody else writes here.
+            CLOCK.heard(max(message.timestamp()[1] for message in messages[-LATEST:]))
         if len(messages) < COLUMNS_FROM:
             super().hand_over(records)
             return
@@ -49,6 +54,11 @@ class TransactionLog(TopicObserver):
         others = [self.observed(messages[number]) for number in (~ordinary).nonzero()[0].tolist()]
         self.current.observe_records(found, others, self.offsets(records))
         self.count(len(messages))
+
+    @property
+    def absence(self) -> str:
+        """Say what a missing log means: the broker makes it with the first transactional id."""
+        return "" if self.has_read else "no transaction was ever made on this cluster"
 
     def made_anew(self) -> None:
         """Forget what was open in the log before this one: this coordinator does not know of it."""

@@ -107,7 +107,7 @@ class FollowUp:
         intent = self._written(intent)
         unknown = [act for act in intent.acts if act.key in intent.unknown]
         steps = [act.step(self._end(act, intent)) for act in unknown]
-        if now_ms() - intent.at_ms > self._most_ms:
+        if intent.age_ms > self._most_ms:
             steps = [_given_up(step) for step in steps]
             left: list[str] = []
         else:

@@ -8,7 +8,6 @@ from typing import Any
 
 from kafka.errors import BrokerResponseError
 
-from collector.clock import now_ms
 from collector.coordinators import Coordinators
 from collector.current_state import CurrentState
 from collector.hanging import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
@@ -166,7 +165,7 @@ class HangingOrders:
         producer = OpenProducer.from_json(act.target["producer"])
         if key_of(producer) not in self._open([producer], self._partitions.layout()):
             return StepOutcome.ABORTED, "seen ended on its partition"
-        if now_ms() - intent.at_ms > LANDED_WITHIN_MS:
+        if intent.age_ms > LANDED_WITHIN_MS:
             return StepOutcome.REFUSED, "the marker never reached the partition, so nothing was done: order again"
         return StepOutcome.UNKNOWN, "still open on its partition"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from collector.branch_view import FINAL_PROOFS
-from collector.clock import now_ms
 from collector.judging import Judged
 from collector.ordering.commit import record_committed
 from collector.ordering.follow_up import Look
@@ -66,7 +65,7 @@ class TransactionLooks:
         if ledger.listing(handle.key) is not None or (first and first[2] and first[1].ruling is Ruling.COMMIT):
             return StepOutcome.REFUSED, "its batch was decided to be committed before the abort decision: not aborted"
         if about is not None and first is None:
-            if now_ms() - intent.at_ms > LANDED_WITHIN_MS:
+            if intent.age_ms > LANDED_WITHIN_MS:
                 return StepOutcome.REFUSED, "the abort decision never reached the log, so nothing was done: order again"
             return StepOutcome.UNKNOWN, "the abort decision is not in the log yet"
         if self._read_only:

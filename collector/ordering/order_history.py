@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collector import queries
@@ -54,6 +55,13 @@ class Intent:
     digest: str
     first_audit: int | None = None
     unknown: frozenset[str] = frozenset()
+    given_s: float = field(default_factory=time.monotonic)
+    """When it was given, by this process's monotonic clock: a stepped clock makes no order old."""
+
+    @property
+    def age_ms(self) -> float:
+        """Return how long ago it was given."""
+        return (time.monotonic() - self.given_s) * 1000
 
 
 class OrderHistory:
@@ -202,4 +210,5 @@ def _intent(row: dict[str, Any]) -> Intent:
         digest=row["digest"],
         first_audit=row["first_audit"],
         unknown=frozenset(unknown),
+        given_s=time.monotonic() - max(0, now_ms() - row["at_ms"]) / 1000,
     )

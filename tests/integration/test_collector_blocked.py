@@ -230,6 +230,10 @@ def test_a_transaction_that_nobody_coordinates_is_found_and_aborted_by_an_order(
     assert row["found_at_ms"] - row["since_ms"] >= 2_000
     blocked = wait_for_kinds(collector, topic, **{reader.name: "waiting"})
     assert blocked["holder_key"] == row["key"]
+    overview = collector.get("overview")
+    (needed,) = [group for group in overview["needs_hand"] if row["key"] in group["keys"]]
+    assert (needed["verdict"], needed["partitions"]) == ("hanging", [f"{topic}-0"])
+    assert overview["quiet_since_ms"] is None
 
     assert collector.order("commit", row, confirm=row["confirm"]).status_code == 409
     assert collector.order("abort", row).status_code == 409, "it takes a typed confirmation"

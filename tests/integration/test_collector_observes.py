@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker, free_port
 from lifecycle.events import EventType, LifecycleEvent, encode
+from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
@@ -126,6 +127,7 @@ def test_a_bad_event_is_kept_aside_and_the_rest_goes_on(
 def test_a_missing_topic_is_named_and_read_once_it_is_there(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
+    DecisionLog(connection).ensure_topic()
     topic = f"late-{uuid.uuid4().hex[:8]}"
     with running(broker.bootstrap_servers, tmp_path, environment={"INDOUBT_LIFECYCLE_TOPIC": topic}) as collector:
         wait_until("it is down", lambda: collector.observer("lifecycle events")["state"] == "down", LIMIT_S)
@@ -209,6 +211,11 @@ def test_a_broker_that_is_away_at_start_and_a_record_of_a_newer_version(tmp_path
         assert collector.rows("transactions") == []
         with broker:
             connection = KafkaConnection(broker.bootstrap_servers)
+            for name in ("transaction log", "decision log", "lifecycle events"):
+                wait_until(f"{name} absent", lambda o=name: collector.observer(o)["state"] == "absent", LIMIT_S)
+            assert collector.observer("transaction log")["error"].endswith(
+                "no transaction was ever made on this cluster"
+            )
             sink = make_sink(connection)
             first, producer = foreign_producer(sink)
             open_transaction(sink, producer)

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.broker import Broker
-from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
-from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
+from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.told_pipeline import ToldPipeline
 
 pytestmark = pytest.mark.integration
-LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture(scope="module")
-def collector(
-    broker: Broker, connection: KafkaConnection, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CollectorProcess]:
-    DecisionLog(connection).ensure_topic()
-    admin = AdminClient(connection.for_librdkafka())
-    admin.create_topics([NewTopic(LIFECYCLE, 1, 1)])[LIFECYCLE].result(LIMIT_S)
-    settings = {"INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE}
-    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=settings) as process:
-        yield process
+def collector(told_collector: CollectorProcess) -> CollectorProcess:
+    return told_collector
 
 
 def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
-    collector: CollectorProcess, connection: KafkaConnection
+    collector: CollectorProcess, connection: KafkaConnection, lifecycle_topic: str
 ) -> None:
-    pipeline = ToldPipeline(connection, LIFECYCLE)
+    pipeline = ToldPipeline(connection, lifecycle_topic)
     handles = [pipeline.prepare(b"row-%d" % slot, slot=slot, batch=7) for slot in (0, 1)]
     pipeline.decide(*handles, batch=7)
     rows = [collector.wait_for(h.transaction, verdict="commit it", may_commit=True) for h in handles]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -171,7 +172,9 @@ def test_what_its_coordinator_still_has_open_takes_the_ordinary_abort(overdue: O
     assert (act.key, "EndTxn(abort)" in act.will) == (overdue.suspect.key, True)
     assert plan.carry_out() == [(StepOutcome.ABORTED, "")]
     assert overdue.view is not None
-    wait_until("its coordinator has ended it", lambda: overdue.view and overdue.view.state == "CompleteAbort", LIMIT_S)
+    # Below transaction.version 2 shutting its writer out leaves the id without a transaction.
+    ended = ("CompleteAbort", "Empty")
+    wait_until("its coordinator has ended it", lambda: overdue.view and overdue.view.state in ended, LIMIT_S)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_a_marker_that_had_no_answer_is_looked_up_and_never_written_again(overdu
         digest="",
     )
     assert look(act, intent)[0] is StepOutcome.UNKNOWN
-    assert look(act, replace(intent, at_ms=now_ms() - LONG_MS))[0] is StepOutcome.REFUSED
+    assert look(act, replace(intent, given_s=time.monotonic() - LONG_MS / 1000))[0] is StepOutcome.REFUSED
     assert overdue.view is not None
     assert overdue.view.state == "Ongoing"
     overdue.producer.abort_transaction(LIMIT_S)

@@ -277,18 +277,6 @@ def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
     assert ours.gap_ms == 0
 
 
-def test_where_no_pipeline_of_ours_ever_ran_nobody_misses_its_topics(tmp_path: Path) -> None:
-    store = Store(tmp_path / "history.duckdb")
-    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-    missing = [status(name, DOWN, source_is_missing=True) for name in ("decision log", "lifecycle events")]
-    log = status("transaction log")
-    current.see_decision_log(LogSight.ABSENT)
-    assert alert_picture.picture(current, [*missing, log], LIMITS, 1_000).observers == (log,)
-    current.see_decision_log(LogSight.UNREADABLE, "it was there before")
-    assert len(alert_picture.picture(current, [*missing, log], LIMITS, 1_000).observers) == 3
-    store.close()
-
-
 def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path) -> None:
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())

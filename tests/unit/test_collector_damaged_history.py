@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from collector import queries
+from collector.alert_inputs import AlertLimits, Picture
+from collector.alert_store import AlertStore
+from collector.alerting import Alerting
+from collector.alerts import Timing
 from collector.audit_file import AuditFile
 from collector.current_state import CurrentState
 from collector.observations import EventSeen, Observed, Position
+from collector.silences import Silence
 from collector.store import Store, StoreFailed
 from collector.verdicts import Limits
 from lifecycle.events import EventType, encode
@@ -80,6 +86,55 @@ def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, tmp_p
     store.flushed()
     store.close()
     assert list(AuditFile(tmp_path / "audit.jsonl").read()) == [1, 2]
+
+
+def test_silences_are_rebuilt_from_the_audit(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    alerting = alerting_of(store)
+    for author in ("anna", "ben", "carla"):
+        asked = Silence(
+            number=0, matchers={"pipeline": author}, reason="maintenance", author=author, starts_ms=10, ends_ms=9_000
+        )
+        alerting.silence(asked)
+    alerting.refuse("dora", "silence", "no", "a viewer silences nothing")
+    alerting.end_silence(2, "anna", "done")
+    before = {one.number: one for one in AlertStore(store).silences()}
+    store.close()
+    store.path.write_bytes(garbage(store.path.read_bytes()))
+    store = Store(store.path)
+    after = {one.number: one for one in AlertStore(store).silences()}
+    assert len(store.set_aside) == 1
+    assert after.keys() == before.keys() == {1, 2, 3}
+    for number, one in after.items():
+        # It began when it was written down.
+        assert replace(one, starts_ms=10) == before[number]
+    assert alerting_of(store).silence(before[1]).number == 4, "numbers go on"
+    store.close()
+
+
+def alerting_of(store: Store) -> Alerting:
+    return Alerting(
+        AlertStore(store),
+        lambda: Picture(now_ms=0),
+        limits=AlertLimits(),
+        timing=Timing(),
+        receivers=[],
+        interval_ms=1_000,
+        changed=lambda: None,
+        notified=lambda: None,
+    )
+
+
+def test_an_audit_row_that_tells_no_silence_is_passed_over(tmp_path: Path) -> None:
+    path = history(tmp_path)
+    file = AuditFile(tmp_path / "audit.jsonl")
+    file.append([[2, 1, "anna", "silence", "[]", "r", "accepted", "", "[]"]])
+    file.append(
+        [[3, 1, "anna", "silence", '["silence:7"]', "r", "accepted", "", '[{"matchers": {}, "ends_at_ms": 5}]']]
+    )
+    store = Store(path)
+    assert [one.number for one in AlertStore(store).silences()] == [7]
+    store.close()
 
 
 def test_a_damaged_write_ahead_log_is_set_aside_alone(tmp_path: Path) -> None:

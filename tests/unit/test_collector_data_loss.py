@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collector import flink_answers, losses, transaction_joins
+from collector import alert_picture, alert_rules, flink_answers, losses, transaction_joins
 from collector.abort_causes import Certainty
+from collector.alert_findings import Severity
+from collector.alert_inputs import AlertLimits
 from collector.current_state import CurrentState
 from collector.data_loss import Loss, LossVerdict
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.flink_transactions import FlinkId, Naming, sinks
 from collector.fold import State
 from collector.observations import BrokerRecord, Observation, Observed, OffsetsSeen, Position
+from collector.recent_losses import RecentLosses
 from collector.store import Store
 from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits, LogSight
@@ -487,6 +491,30 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
         assert current.losses_of("never-was-0-1") == ([], 0)
     finally:
         store.close()
+
+
+def test_what_flink_lost_is_an_alert_for_an_hour_and_what_is_harmless_is_none(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "history.duckdb")) as store:
+        current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
+        current.see_decision_log(LogSight.ABSENT)
+        records: list[Observation] = [*transaction_records("orders-eu"), *GONE, *RESTORED]
+        places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
+        current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
+        lost = {one.view.key: one for one in current.losses()[0] if one.verdict is LOST}
+        assert {one.view.transaction for one in lost.values()} >= {"orders-eu-0-17", "orders-eu-1-17"}
+        clock_s = 0.0
+        recent = RecentLosses(lambda since_ms: current.losses(since_ms=since_ms)[0], lambda: clock_s)
+        last_ms = max(one.view.ended_ms or 0 for one in lost.values())
+        found = recent.at(last_ms)
+        seen = alert_picture.picture(current, [], AlertLimits(), last_ms, losses=found)
+        alerts = {one.subject: one for one in alert_rules.findings(seen, AlertLimits()) if one.rule == "A7"}
+        assert alerts.keys() == lost.keys()
+        alert = next(one for one in alerts.values() if "orders-eu-0-17" in one.subject)
+        assert (alert.severity, alert.about["pipeline"]) == (Severity.CRITICAL, "eu/orders")
+        assert "lost the records of transaction orders-eu-0-17 (certain)" in alert.summary
+        assert recent.at(last_ms + 2 * 3_600_000) == found, "not looked at again yet"
+        clock_s = 10.0
+        assert recent.at(last_ms + 2 * 3_600_000) == ()
 
 
 def test_offsets_stand_beside_the_verdict() -> None:

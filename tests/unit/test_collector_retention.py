@@ -74,13 +74,20 @@ class History:
         )
 
 
-def keep_up(store: Store, rounds: int = 30, days: int = 30, megabytes: int = 1_000, causes: str = "timeout") -> None:
+def keep_up(
+    store: Store,
+    rounds: int = 30,
+    days: int = 30,
+    megabytes: int = 1_000,
+    causes: str = "timeout",
+    now_ms: int = NOW,
+) -> None:
     """Do many steps of upkeep at once, in the writer's thread."""
 
     def explain(aborted: Sequence[Aborted]) -> list[str]:
         return [causes] * len(aborted)
 
-    upkeep = Upkeep(Limits(days=days, megabytes=megabytes), explain, lambda: NOW)
+    upkeep = Upkeep(Limits(days=days, megabytes=megabytes), explain, lambda: now_ms)
 
     def step(cursor: object) -> None:
         for _ in range(rounds):
@@ -115,14 +122,43 @@ def test_old_rows_leave_and_their_counts_and_open_transactions_stay(store: Store
     assert current.counts() == (154, 0), "what has left was folded too"
 
 
+@pytest.mark.parametrize("wrong_ms", [365 * DAY_MS, -365 * DAY_MS])
+def test_nothing_leaves_because_this_machines_clock_is_wrong(store: Store, wrong_ms: int) -> None:
+    history = History(store)
+    for days in range(30):
+        history.transaction(f"t-{days}", NOW - days * DAY_MS, *COMMITTED)
+    store.flushed()
+    keep_up(store, now_ms=NOW + wrong_ms)
+    keep_up(store)
+    assert store.rows("select count(*) from transaction_records") == [(90,)]
+    assert store.rows("select max(span_ms), count(*) from transaction_counts") == [(MINUTE_MS, 30)], "nor an hour each"
+
+
+def test_where_all_stands_still_the_last_days_stay(store: Store) -> None:
+    history = History(store)
+    history.transaction("older-1", OLD - DAY_MS, *COMMITTED)
+    history.transaction("old-1", OLD, *COMMITTED)
+    store.flushed()
+    keep_up(store, days=1)
+    assert store.rows("select distinct transaction_id from transaction_records order by 1") == [
+        ("old-1",),
+        ("older-1",),
+    ]
+    history.transaction("new-1", NOW, *COMMITTED)
+    store.flushed()
+    keep_up(store, days=1)
+    assert store.rows("select distinct transaction_id from transaction_records") == [("new-1",)]
+
+
 def test_rows_leave_a_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "ROWS_AT_ONCE", 20)
     history = History(store)
     for n in range(20):
         history.transaction("old-1", OLD + n, *COMMITTED)
+    history.transaction("new-1", NOW, *COMMITTED)
     store.flushed()
     keep_up(store, rounds=2)  # one finds out that something is to leave, one lets it
-    assert store.rows("select count(*), min(start_ms) from transaction_records") == [(40, OLD + 6)]
+    assert store.rows("select count(*), min(start_ms) from transaction_records") == [(43, OLD + 6)]
 
 
 def test_a_file_that_is_too_large_loses_its_oldest_rows(store: Store) -> None:

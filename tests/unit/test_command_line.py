@@ -16,6 +16,7 @@ from collector.command_line.client import Client, Refused, Unanswered
 from collector.command_line.listings import LISTINGS, PARAMETERS
 from lifecycle.errors import SettingsError
 from tests.unit.served_api import Api
+from tests.unit.test_alert_api import AlertApi
 
 NOW_MS = 1_795_000_000_000
 DOCS = Path(__file__).parents[2] / "docs" / "command_line.md"
@@ -86,7 +87,8 @@ def test_text_from_outside_moves_no_cursor() -> None:
     ("environment", "named"),
     [
         ({}, "INDOUBT_TOKEN"),
-        ({"INDOUBT_TOKEN_FILE": "/nowhere/token"}, "/nowhere/token"),
+        ({"INDOUBT_TOKEN_FILE": "/nowhere/token"}, "INDOUBT_TOKEN_FILE /nowhere/token cannot be read: No such file"),
+        ({"INDOUBT_TOKEN_FILE": "/bin/true"}, "INDOUBT_TOKEN_FILE /bin/true is no UTF-8 text"),
         ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "collector"}, "INDOUBT_COLLECTOR_URL"),
         ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "http://u:p@c"}, "INDOUBT_COLLECTOR_URL"),
         ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_CA": "/nowhere/ca"}, "INDOUBT_COLLECTOR_CA"),
@@ -121,7 +123,8 @@ def test_wrong_arguments_end_with_2(command: list[str]) -> None:
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    made = Api(tmp_path)
+    made = AlertApi(tmp_path)
+    made.alerts.alerting.judge()
     yield made
     made.store.close()
 
@@ -138,8 +141,7 @@ def run(api: Api) -> Run:
     return command
 
 
-# Alerts are served by a service of their own, which the API of these tests has not.
-@pytest.mark.parametrize("name", [listing.name for listing in LISTINGS if listing.name != "alerts"])
+@pytest.mark.parametrize("name", [listing.name for listing in LISTINGS])
 def test_each_listing_that_the_api_has_can_be_asked_with_its_filters(
     run: Run, api: Api, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +176,24 @@ def test_a_listing_says_how_many_more_there_are_and_shows_the_next_page(
     assert not set(first.splitlines()[1:]) & set(second.splitlines()[1:])
     with pytest.raises(Refused, match="'after'"):
         run("ids", "--after", "nonsense")
+
+
+def test_alerts_are_listed_by_how_severe_they_are_and_by_pipeline(
+    run: Run, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    critical = [row for row in api.rows("alerts") if row["severity"] == "critical"]
+    assert run("alerts", "--severity", "critical", "--state", critical[0]["state"]) == 0
+    out = capsys.readouterr().out
+    head, first, *others = out.splitlines()
+    assert head.split()[:3] == ["severity", "state", "rule"]
+    assert first.split()[:3] == ["critical", critical[0]["state"], critical[0]["rule"]]
+    assert len(others) == len(critical) - 1
+    assert "warning" not in out
+    assert run("alerts", "--pipeline", critical[0]["labels"]["pipeline"], "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["labels"]["pipeline"] for row in rows} == {critical[0]["labels"]["pipeline"]}
+    assert run("alerts", "--state", "resolved") == 0
+    assert capsys.readouterr() == ("", "no alerts\n")
 
 
 def test_status_shows_who_asks(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,80 @@
+"""Fetch the jars of a Kafka release and run the tests that rest on a broker's behaviour against it.
+
+``python -m tests.brokers --kafka 3.9.1``; ``--transaction-version N`` formats the brokers at that feature level, and what
+follows ``--`` goes to pytest: other tests, or options. The jars (about 45 MB) are kept in .run/brokers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+from demo.prerequisites import JARS, ROOT, Missing, fetch_jars, java_home
+
+KEPT = ROOT / ".run" / "brokers"
+TESTS = (
+    "test_kafka_resource_manager.py",
+    "test_kafka_crashes.py",
+    "test_decision_log.py",
+    "test_collector_observes.py",
+    "test_collector_orders.py",
+    "test_collector_blocked.py",
+    "test_hanging_orders.py",
+    "test_collector_topic_made_anew.py",
+)
+MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="indoubt" module="broker"/>
+  <configurations><conf name="{version}"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="{version}->runtime(*),master(*)"/>
+    <dependency org="{log_org}" name="{log_name}" rev="{log_version}" conf="{version}->runtime(*),master(*)"/>
+  </dependencies>
+</ivy-module>
+"""
+
+
+def jars_of(version: str) -> Path:
+    """Return the directory of a release's jars, fetched if they are not there. Raises Missing."""
+    if any((JARS / "broker").glob(f"kafka_2.13-{version}.jar")):
+        return JARS / "broker"
+    directory = KEPT / version
+    if not (directory / f"kafka_2.13-{version}.jar").exists():
+        module = KEPT / f"ivy-{version}.xml"
+        KEPT.mkdir(parents=True, exist_ok=True)
+        # Brokers log with log4j 2 from 4.0 on, with its predecessor before.
+        logging = ("org.slf4j", "slf4j-reload4j", "1.7.36")
+        if int(version.partition(".")[0]) >= 4:
+            logging = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+        org, name, revision = logging
+        module.write_text(MODULE.format(version=version, log_org=org, log_name=name, log_version=revision))
+        print(f"fetching the jars of Kafka {version} …", file=sys.stderr, flush=True)
+        fetch_jars(f"{java_home()}/bin/java", module, KEPT, [version])
+    return directory
+
+
+def main() -> int:
+    """Run; return pytest's exit code, or 1 when the jars could not be fetched."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kafka", required=True, metavar="VERSION", help="release of Kafka, for example 3.9.1")
+    parser.add_argument("--transaction-version", type=int, metavar="N", help="0, 1 or 2; else the release's default")
+    parser.add_argument("arguments", nargs="*", help="arguments of pytest; without a test, those that rest on a broker")
+    given = parser.parse_args()
+    try:
+        jars = jars_of(given.kafka)
+    except Missing as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    options = [f"--kafka-jars={jars}"]
+    if given.transaction_version is not None:
+        options.append(f"--transaction-version={given.transaction_version}")
+    if not any(argument.partition("::")[0].endswith(".py") for argument in given.arguments):
+        options += [str(ROOT / "tests" / "integration" / name) for name in TESTS]
+    return int(pytest.main([*options, *given.arguments]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

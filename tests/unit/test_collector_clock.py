@@ -1,0 +1,165 @@
+"""The collector's clock under steps: what is believed and when, and that whatever measures by it goes on as it did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collector import alert_rules
+from collector.alert_findings import Finding, Severity
+from collector.alert_inputs import AlertLimits, Picture
+from collector.alerts import Book, Timing, moved, step
+from collector.clock import HOLD_MS, TOLERATED_MS, Clock
+from collector.notifiers.delivery import Patience
+from collector.partition_alerts import blocked_partitions
+from collector.partition_sights import PartitionPicture, PartitionSights
+from lifecycle.verdicts import Evidence
+from tests.unit.collector_observations import T0
+from tests.unit.partition_sightings import PARTITION
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+YEAR_MS = 365 * 24 * HOUR_MS
+STEPS = (3 * MINUTE_MS, -3 * MINUTE_MS, YEAR_MS, -YEAR_MS)
+
+
+class Machine:
+    """A machine whose time goes on, and is stepped."""
+
+    def __init__(self) -> None:
+        self.wall_ms, self.steady_ms = T0, 5_000
+        self.clock = Clock(lambda: self.wall_ms * 1_000_000, lambda: self.steady_ms * 1_000_000)
+
+    def goes_on(self, ms: int, step_ms: int = 0) -> int:
+        """Let time pass, step the machine's clock, and return what the collector's says."""
+        self.wall_ms, self.steady_ms = self.wall_ms + ms + step_ms, self.steady_ms + ms
+        return self.clock.now_ms()
+
+
+def test_without_a_step_it_is_the_machines_time_and_drift_is_followed() -> None:
+    machine = Machine()
+    for _ in range(100):
+        assert machine.goes_on(1_000, step_ms=TOLERATED_MS) == machine.wall_ms
+    assert machine.clock.shifted_ms == 0
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_a_step_that_comes_back_within_a_minute_was_never_there(step_ms: int) -> None:
+    machine = Machine()
+    assert machine.goes_on(1_000, step_ms) == T0 + 1_000
+    assert machine.goes_on(HOLD_MS - 1_000) == T0 + HOLD_MS
+    assert machine.goes_on(500, -step_ms) == T0 + HOLD_MS + 500 == machine.wall_ms
+    assert machine.clock.shifted_ms == 0
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_a_step_that_stands_for_a_minute_is_believed(step_ms: int) -> None:
+    machine = Machine()
+    machine.goes_on(0, step_ms)
+    assert machine.goes_on(HOLD_MS - 1) == T0 + HOLD_MS - 1
+    assert machine.goes_on(1) == machine.wall_ms
+    assert machine.clock.shifted_ms == step_ms
+    assert machine.goes_on(1_000) == machine.wall_ms
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_a_broker_that_has_the_new_time_settles_it_at_once(step_ms: int) -> None:
+    machine = Machine()
+    machine.goes_on(1_000, step_ms)
+    machine.clock.heard(machine.wall_ms - 200)
+    assert machine.clock.now_ms() == machine.wall_ms
+    assert machine.clock.shifted_ms == step_ms
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_while_brokers_have_the_old_time_a_step_is_not_believed_however_long_it_stands(step_ms: int) -> None:
+    machine = Machine()
+    machine.goes_on(0, step_ms)
+    for _ in range(20):
+        now_ms = machine.goes_on(HOLD_MS // 2)
+        machine.clock.heard(now_ms - 5)
+    assert now_ms == T0 + 10 * HOLD_MS
+    assert machine.goes_on(HOLD_MS) == machine.wall_ms, "once they are silent for a minute"
+
+
+def test_a_record_without_a_time_and_one_without_a_step_say_nothing() -> None:
+    machine = Machine()
+    machine.clock.heard(T0 + YEAR_MS)
+    machine.goes_on(0, HOUR_MS)
+    machine.clock.heard(-1)
+    assert machine.clock.now_ms() == T0
+    assert machine.goes_on(HOLD_MS) == machine.wall_ms, "nor did it prolong the wait"
+
+
+def test_a_second_step_begins_its_own_wait() -> None:
+    machine = Machine()
+    machine.goes_on(0, HOUR_MS)
+    machine.goes_on(HOLD_MS - 1, HOUR_MS)
+    assert machine.goes_on(HOLD_MS - 1) == T0 + 2 * HOLD_MS - 2
+    machine.goes_on(1)
+    assert machine.clock.shifted_ms == 2 * HOUR_MS
+
+
+def finding(subject: str, for_ms: int) -> Finding:
+    evidence = (Evidence(fact="f", source="s", at_ms=T0),)
+    about = {"pipeline": "p"}
+    return Finding(
+        rule="A1",
+        subject=subject,
+        group="A1|p",
+        severity=Severity.WARNING,
+        summary="s",
+        evidence=evidence,
+        about=about,
+        for_ms=for_ms,
+    )
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_with_a_step_no_alert_fires_early_none_is_told_again_and_none_comes_late(step_ms: int) -> None:
+    timing = Timing(group_wait_ms=0)
+    told, slow, other = finding("told", 0), finding("slow", 10_000), replace(finding("other", 0), group="A1|q")
+    before = step(Book(), [told, slow], [], T0, timing)
+    assert len(before.notifications) == 1
+    at_ms = T0 + 5_000 + step_ms
+    after = step(before.book, [told, slow], [], at_ms, timing, shift_ms=step_ms)
+    assert not after.notifications
+    assert {alert.finding.subject for alert in after.alerts} == {"told", "slow"}, "their times are written down anew"
+    assert [group.notified_ms for group in after.groups] == [T0 + step_ms]
+    later = step(after.book, [told, slow, other], [], at_ms + 10_000, timing)
+    assert [n.group for n in later.notifications] == ["A1|p", "A1|q"]
+    gone = step(later.book, [], [], at_ms + 11_000, timing, shift_ms=0)
+    assert all(alert.is_firing for alert in gone.book.alerts.values())
+    resolved = step(gone.book, [], [], at_ms + 11_000 + timing.keep_firing_ms - 1 - step_ms, timing, shift_ms=-step_ms)
+    assert all(alert.is_firing for alert in resolved.book.alerts.values())
+
+
+def test_after_a_restart_under_a_clock_that_was_set_back_alerts_are_told_at_once() -> None:
+    timing = Timing(group_wait_ms=0)
+    ahead = step(Book(), [finding("t", 0)], [], T0 + YEAR_MS, timing).book
+    loaded = moved(ahead, lambda at_ms: min(at_ms, T0))
+    assert not step(loaded, [finding("t", 0)], [], T0 + 1_000, timing).notifications, "it was told already"
+    both = step(loaded, [finding("t", 0), finding("u", 0)], [], T0 + timing.group_interval_ms, timing)
+    assert [len(one.firing) for one in both.notifications] == [2]
+
+
+def test_a_notification_whose_time_lies_far_ahead_is_tried_now() -> None:
+    patience = Patience(most_ms=60_000)
+    assert patience.wait_s(T0 + 60_000, T0) == 60
+    assert patience.wait_s(T0 + HOUR_MS, T0) == 0
+    assert patience.wait_s(T0 - 1, T0) <= 0
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_waits_of_groups_are_as_long_after_a_step_as_before(step_ms: int) -> None:
+    sights = PartitionSights(stalled_ms=30_000)
+    for ms in (0, 10_000):
+        sights.saw_group("g", "Stable", {PARTITION: 100}, T0 + ms, is_whole=True)
+        sights.saw_partition(PARTITION, 100, 105, T0 + ms)
+    sights.shift(step_ms)
+    at_ms = T0 + step_ms + 11_000
+    sights.saw_partition(PARTITION, 100, 105, at_ms)
+    (blocked,) = blocked_partitions(PartitionPicture(at_ms=at_ms, blocked=sights.blocked()))
+    assert at_ms - blocked.since_ms == 11_000
+    assert not list(alert_rules.findings(Picture(now_ms=at_ms, blocked=(blocked,)), AlertLimits()))
