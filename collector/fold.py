@@ -47,6 +47,7 @@ from lifecycle.identity import Handle
 OPERATOR = "operator:"
 """What ``who`` starts with in decision log records that an operator caused."""
 INITS_KEPT_PER_ID = 4
+_TOLD_IN = "lifecycle events"
 
 
 @dataclass(slots=True)
@@ -254,20 +255,37 @@ def _checkpoint_event(state: State, event: LifecycleEvent, pipeline: str) -> Non
     number = _int(event, "batch")
     if number is None:
         raise MalformedRecord(f"event {event.type.value} has no 'batch'")
+    rows = duration_ms = None
+    if event.type is EventType.CHECKPOINT_COMPLETED:
+        rows, duration_ms = _int(event, "rows"), _int(event, "duration_ms")
+    reason = str(event.data.get("reason", ""))
+    put_checkpoint_event(state, event.type, pipeline, number, event.at_ms, rows, duration_ms, reason)
+
+
+def put_checkpoint_event(
+    state: State,
+    type_: EventType,
+    pipeline: str,
+    number: int,
+    at_ms: int,
+    rows: int | None,
+    duration_ms: int | None,
+    reason: str,
+) -> None:
+    """Fold what one event tells of a checkpoint; rows and duration are those of a completed one, the reason a failed one's."""
     known = state.checkpoints.get((pipeline, number)) or CheckpointFacts(pipeline=pipeline, number=number)
-    known = replace(known, sources=known.sources | {"lifecycle events"})
-    match event.type:
+    sources = known.sources if _TOLD_IN in known.sources else known.sources | {_TOLD_IN}
+    match type_:
         case EventType.CHECKPOINT_STARTED:
-            known = replace(known, started_ms=max(event.at_ms, known.started_ms or event.at_ms))
-        case EventType.CHECKPOINT_COMPLETED if event.at_ms >= (known.completed_ms or -1):
-            rows, duration_ms = _int(event, "rows"), _int(event, "duration_ms")
-            known = replace(known, completed_ms=event.at_ms, rows=rows, told_duration_ms=duration_ms)
+            known = replace(known, sources=sources, started_ms=max(at_ms, known.started_ms or at_ms))
+        case EventType.CHECKPOINT_COMPLETED if at_ms >= (known.completed_ms or -1):
+            known = replace(known, sources=sources, completed_ms=at_ms, rows=rows, told_duration_ms=duration_ms)
         case EventType.CHECKPOINT_FAILED:
-            known = replace(known, failures=known.failures + 1)
-            if event.at_ms >= (known.failed_ms or -1):
-                known = replace(known, failed_ms=event.at_ms, reason=str(event.data.get("reason", "")))
+            known = replace(known, sources=sources, failures=known.failures + 1)
+            if at_ms >= (known.failed_ms or -1):
+                known = replace(known, failed_ms=at_ms, reason=reason)
         case _:
-            pass
+            known = replace(known, sources=sources)
     state.checkpoints[pipeline, number] = known
 
 
@@ -329,7 +347,7 @@ def _trimmable(state: State) -> int:
 
 def trim(state: State) -> None:
     """Drop the oldest settled transactions, and what was told and decided of them, down to the number that is kept."""
-    told_before = {told.about for told in state.told.values() if told.about is not None}
+    told_before = list(state.told.values())
     _trim_transactions(state)
     _trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
@@ -339,7 +357,8 @@ def trim(state: State) -> None:
         del state.offsets[identity]
     for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
         del state.orders[key]
-    for about in told_before - {told.about for told in state.told.values()}:
+    gone = {told.about for told in told_before if told.about is not None and told.identity not in state.told}
+    for about in gone - {told.about for told in state.told.values()}:
         state.ledger.forget(about)
     state.trim_at = _trimmable(state) + state.settled_kept
 
@@ -353,10 +372,23 @@ def _trim_transactions(state: State) -> None:
     for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
         del state.branches[key]
     listed = {key for key, branch in state.branches.items() if branch.is_listed}
-    unseen = [t for t in state.told.values() if t.identity not in state.by_handle and t.key not in listed]
-    unseen.sort(key=lambda t: (max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0), t.key))
-    for told in unseen[: max(0, len(unseen) - state.settled_kept)]:
+    unseen = [
+        t for t in state.told.values() if t.identity not in state.by_handle and (not listed or t.key not in listed)
+    ]
+    for told in _oldest(unseen, len(unseen) - state.settled_kept):
         del state.told[told.identity]
+
+
+def _oldest(told: list[ToldTransaction], most: int) -> list[ToldTransaction]:
+    """Return the ``most`` of them that were heard of longest ago; of those heard of at one time the first by their keys."""
+    if most <= 0:
+        return []
+    heard_ms = [max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0) for t in told]
+    last_ms = sorted(heard_ms)[most - 1]
+    older = [t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms < last_ms]
+    # A key is put together of several parts: it is only made where it decides.
+    same = sorted((t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms == last_ms), key=lambda t: t.key)
+    return older + same[: most - len(older)]
 
 
 def drop_transaction(state: State, identity: BrokerIdentity) -> None:

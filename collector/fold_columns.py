@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from collector import broker_records
 from collector.broker_records import BrokerRecords
-from collector.facts import HandleIdentity, PipelineFacts, ToldTransaction, handle_identity
-from collector.fold import State, put_init, put_transaction, trim_when_needed, with_sign
-from collector.lifecycle_batch import EventColumns
+from collector.facts import HandleIdentity, PipelineFacts, ToldTransaction
+from collector.fold import State, put_checkpoint_event, put_init, put_transaction, trim_when_needed, with_sign
+from collector.lifecycle_batch import TRANSACTION_TYPES, TYPES, EventColumns
+from collector.transaction_state_batch import Integers
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
 from lifecycle.identity import HANDLE_FIELDS, Handle
+
+_BY_RANK = sorted(type_.value for type_ in TYPES)
+_RANKS = np.array([_BY_RANK.index(type_.value) for type_ in TYPES])
+_MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 def put_records(state: State, records: BrokerRecords) -> None:
@@ -32,24 +38,12 @@ def put_records(state: State, records: BrokerRecords) -> None:
 
 
 def put_events(state: State, events: EventColumns) -> None:
-    """Fold lifecycle events of transactions."""
+    """Fold lifecycle events of transactions and of checkpoints."""
     for group in _groups(events):
-        handle, known = group.handle, state.told.get(group.identity) or ToldTransaction(identity=group.identity)
-        times = dict(known.told)
-        for type_, at_ms in group.told:
-            times[type_] = min(at_ms, times.get(type_, at_ms))
-        slot = handle.slot if handle is not None else known.slot
-        state.told[group.identity] = ToldTransaction(
-            identity=group.identity,
-            resource_manager=handle.resource_manager if handle is not None else known.resource_manager,
-            pipeline=max(known.pipeline, group.pipeline),
-            about=known.about or group.about,
-            slot=slot if slot is not None else group.slot,
-            handle=known.handle or handle,
-            told=times,
-            lost_reason=max(known.lost_reason, group.lost_reason),
-        )
-    for pipeline, (at_ms, sign) in _signs(events).items():
+        _put_group(state, group)
+    for event in _checkpoint_events(events):
+        put_checkpoint_event(state, *event)
+    for pipeline, at_ms, sign in _signs(events):
         facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
         state.pipelines[pipeline] = with_sign(facts, at_ms, sign)
     state.events += len(events)
@@ -62,85 +56,182 @@ class _Group(NamedTuple):
     identity: HandleIdentity
     pipeline: str
     about: BatchAttempt
-    handle: Handle | None
     slot: int
-    told: list[tuple[EventType, int]]
+    told: dict[EventType, int]
+    """The first time of each kind of event."""
     lost_reason: str
+    handle: Handle | None
+    """The first one that was told."""
+    last_handle: Handle | None
+
+
+def _put_group(state: State, group: _Group) -> None:
+    known = state.told.get(group.identity) or ToldTransaction(identity=group.identity)
+    times = group.told
+    if known.told:
+        times = {**known.told, **times}
+        for type_ in known.told.keys() & group.told.keys():
+            times[type_] = min(known.told[type_], group.told[type_])
+    last = group.last_handle
+    slot = known.slot if last is None else last.slot
+    state.told[group.identity] = ToldTransaction(
+        identity=group.identity,
+        resource_manager=known.resource_manager if last is None else last.resource_manager,
+        pipeline=max(known.pipeline, group.pipeline),
+        about=known.about or group.about,
+        slot=group.slot if slot is None else slot,
+        handle=known.handle or group.handle,
+        told=times,
+        lost_reason=max(known.lost_reason, group.lost_reason),
+    )
 
 
 def _groups(events: EventColumns) -> Iterator[_Group]:
-    """Yield the events by transaction, each group's in their order: what is known first stays, and only handles differ."""
+    """Yield the events of transactions by transaction and batch, in the order in which each is told of first."""
+    rows = (events.type_code < TRANSACTION_TYPES).nonzero()[0]
+    if not rows.size:
+        return
     data = events.data
-    codes = [_codes(data.field(name)) for name in ("transaction", "pipeline", "life")]
-    numbers = [data.field(name).to_numpy() for name in ("producer_id", "producer_epoch", "batch", "attempt", "slot")]
-    keys = [*(code for code, _ in codes), *numbers]
-    order = np.lexsort(keys[::-1])
-    is_new = np.ones(len(order), bool)
-    is_new[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
-    firsts = is_new.nonzero()[0]
-    bounds = [*firsts.tolist(), len(order)]
-    rows = order.tolist()
-    types = [EventType(text) for text in events.type.dictionary_encode().dictionary.to_pylist()]
-    type_of = events.type.dictionary_encode().indices.to_pylist()
-    at_ms = events.at_ms.to_pylist()
-    handles = _handles(data.field("handle"))
-    reasons = _reasons(events)
-    heads = [[names[code] for code in column[order[firsts]].tolist()] for column, names in codes]
-    fields = [number[order[firsts]].tolist() for number in numbers]
-    for n, (transaction, pipeline, life, producer_id, epoch, batch, attempt, slot) in enumerate(
-        zip(*heads, *fields, strict=True)
-    ):
-        members = rows[bounds[n] : bounds[n + 1]]
-        named = [handles[row] for row in members if row in handles]
-        group = _Group(
-            identity=HandleIdentity(transaction, producer_id, epoch),
-            pipeline=pipeline,
-            about=BatchAttempt(life=life, batch=batch, attempt=attempt),
-            handle=None,
-            slot=slot,
-            told=[(types[type_of[row]], at_ms[row]) for row in members],
-            lost_reason=max((reasons.get(row, "") for row in members), default="") if reasons else "",
-        )
-        if not named:
-            yield group
-        elif all(handle_identity(handle) == group.identity for handle in named):
-            yield group._replace(handle=named[0])
-        else:  # an event whose handle is another transaction's tells of that one
-            for row in members:
-                alone = group._replace(told=[(types[type_of[row]], at_ms[row])], lost_reason=reasons.get(row, ""))
-                handle = handles.get(row)
-                yield alone if handle is None else alone._replace(identity=handle_identity(handle), handle=handle)
+    texts = [_codes(data.field(name)) for name in ("transaction", "pipeline", "life")]
+    fields = [_filled(data.field(name)) for name in ("producer_id", "producer_epoch", "batch", "attempt", "slot")]
+    rows, firsts = _grouped([*(code for code, _ in texts), *fields], rows)
+    ends = [*firsts[1:].tolist(), len(rows)]
+    first_rows = rows[firsts]
+    heads = [[names[code] for code in codes[first_rows].tolist()] for codes, names in texts]
+    numbers = [field[first_rows].tolist() for field in fields]
+    types, at_ms = events.type_code[rows].tolist(), events.at_ms.to_numpy()[rows].tolist()
+    first_handles, last_handles = _handles(data.field("handle"), rows, firsts)
+    reasons, members = _reasons(events), rows.tolist()
+    batches: dict[tuple[str, int, int], BatchAttempt] = {}
+    columns = zip(firsts.tolist(), ends, *heads, *numbers, first_handles, last_handles, strict=True)
+    for first, end, transaction, pipeline, life, producer_id, epoch, batch, attempt, slot, handle, last in columns:
+        told: dict[EventType, int] = {}
+        for code, at in zip(types[first:end], at_ms[first:end], strict=True):
+            type_ = TYPES[code]
+            if at <= told.get(type_, at):
+                told[type_] = at
+        about = batches.get((life, batch, attempt))
+        if about is None:
+            about = batches[life, batch, attempt] = BatchAttempt(life=life, batch=batch, attempt=attempt)
+        reason = max((reasons.get(row, "") for row in members[first:end]), default="") if reasons else ""
+        identity = HandleIdentity(transaction, producer_id, epoch)
+        yield _Group(identity, pipeline, about, slot, told, reason, handle, last)
 
 
-def _codes(column: pa.Array) -> tuple[Any, list[str]]:
+def _grouped(keys: list[Integers], rows: Integers) -> tuple[Integers, Integers]:
+    """Return rows put together by equal keys, and where each group begins; both in the order of the rows.
+
+    Rows are brought together by a number that is made of their keys. Where two keys have the same one, a group may come in several
+    parts, which fold to the same.
+    """
+    keys = [key[rows] for key in keys]
+    mixed = np.zeros(len(rows), np.uint64)
+    for key in keys:
+        mixed = (mixed ^ key.astype(np.uint64)) * _MIXING
+    order = np.argsort(mixed, kind="stable")
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    firsts = is_first.nonzero()[0]
+    sizes = np.diff(firsts, append=len(rows))
+    # Stable: the first row of each group is the first that tells of it.
+    turn = np.argsort(order[firsts])
+    sizes, firsts = sizes[turn], firsts[turn]
+    begins = np.cumsum(sizes) - sizes
+    return rows[order[np.repeat(firsts - begins, sizes) + np.arange(len(rows))]], begins
+
+
+def _codes(column: pa.Array) -> tuple[Integers, list[str]]:
+    """Return the place of each text in the list of different ones; -1 where there is none."""
     encoded = column.dictionary_encode()
-    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    return pc.fill_null(encoded.indices, -1).to_numpy(), encoded.dictionary.to_pylist()
 
 
-def _handles(column: pa.StructArray) -> dict[int, Handle]:
-    """Return the handles by the rows that have one."""
-    rows = column.is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
-    found = column.take(pa.array(rows))
-    names = tuple(HANDLE_FIELDS)
-    values = zip(*(found.field(name).to_pylist() for name in names), strict=True)
-    handles: dict[int, Handle] = {}
-    for row, one in zip(rows.tolist(), values, strict=True):
-        handles[row] = Handle(**dict(zip(names, one, strict=True)))
-    return handles
+def _filled(numbers: pa.Array) -> Integers:
+    found: Integers = pc.fill_null(numbers, 0).to_numpy()
+    return found
+
+
+def _handles(
+    column: pa.StructArray, rows: Integers, firsts: Integers
+) -> tuple[list[Handle | None], list[Handle | None]]:
+    """Return the first and the last handle of each group."""
+    has_one = column.is_valid().to_numpy(zero_copy_only=False)[rows]
+    places = has_one.nonzero()[0]
+    if not places.size:
+        none: list[Handle | None] = [None] * len(firsts)
+        return none, none
+    found = column.take(pa.array(rows[places]))
+    values = (found.field(name).to_pylist() for name in HANDLE_FIELDS)
+    handles: list[Handle | None] = [_handle(*one) for one in zip(*values, strict=True)]
+    handles.append(None)
+    number = np.cumsum(has_one) - 1
+    count = np.add.reduceat(has_one, firsts, dtype=np.int64)
+    last = number[np.append(firsts[1:], len(rows)) - 1]
+    first = np.where(count > 0, last - count + 1, -1)
+    return [handles[n] for n in first.tolist()], [handles[n] for n in np.where(count > 0, last, -1).tolist()]
+
+
+def _handle(
+    resource_manager: str,
+    transaction: str,
+    producer_id: int,
+    producer_epoch: int,
+    slot: int,
+    rows: int,
+    bytes_: int,
+    fingerprint: str,
+    opened_at_ms: int,
+    prepared_at_ms: int,
+    timeout_ms: int,
+) -> Handle:
+    return Handle(
+        resource_manager=resource_manager,
+        transaction=transaction,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        slot=slot,
+        rows=rows,
+        bytes=bytes_,
+        fingerprint=fingerprint,
+        opened_at_ms=opened_at_ms,
+        prepared_at_ms=prepared_at_ms,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _reasons(events: EventColumns) -> Mapping[int, str]:
     """Return why transactions were lost, by the rows that tell it."""
-    lost = [n for n, type_ in enumerate(events.type.to_pylist()) if type_ == EventType.TRANSACTION_LOST.value]
-    column = events.data.field("reason")
-    return {row: column[row].as_py() or "" for row in lost}
+    lost = (events.type_code == TYPES.index(EventType.TRANSACTION_LOST)).nonzero()[0]
+    told = events.data.field("reason").take(pa.array(lost)).to_pylist()
+    return {row: reason or "" for row, reason in zip(lost.tolist(), told, strict=True)}
 
 
-def _signs(events: EventColumns) -> dict[str, tuple[int, str]]:
-    """Return the newest sign of life of each pipeline: (epoch ms, what it was)."""
-    newest: dict[str, tuple[int, str]] = {}
-    pipelines = events.data.field("pipeline").to_pylist()
-    for pipeline, at_ms, type_ in zip(pipelines, events.at_ms.to_pylist(), events.type.to_pylist(), strict=True):
-        if at_ms >= newest.get(pipeline, (at_ms, ""))[0]:
-            newest[pipeline] = max((at_ms, f"event {type_}"), newest.get(pipeline, (at_ms, "")))
-    return newest
+def _checkpoint_events(
+    events: EventColumns,
+) -> Iterator[tuple[EventType, str, int, int, int | None, int | None, str]]:
+    """Yield the events of checkpoints in their order, as ``put_checkpoint_event`` takes them."""
+    rows = (events.type_code >= TRANSACTION_TYPES).nonzero()[0]
+    if not rows.size:
+        return
+    types, at_ms = (TYPES[code] for code in events.type_code[rows].tolist()), events.at_ms.to_numpy()[rows].tolist()
+    pipeline, number, told_rows, duration_ms, reason = (
+        events.data.field(name).take(pa.array(rows)).to_pylist()
+        for name in ("pipeline", "batch", "rows", "duration_ms", "reason")
+    )
+    for type_, name, batch, at, count, took_ms, why in zip(
+        types, pipeline, number, at_ms, told_rows, duration_ms, reason, strict=True
+    ):
+        yield type_, name, batch, at, count, took_ms, why or ""
+
+
+def _signs(events: EventColumns) -> Iterator[tuple[str, int, str]]:
+    """Yield the newest sign of life of each pipeline: its name, epoch ms, what it was."""
+    if not len(events):
+        return
+    codes, names = _codes(events.data.field("pipeline"))
+    # Of signs at one moment the one with the last name stays.
+    newest = np.full(len(names), -1)
+    np.maximum.at(newest, codes, events.at_ms.to_numpy() * len(TYPES) + _RANKS[events.type_code])
+    for name, sign in zip(names, newest.tolist(), strict=True):
+        at_ms, rank = divmod(sign, len(TYPES))
+        yield name, at_ms, f"event {_BY_RANK[rank]}"

@@ -1,7 +1,8 @@
 """Decodes many lifecycle events at once with Arrow's JSON reader; what is out of the ordinary is left to ``events.decode``.
 
-Ordinary: told of a transaction of a resource manager with producers, with every field that such events always have. Where a
-single event of a batch cannot be read in columns because of its types, the batch is halved until the odd one stands alone.
+Ordinary: told of a checkpoint, or of a transaction of a resource manager with producers, with every field that such events always
+have. Where a single event of a batch cannot be read in columns because of its types, the batch is halved until the odd one stands
+alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from lifecycle.json_record import WHOLE_NUMBER_MOST
 
 _ODD_SIGNS = (b"null", b'"settings"')
 """A null is not told apart from a missing field in columns, and settings are checked wherever they stand."""
+_OPENING, _CLOSING = b"{}"
 SMALLEST = 16
 """Fewer events than this are not halved any more but decoded one by one."""
 _TEXT, _INT = pa.string(), pa.int64()
@@ -29,14 +31,21 @@ _NO_TEXT = pa.array([], _TEXT)
 _HANDLE = pa.struct([(name, _TEXT if kind is str else _INT) for name, kind in HANDLE_FIELDS.items()])
 _DATA = pa.struct(
     [(name, _TEXT) for name in ("pipeline", "life", "transaction", "reason")]
-    + [(name, _INT) for name in ("attempt", "batch", "slot", "producer_id", "producer_epoch")]
+    + [(name, _INT) for name in ("attempt", "batch", "slot", "producer_id", "producer_epoch", "rows", "duration_ms")]
     + [("handle", _HANDLE)]
 )
 COLUMNS = pa.schema(
     [(name, _TEXT) for name in ("specversion", "id", "source", "type", "subject", "time")] + [("data", _DATA)]
 )
 _PARSE = pa.json.ParseOptions(explicit_schema=COLUMNS, unexpected_field_behavior="ignore")
-_COLUMN_TYPES = pa.array([TYPE_PREFIX + type_.value for type_ in EventType if type_.value.startswith("transaction.")])
+TYPES = tuple(type_ for type_ in EventType if not type_.value.startswith("pipeline."))
+"""The types of events that are read in columns: first those of transactions, then those of checkpoints."""
+TRANSACTION_TYPES = sum(type_.value.startswith("transaction.") for type_ in TYPES)
+_TYPES = pa.array([TYPE_PREFIX + type_.value for type_ in TYPES])
+_TYPE_VALUES = pa.array([type_.value for type_ in TYPES])
+_UNKNOWN = -1
+_BLOCK = 64 << 20
+"""What is read as one block needs no putting together; no batch of a consumer is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +54,16 @@ class EventColumns:
 
     raw: pa.Array
     """As they were told, text."""
-    type: pa.Array
-    """The values of EventType."""
+    type_code: Integers
+    """Places in TYPES."""
     at_ms: pa.Array
     data: pa.StructArray
     """Their data; a field that an event does not have is null."""
+
+    @property
+    def type(self) -> pa.Array:
+        """Return the values of EventType."""
+        return _TYPE_VALUES.take(pa.array(self.type_code))
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -60,84 +74,127 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
 
     The others are to be decoded one by one.
     """
-    numbers = np.array(
-        [n for n, value in enumerate(values) if value and value[:1] == b"{" and value[-1:] == b"}"], np.int64
-    )
-    chosen = [values[n] for n in numbers.tolist()]
-    joined = b"\n".join(chosen)
-    if joined.count(b"\n") >= max(1, len(chosen)) or any(sign in joined for sign in _ODD_SIGNS):
-        numbers = np.array([n for n in numbers.tolist() if _looks_whole(values[n])], np.int64)
+    numbers, chosen = np.arange(len(values)), values
+    joined = _joined(values)
+    if joined is None:
+        numbers = np.array([n for n, value in enumerate(values) if _looks_whole(value)], np.int64)
         chosen = [values[n] for n in numbers.tolist()]
-    parts = _decode(chosen, numbers)
+        joined = b"\n".join(chosen)  # type: ignore[arg-type]
+    parts = _decode(chosen, joined, numbers)  # type: ignore[arg-type]
     if len(parts) == 1:
         return parts[0]
     columns = EventColumns(
         raw=pa.concat_arrays([_NO_TEXT, *(part.raw for part, _ in parts)]),
-        type=pa.concat_arrays([_NO_TEXT, *(part.type for part, _ in parts)]),
+        type_code=np.concatenate([np.array([], np.int64), *(part.type_code for part, _ in parts)]),
         at_ms=pa.concat_arrays([pa.array([], _INT), *(part.at_ms for part, _ in parts)]),
         data=pa.concat_arrays([pa.array([], _DATA), *(part.data for part, _ in parts)]),
     )
     return columns, np.concatenate([np.array([], np.int64), *(chosen for _, chosen in parts)])
 
 
-def _looks_whole(value: bytes) -> bool:
+def _joined(values: Sequence[bytes | None]) -> bytes | None:
+    """Return all values on a line each, when each of them looks whole."""
+    if not values or None in values:
+        return None
+    joined = b"\n".join(values)  # type: ignore[arg-type]
+    if joined.count(b"\n") != len(values) - 1 or any(sign in joined for sign in _ODD_SIGNS):
+        return None
+    octets, lengths = np.frombuffer(joined, np.uint8), np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
+    ends = np.cumsum(lengths + 1) - 1
+    is_whole = lengths.all() and (octets[ends - lengths] == _OPENING).all() and (octets[ends - 1] == _CLOSING).all()
+    return joined if is_whole else None
+
+
+def _looks_whole(value: bytes | None) -> bool:
     """Say whether an object stands on one line and has no sign of something odd."""
+    if not value or value[:1] != b"{" or value[-1:] != b"}":
+        return False
     return b"\n" not in value and not any(sign in value for sign in _ODD_SIGNS)
 
 
-def _decode(values: list[bytes], numbers: Integers) -> list[tuple[EventColumns, Integers]]:
+def _decode(values: Sequence[bytes], joined: bytes, numbers: Integers) -> list[tuple[EventColumns, Integers]]:
     if len(values) < SMALLEST:
         return []
-    found = _columns(values)
+    found = _columns(values, joined)
     if found is None:
         middle = len(values) // 2
-        return [*_decode(values[:middle], numbers[:middle]), *_decode(values[middle:], numbers[middle:])]
+        halves = ((values[:middle], numbers[:middle]), (values[middle:], numbers[middle:]))
+        return [part for half, places in halves for part in _decode(half, b"\n".join(half), places)]
     columns, ordinary = found
     return [(columns, numbers[ordinary])] if len(columns) else []
 
 
-def _columns(values: list[bytes]) -> tuple[EventColumns, Flags] | None:
+def _columns(values: Sequence[bytes], joined: bytes) -> tuple[EventColumns, Flags] | None:
     """Return the ordinary ones among events in columns; None when one of them cannot be read with these types."""
-    joined = b"\n".join(values)
-    reading = pa.json.ReadOptions(use_threads=False, block_size=max(1 << 20, 2 * max(map(len, values))))
+    block = len(joined) + 1 if len(joined) < _BLOCK else max(_BLOCK, 2 * max(map(len, values)))
+    reading = pa.json.ReadOptions(use_threads=False, block_size=block)
     try:
         table = pa.json.read_json(pa.BufferReader(joined), read_options=reading, parse_options=_PARSE)
         if table.num_rows != len(values):
             return None
         raw = pa.array(values, pa.binary()).cast(_TEXT)
-        at_ms = table["time"].combine_chunks().cast(pa.timestamp("ms", "UTC")).cast(_INT)
+        events = {name: _one(table[name]) for name in table.column_names}
+        at_ms = events["time"].cast(pa.timestamp("ms", "UTC")).cast(_INT)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    events = {name: _one(table[name]) for name in table.column_names}
+    type_code = _filled(pc.index_in(events["type"], value_set=_TYPES), _UNKNOWN).astype(np.int64)
+    moments = _filled(at_ms, -1)
+    ordinary = _ordinary(events, type_code) & (moments >= 0) & (moments < YEAR_10000_MS)
     data = events["data"]
-    moments = at_ms.to_numpy(zero_copy_only=False)
-    ordinary = _ordinary(events, data) & (moments >= 0) & (moments < YEAR_10000_MS)
-    chosen = pa.array(ordinary)
-    type_ = pc.utf8_slice_codeunits(events["type"].filter(chosen), len(TYPE_PREFIX))
-    columns = EventColumns(raw=raw.filter(chosen), type=type_, at_ms=at_ms.filter(chosen), data=data.filter(chosen))
-    return columns, ordinary
+    if not ordinary.all():
+        chosen = pa.array(ordinary)
+        raw, type_code, at_ms, data = (
+            raw.filter(chosen),
+            type_code[ordinary],
+            at_ms.filter(chosen),
+            data.filter(chosen),
+        )
+    return EventColumns(raw=raw, type_code=type_code, at_ms=at_ms, data=data), ordinary
 
 
-def _ordinary(events: dict[str, Any], data: pa.StructArray) -> Flags:
+def _ordinary(events: dict[str, Any], type_code: Integers) -> Flags:
     """Return which events have every field of their type: a missing one is an error, or means something of its own."""
-    fine = _flags(pc.equal(events["specversion"], SPEC_VERSION))
-    fine &= _flags(pc.is_in(events["type"], value_set=_COLUMN_TYPES))
+    data, handle = events["data"], events["data"].field("handle")
+    of_transaction = type_code < TRANSACTION_TYPES
+    fine: Flags = (type_code != _UNKNOWN) & _flags(pc.equal(events["specversion"], SPEC_VERSION)) & _present(data)
     for name in ("id", "source", "time"):
-        fine &= _flags(pc.greater(pc.binary_length(events[name]), 0))
-    fine &= _flags(pc.is_valid(data))
-    for name in ("pipeline", "transaction"):
-        fine &= _flags(pc.greater(pc.binary_length(data.field(name)), 0))
-    for name in ("life", "batch", "attempt", "slot", "producer_id", "producer_epoch"):
-        fine &= _flags(pc.is_valid(data.field(name)))
-    handle = data.field("handle")
+        fine &= _has_text(events[name])
+    fine &= _has_text(data.field("pipeline")) & _present(data.field("batch"))
+    fine &= ~of_transaction | _has_text(data.field("transaction"))
+    for name in ("life", "attempt", "slot", "producer_id", "producer_epoch"):
+        fine &= ~of_transaction | _present(data.field(name))
     for parent in (data, handle):
         for field in parent.type:
             if field.type == _INT:
-                number = pc.fill_null(parent.field(field.name), 0).to_numpy(zero_copy_only=False)
-                fine &= (number <= WHOLE_NUMBER_MOST) & (number >= -WHOLE_NUMBER_MOST)
-    has_handle = _flags(pc.is_valid(handle))
-    for name in HANDLE_FIELDS:
-        fine &= ~has_handle | _flags(pc.is_valid(handle.field(name)))
+                fine &= _is_taken(parent.field(field.name))
+    has_handle = _present(handle)
+    if has_handle.any():
+        for name in HANDLE_FIELDS:
+            fine &= ~has_handle | _present(handle.field(name))
+        for name in ("transaction", "producer_id", "producer_epoch"):
+            # An event whose handle is another transaction's tells of that one.
+            fine &= ~has_handle | _flags(pc.equal(handle.field(name), data.field(name)))
+    return fine
+
+
+def _present(column: pa.Array) -> Flags:
+    if column.null_count == 0:
+        return np.ones(len(column), bool)
+    found: Flags = column.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _has_text(column: pa.Array) -> Flags:
+    return _flags(pc.greater(pc.binary_length(column), 0))
+
+
+def _is_taken(numbers: pa.Array) -> Flags:
+    """Return which numbers every JSON reader takes the same way; a missing one is no number."""
+    bounds = pc.min_max(numbers).as_py()
+    if (bounds["min"] or 0) >= -WHOLE_NUMBER_MOST and (bounds["max"] or 0) <= WHOLE_NUMBER_MOST:
+        return np.ones(len(numbers), bool)
+    found = _filled(numbers, 0)
+    fine: Flags = (found <= WHOLE_NUMBER_MOST) & (found >= -WHOLE_NUMBER_MOST)
     return fine
 
 
@@ -146,5 +203,10 @@ def _flags(flags: pa.Array) -> Flags:
     return found
 
 
+def _filled(numbers: pa.Array, missing: int) -> Integers:
+    found: Integers = (pc.fill_null(numbers, missing) if numbers.null_count else numbers).to_numpy()
+    return found
+
+
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -51,6 +51,9 @@ class EventType(Enum):
     PIPELINE_RESTARTING = "pipeline.restarting"
     PIPELINE_STOPPED = "pipeline.stopped"
 
+    # Each member is one object; Enum's own hash is Python code, and events are counted by their type.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleEvent:

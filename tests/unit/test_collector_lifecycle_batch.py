@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from collector import history_rows, lifecycle_batch
+from collector import fold_columns, history_rows, lifecycle_batch
 from collector.fold import State, apply
 from collector.fold_columns import put_events
 from collector.observations import EventSeen, Observed, Position
@@ -18,6 +18,7 @@ from lifecycle.events import EventType, LifecycleEvent, decode, encode
 from tests.unit.collector_observations import T0, handle
 
 TOLD = [type_ for type_ in EventType if type_.value.startswith("transaction.")]
+OF_CHECKPOINTS = [type_ for type_ in EventType if type_.value.startswith("checkpoint.")]
 
 
 def told(chance: random.Random, type_: EventType | None = None, **changes: object) -> bytes:
@@ -40,6 +41,24 @@ def told(chance: random.Random, type_: EventType | None = None, **changes: objec
         type=type_, source="/p", subject=transaction, at_ms=T0 + chance.randrange(5_000), data=data | changes
     )
     return encode(event)
+
+
+def told_of_checkpoint(chance: random.Random, type_: EventType | None = None, **changes: object) -> bytes:
+    """Return an event of one of a few checkpoints as a pipeline tells it."""
+    type_ = type_ or chance.choice(OF_CHECKPOINTS)
+    data: dict[str, object] = {
+        "pipeline": chance.choice(("ip-count", "wörter")),
+        "life": "l",
+        "attempt": 0,
+        "batch": chance.randrange(4),
+    }
+    if type_ is EventType.CHECKPOINT_COMPLETED:
+        data |= {"rows": chance.randrange(9), "bytes": 7, "duration_ms": chance.randrange(900)}
+        del data[chance.choice(("rows", "duration_ms", "bytes", "life"))]
+    if type_ is EventType.CHECKPOINT_FAILED:
+        data["reason"] = chance.choice(("timed out", "it broke"))
+    at_ms = T0 + chance.randrange(50)
+    return encode(LifecycleEvent(type=type_, source="/p", subject="checkpoint", at_ms=at_ms, data=data | changes))
 
 
 def changed(value: bytes, **fields: object) -> bytes:
@@ -70,6 +89,19 @@ def test_events_of_transactions_mean_the_same(seed: int) -> None:
     assert check([told(chance) for _ in range(300)]) == list(range(300))
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_events_of_checkpoints_mean_the_same(seed: int) -> None:
+    chance = random.Random(seed)
+    assert check([chance.choice((told, told_of_checkpoint))(chance) for _ in range(300)]) == list(range(300))
+    assert check([told_of_checkpoint(chance) for _ in range(50)]) == list(range(50))
+
+
+def test_groups_that_come_in_parts_fold_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_columns, "_MIXING", np.uint64(0))
+    chance = random.Random(0)
+    assert check([told(chance) for _ in range(300)]) == list(range(300))
+
+
 ODD: list[bytes | None] = [
     None,
     b"",
@@ -78,10 +110,21 @@ ODD: list[bytes | None] = [
     b'{"a":"}',
     b"[]",
     b'{"a":1}\n{"a":2}',
-    encode(
-        LifecycleEvent(
-            type=EventType.CHECKPOINT_STARTED, source="/p", subject="s", at_ms=T0, data={"pipeline": "p", "batch": 1}
+    *(
+        told_of_checkpoint(random.Random(0), type_, **{name: value})
+        for type_, name, value in (
+            (EventType.CHECKPOINT_STARTED, "batch", None),
+            (EventType.CHECKPOINT_STARTED, "batch", "1"),
+            (EventType.CHECKPOINT_STARTED, "pipeline", ""),
+            (EventType.CHECKPOINT_COMPLETED, "rows", "many"),
+            (EventType.CHECKPOINT_COMPLETED, "duration_ms", 2**60),
+            (EventType.CHECKPOINT_FAILED, "reason", None),
+            (EventType.CHECKPOINT_FAILED, "reason", 7),
+            (EventType.CHECKPOINT_FAILED, "settings", []),
         )
+    ),
+    encode(
+        LifecycleEvent(type=EventType.CHECKPOINT_FAILED, source="/p", subject="s", at_ms=T0, data={"pipeline": "p"})
     ),
     encode(
         LifecycleEvent(
@@ -94,6 +137,7 @@ ODD: list[bytes | None] = [
             ("producer_id", None),
             ("handle", None),
             ("handle", {}),
+            ("handle", handle("ip-count-9-1", epoch=7, slot=9, producer_id=9).to_json()),
             ("pipeline", ""),
             ("pipeline", 7),
             ("batch", "1"),
@@ -143,16 +187,6 @@ def test_bytes_broken_anywhere_are_never_misread(seed: int) -> None:
         values.append(bytes(value))
     taken = check(values)  # decodes what was taken one by one, which raises for anything that is malformed
     assert len(taken) > 50
-
-
-def test_a_handle_of_another_transaction_tells_of_that_one() -> None:
-    chance = random.Random(1)
-    other = handle("ip-count-9-1", epoch=7, slot=9, producer_id=9).to_json()
-    values = [
-        told(chance, EventType.TRANSACTION_PREPARED, slot=1, transaction="ip-count-1-1", handle=other),
-        *(told(chance) for _ in range(50)),
-    ]
-    assert check(values) == list(range(51))
 
 
 def test_nothing_is_nothing() -> None:

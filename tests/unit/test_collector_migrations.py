@@ -21,6 +21,7 @@ LANDED = {
     "0007_source_epochs.sql": "fd2d29c1780c013c",
     "0008_rollups.sql": "9540776fd44a0922",
     "0009_flink_jobs_seen.sql": "5d6ad5cb74ec6a27",
+    "0010_events_by_zstd.sql": "da73e8a2261175fc",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()
