@@ -66,11 +66,15 @@ class BrokerTransaction:
 
     @property
     def handle_identity(self) -> HandleIdentity:
-        """Return the identity at Ongoing; where only the end was seen, transaction version 2 has moved the epoch by one."""
-        epoch = self.ongoing_epoch
-        if epoch is None and self.end_epoch is not None:
-            epoch = self.end_epoch - 1 if (self.end_version or 0) >= 2 else self.end_epoch
-        return HandleIdentity(self.identity.transaction, self.identity.producer_id, epoch)
+        """Return the identity at Ongoing."""
+        return HandleIdentity(self.identity.transaction, self.identity.producer_id, self.handle_epoch)
+
+    @property
+    def handle_epoch(self) -> int | None:
+        """Return the epoch at Ongoing; where only the end was seen, transaction version 2 has moved it by one."""
+        if self.ongoing_epoch is not None or self.end_epoch is None:
+            return self.ongoing_epoch
+        return self.end_epoch - 1 if (self.end_version or 0) >= 2 else self.end_epoch
 
     @property
     def key(self) -> str:

@@ -57,8 +57,9 @@ class State:
     settled_kept: int = 10_000
     checkpoints_kept: int = 2_000
     broker: dict[BrokerIdentity, BrokerTransaction] = field(default_factory=dict)
-    by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
     latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
+    older_by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
+    """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
     told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
@@ -159,23 +160,43 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.open.add(identity)
     if after.is_aborting:
         state.aborted.add(identity)
-    handle = after.handle_identity
-    if (
-        before is not None
-        and before.handle_identity != handle
-        and state.by_handle.get(before.handle_identity) == identity
-    ):
-        del state.by_handle[before.handle_identity]
-    indexed = state.by_handle.get(handle)
-    if indexed is None or indexed.start_ms <= identity.start_ms:
-        state.by_handle[handle] = identity
     latest = state.latest_of_id.get(identity.transaction)
+    if before is not None:
+        _take_from_older(state, identity, before.handle_identity)
     if latest is None or (latest.start_ms, latest.producer_id) <= (identity.start_ms, identity.producer_id):
         state.latest_of_id[identity.transaction] = identity
         if latest is not None and latest != identity:
             state.settled.add(latest)
+            _put_with_older(state, latest)
     else:
         state.settled.add(identity)
+        _put_with_older(state, identity)
+
+
+def of_handle(state: State, handle: HandleIdentity) -> BrokerIdentity | None:
+    """Return the newest transaction in memory that has this handle.
+
+    An id whose epoch stays (transaction version 0 and 1) has several. There may be a million ids with one transaction each: only
+    what is not the latest of its id takes an entry.
+    """
+    latest = state.latest_of_id.get(handle.transaction)
+    if latest is not None and latest.producer_id == handle.producer_id:
+        # By its parts: to make its handle would take three times as long, and many pages ask.
+        if state.broker[latest].handle_epoch == handle.producer_epoch:
+            return latest
+    return state.older_by_handle.get(handle)
+
+
+def _put_with_older(state: State, identity: BrokerIdentity) -> None:
+    handle = state.broker[identity].handle_identity
+    indexed = state.older_by_handle.get(handle)
+    if indexed is None or indexed.start_ms <= identity.start_ms:
+        state.older_by_handle[handle] = identity
+
+
+def _take_from_older(state: State, identity: BrokerIdentity, handle: HandleIdentity) -> None:
+    if state.older_by_handle and state.older_by_handle.get(handle) == identity:
+        del state.older_by_handle[handle]
 
 
 def _branch(state: State, seen: BranchListed | BranchGone) -> None:
@@ -373,7 +394,7 @@ def _trim_transactions(state: State) -> None:
         del state.branches[key]
     listed = {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [
-        t for t in state.told.values() if t.identity not in state.by_handle and (not listed or t.key not in listed)
+        t for t in state.told.values() if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
     ]
     for told in _oldest(unseen, len(unseen) - state.settled_kept):
         del state.told[told.identity]
@@ -393,15 +414,16 @@ def _oldest(told: list[ToldTransaction], most: int) -> list[ToldTransaction]:
 
 def drop_transaction(state: State, identity: BrokerIdentity) -> None:
     """Let one transaction leave memory, with what was told of it."""
-    handle = state.broker.pop(identity).handle_identity
+    handle = state.broker[identity].handle_identity
+    if of_handle(state, handle) == identity:
+        state.told.pop(handle, None)
+    _take_from_older(state, identity, handle)
+    del state.broker[identity]
     state.offsets.pop(identity, None)
     for members in (state.settled, state.open, state.aborted):
         members.discard(identity)
     if state.latest_of_id.get(identity.transaction) == identity:
         del state.latest_of_id[identity.transaction]
-    if state.by_handle.get(handle) == identity:
-        del state.by_handle[handle]
-        state.told.pop(handle, None)
 
 
 def _trim_checkpoints(state: State) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from collector.branches import BranchFacts
 from collector.facts import BrokerTransaction, HandleIdentity, ToldTransaction
-from collector.fold import State
+from collector.fold import State, of_handle
 from collector.observations import BranchProof
 from collector.transaction_joins import at_coordinator, elsewhere, is_known_committed, is_quiet, view_of
 from collector.transaction_view import KAFKA, TransactionView, told_opening_ms
@@ -101,7 +101,7 @@ def _settled(state: State) -> Iterator[tuple[OpeningPlace, BrokerTransaction | T
         if is_quiet(state, broker):
             yield (-start_ms, producer_id, transaction), broker
     for told in state.told.values():
-        if told.identity not in state.by_handle and is_known_committed(state, told):
+        if of_handle(state, told.identity) is None and is_known_committed(state, told):
             opened_ms = told_opening_ms(told, state.branches.get(told.key)) or 0
             named = told.identity
             yield (-opened_ms, -1 if named.producer_id is None else named.producer_id, named.transaction), told

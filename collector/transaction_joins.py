@@ -13,7 +13,7 @@ from collector import branch_view
 from collector.branch_view import TOLD_ENDS
 from collector.branches import BranchFacts
 from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
-from collector.fold import State
+from collector.fold import State, of_handle
 from collector.observations import BranchProof, OperatorOrder
 from collector.transaction_view import TransactionView
 from lifecycle.branch_id import BranchId
@@ -42,7 +42,7 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
 def elsewhere(state: State, *, settled: bool) -> Iterator[TransactionView]:
     """Yield the transactions that no coordinator was seen to have; without ``settled`` not those that are known to be committed."""
     for handle, told in state.told.items():
-        if handle not in state.by_handle and (settled or not is_known_committed(state, told)):
+        if of_handle(state, handle) is None and (settled or not is_known_committed(state, told)):
             yield _view(state, handle, None, told)
     for branch in state.branches.values():
         named = HandleIdentity(branch.transaction, None, None)
@@ -82,7 +82,7 @@ def view_of(state: State, one: BrokerTransaction | ToldTransaction | BranchFacts
         case BrokerTransaction():
             return at_coordinator(state, one.identity)
         case ToldTransaction():
-            identity = state.by_handle.get(one.identity)
+            identity = of_handle(state, one.identity)
             return _view(state, one.identity, state.broker[identity] if identity is not None else None, one)
         case BranchFacts():
             return _view(state, HandleIdentity(one.transaction, None, None), None, None, one)
@@ -115,9 +115,9 @@ def shared_batches(state: State) -> set[tuple[str, int]]:
 
 
 def _told_of(state: State, broker: BrokerTransaction) -> ToldTransaction | None:
-    handle = broker.handle_identity
+    told = state.told.get(broker.handle_identity)
     # An id whose epoch stays (transaction version 0 and 1) has several transactions under one handle: the newest is meant.
-    return state.told.get(handle) if state.by_handle.get(handle) == broker.identity else None
+    return told if told is not None and of_handle(state, told.identity) == broker.identity else None
 
 
 def replayed_ms(state: State, view: TransactionView) -> int | None:
@@ -147,7 +147,7 @@ def find(state: State, key: str) -> TransactionView | None:
         return None
     id_, producer_id, start = parts["id"], int(parts["producer_id"]), parts["start"]
     identity = HandleIdentity(id_, producer_id, int(parts["epoch"]))
-    found = state.by_handle.get(identity)
+    found = of_handle(state, identity)
     if start and (found is None or found.start_ms != int(start)):
         older = state.broker.get(BrokerIdentity(id_, producer_id, int(start)))
         same = older is not None and older.handle_identity == identity

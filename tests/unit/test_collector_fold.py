@@ -161,7 +161,7 @@ def test_memory_stays_bounded_and_open_transactions_stay() -> None:
     trim(state)
     assert len(state.broker) == 51
     assert len(state.checkpoints) == 20
-    assert not state.by_handle.keys() - {b.handle_identity for b in state.broker.values()}
+    assert not state.older_by_handle.keys() - {b.handle_identity for b in state.broker.values()}
     assert {v.transaction for v in views(state, settled=False)} == {"open"}
 
 
