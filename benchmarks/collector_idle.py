@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks import coordinator_log, machine
 from benchmarks.coordinator_log import STATE_TOPIC
-from benchmarks.cpu import TICKS_PER_S
+from benchmarks.cpu import used_s
 from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
 from resource_managers.kafka_connection import KafkaConnection
@@ -25,18 +25,6 @@ from resource_managers.kafka_connection import KafkaConnection
 READ_LIMIT_S = 60.0
 SETTLE_S = 5.0
 """Imports, warming up and the first checkpoint of history are no idleness."""
-
-
-def used_s(pid: int) -> float:
-    """Return the processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-
-def resident_mib(pid: int) -> float:
-    """Return the resident memory of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
 def main() -> int:
@@ -61,7 +49,7 @@ def main() -> int:
             before_s, started = used_s(collector.pid), time.monotonic()
             time.sleep(arguments.seconds)
             share = (used_s(collector.pid) - before_s) / (time.monotonic() - started)
-            memory_mib = resident_mib(collector.pid)
+            memory_mib = machine.resident_mib(collector.pid)
     print(
         f"idle with {arguments.ids:,} transactional ids: {100 * share:.2f} % of a core, {memory_mib:.0f} MiB resident"
     )

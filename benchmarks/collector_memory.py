@@ -8,6 +8,9 @@ First every id has one transaction that ends; then every id has one that stays o
 
 from __future__ import annotations
 
+import collector.without_pandas  # noqa: F401 (as the collector does)
+
+# isort: split
 import argparse
 import itertools
 import json
@@ -44,12 +47,6 @@ def states(ids: int, start_ms: int, *, ended: bool) -> Iterator[tuple[bytes, byt
             yield key, state(number, 1, COMPLETE_COMMIT, at_ms + 905, at_ms)
 
 
-def resident_mib() -> float:
-    """Return the resident memory of this process."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
-
-
 def feed(current: CurrentState, records: Iterator[tuple[bytes, bytes]], offset: int) -> int:
     """Hand records over in batches; return how many it were."""
     decoder, first = StateDecoder(), offset
@@ -73,13 +70,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "history.duckdb")
         current = CurrentState(store, settled_kept=10_000, checkpoints_kept=2_000, limits=Limits())
-        empty_mib, started = resident_mib(), time.monotonic()
+        empty_mib, started = machine.resident_mib(), time.monotonic()
         records = feed(current, states(arguments.ids, FIRST_MS, ended=True), 0)
         store.flushed(FLUSH_LIMIT_S)
-        settled_mib, in_memory = resident_mib(), len(current.judged(settled=True))
+        settled_mib, in_memory = machine.resident_mib(), len(current.judged(settled=True))
         records += feed(current, states(arguments.ids, FIRST_MS + 10**9, ended=False), records)
         store.flushed(FLUSH_LIMIT_S)
-        took_s, open_mib = time.monotonic() - started, resident_mib()
+        took_s, open_mib = time.monotonic() - started, machine.resident_mib()
         store.close()
     print(f"  empty                           {empty_mib:6.0f} MiB")
     print(f"  {arguments.ids:,} ids, settled           {settled_mib:6.0f} MiB, {in_memory:,} transactions in memory")

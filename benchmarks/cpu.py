@@ -79,6 +79,11 @@ def read_processes() -> dict[int, ProcessTime]:
     return found
 
 
+def used_s(pid: int) -> float:
+    """Return the processor time that a process has used. Raises FileNotFoundError."""
+    return read_stat(Path(f"/proc/{pid}/stat").read_text()).used_s
+
+
 def read_stat(text: str) -> ProcessTime:
     """Return what a line of /proc/<pid>/stat says; the name in parentheses may hold anything (proc(5))."""
     pid, _, rest = text.partition(" (")

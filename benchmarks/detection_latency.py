@@ -31,6 +31,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import coordinator_log
 from benchmarks.coordinator_load import CoordinatorLoad
+from benchmarks.figures import percentile
 from demo.broker import Broker
 from demo.prerequisites import JARS, java_home
 from resource_managers.kafka_connection import KafkaConnection
@@ -143,12 +144,6 @@ def transactions_command_ms(bootstrap_servers: str) -> float:
         )
         times.append((time.monotonic() - started) * 1000)
     return sorted(times)[len(times) // 2]
-
-
-def percentile(values: list[float], share: float) -> float:
-    """Return the nearest-rank percentile."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def main() -> int:

@@ -55,6 +55,12 @@ def require_room(directory: Path, record_bytes: int, copies: int) -> None:
         )
 
 
+def resident_mib(pid: int | None = None) -> float:
+    """Return the resident memory of a process, of this one by default. Raises FileNotFoundError."""
+    lines = Path(f"/proc/{pid or 'self'}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
 def settle() -> None:
     """Wait until what was written is on the disk, so that no side pays for the writes of the one before."""
     os.sync()

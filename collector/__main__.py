@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collector.without_pandas  # noqa: F401 (before what would import pandas)
+
+# isort: split
 import contextlib
 import gc
 import logging

@@ -180,10 +180,11 @@ def of_handle(state: State, handle: HandleIdentity) -> BrokerIdentity | None:
     what is not the latest of its id takes an entry.
     """
     latest = state.latest_of_id.get(handle.transaction)
-    if latest is not None and latest.producer_id == handle.producer_id:
-        # By its parts: to make its handle would take three times as long, and many pages ask.
-        if state.broker[latest].handle_epoch == handle.producer_epoch:
-            return latest
+    if latest is None or latest.producer_id != handle.producer_id:
+        return state.older_by_handle.get(handle)
+    # By its parts: to make its handle would take three times as long, and many pages ask.
+    if state.broker[latest].handle_epoch == handle.producer_epoch:
+        return latest
     return state.older_by_handle.get(handle)
 
 

@@ -68,7 +68,7 @@ class Observer(ABC):
         """Look until ``stopping`` is set. Raises whatever keeps it from looking."""
 
     def failed(self, error: Exception) -> None:  # noqa: B027 (most have nothing to withdraw)
-        """Called after ``observe`` raised; for what a subclass must withdraw while it cannot look."""
+        """Called when it cannot look; for what a subclass must withdraw while it cannot look."""
 
     @property
     def is_listed(self) -> bool:
@@ -130,6 +130,12 @@ class Observer(ABC):
         self._is_missing = False
         self._become(ObserverState.UP, "")
 
+    def cannot_look(self, error: Exception) -> None:
+        """Note what keeps it from looking."""
+        self._is_missing = isinstance(error, MissingTopic)
+        self.failed(error)
+        self._become(*self._state_after(error))
+
     def _run(self) -> None:
         pause_s = RETRY_FIRST_S
         while not self.stopping.is_set():
@@ -139,9 +145,7 @@ class Observer(ABC):
             except Exception as error:  # an observer fails alone, whatever the reason
                 if not isinstance(error, IndoubtError):
                     log.exception("observer %s failed", self.name)
-                self._is_missing = isinstance(error, MissingTopic)
-                self.failed(error)
-                self._become(*self._state_after(error))
+                self.cannot_look(error)
                 if isinstance(error, MissingTopic) or self._looked_s != before:
                     pause_s = RETRY_FIRST_S
                 self.stopping.wait(pause_s)

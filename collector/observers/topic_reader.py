@@ -91,11 +91,6 @@ class TopicReader:
         self._admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
 
     def __enter__(self) -> TopicReader:
-        try:
-            self.topic_id = self._ask_topic_id()
-        except BaseException:
-            self._consumer.close()
-            raise
         return self
 
     def __exit__(
@@ -107,6 +102,10 @@ class TopicReader:
     def has_reached_end(self) -> bool:
         """True when every partition was read to where its end was."""
         return len(self._ends) == len(self._next)
+
+    def find(self) -> None:
+        """Learn the topic's id. Raises MissingTopic, ReadDenied, Unreachable, ResourceManagerError."""
+        self.topic_id = self._ask_topic_id()
 
     def read(self, limit_s: float) -> Records:
         """Return the records that arrived, each once, at the latest after ``limit_s``; none when none did.
