@@ -28,18 +28,15 @@ from collector.authentication import KnownTokens
 from collector.changes import Changes
 from collector.clock import now_ms
 from collector.cluster import ClusterName
-from collector.command_line import main as command_line
 from collector.command_line import token
 from collector.current_state import CurrentState
 from collector.databases import managers
 from collector.observers.aborted_offsets import AbortedOffsets
 from collector.observers.databases import database_observers
 from collector.observers.decision_topic import DecisionTopic
-from collector.observers.flink_rest import FlinkRest
 from collector.observers.lifecycle_topic import LifecycleTopic
 from collector.observers.observer import Observer
 from collector.observers.partitions import Pace, Partitions
-from collector.observers.spark_checkpoint import SparkCheckpoint
 from collector.observers.transaction_log import TransactionLog
 from collector.observers.transaction_polling import TransactionPolling
 from collector.ordering.follow_up import FollowUp, Look
@@ -49,6 +46,7 @@ from collector.ordering.order_history import OrderHistory
 from collector.ordering.pipelines import KIND, PipelineOrders
 from collector.ordering.plan import Reach
 from collector.overview import Watch
+from collector.process_memory import GiveBack
 from collector.rate_limits import RequestLimits
 from collector.retention import Upkeep
 from collector.served import Served
@@ -76,8 +74,11 @@ def main() -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
     if sys.argv[1:2] == ["token"]:
         return token.main(sys.argv[2:])
-    if sys.argv[1:2] and sys.argv[1] in command_line.COMMANDS:
-        return command_line.main(sys.argv[1:])
+    if sys.argv[1:2] and sys.argv[1] != "serve" and not sys.argv[1].startswith("-"):
+        from collector.command_line import main as command_line
+
+        if sys.argv[1] in command_line.COMMANDS:
+            return command_line.main(sys.argv[1:])
     arguments = sys.argv[2:] if sys.argv[1:2] == ["serve"] else sys.argv[1:]
     request_log.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -117,6 +118,7 @@ def _serve(
     def running() -> list[Running]:
         kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
         store.keep_up(Upkeep(kept, current.causes, now_ms))
+        store.keep_up(GiveBack())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
@@ -240,6 +242,9 @@ def _observers(
                 current, store, broker, interval_ms=interval_ms, retry_most_ms=retry_most_ms, needed=needed
             )
         )
+    # What needs libraries of its own is imported where it is wanted.
+    if settings.checkpoints:
+        from collector.observers.spark_checkpoint import SparkCheckpoint
     for name, location in settings.checkpoints.items():
         is_local = location.startswith("file://") or "://" not in location
         interval_ms = tunable.checkpoint_polling_ms if is_local else tunable.remote_checkpoint_polling_ms
@@ -248,6 +253,8 @@ def _observers(
         )
     record_offsets, interval_ms = KafkaRecordOffsets(connection), tunable.offsets_polling_ms
     found.append(AbortedOffsets(current, store, record_offsets, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
+    if settings.flink:
+        from collector.observers.flink_rest import FlinkRest
     for name, url in settings.flink.items():
         interval_ms = tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_most_ms=retry_most_ms))

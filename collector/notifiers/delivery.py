@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-
-import httpx
+from typing import TYPE_CHECKING
 
 from collector.alert_store import AlertStore, Delivery
 from collector.clock import now_ms
 from collector.notifiers.receivers import Notifier
 from collector.store import StoreFailed
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger(__name__)
 FORGET_AFTER_MS = 7 * 86_400_000
@@ -121,6 +123,11 @@ class Delivering:
 
     async def _serve_all(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if not self._notifiers:
+            await self._forget()
+            return
+        import httpx  # only where somebody is notified: it takes 6 MiB
+
         # Redirects are not followed: they would carry what is signed, or a token, to an address that nobody gave.
         async with httpx.AsyncClient(follow_redirects=False, timeout=self._patience.limit_ms / 1000) as client:
             await asyncio.gather(self._forget(), *(self._serve(notifier, client) for notifier in self._notifiers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,13 @@ def _grows(records: Records) -> bool:
     return bool((np.diff(records.offset[order])[is_next] > 0).all())
 
 
+@functools.cache
+def _admin_of(connection: KafkaConnection) -> AdminClient:
+    """Return the client that all readers of a cluster ask with: each has threads and connections of its own."""
+    settings = {"log_level": 2, "socket.timeout.ms": 6_000, "reconnect.backoff.max.ms": 1_000}
+    return AdminClient(connection.for_librdkafka(**settings), logger=log)
+
+
 class TopicReader:
     """A consumer without a group: offsets are the caller's. For one thread; use it as a context manager."""
 
@@ -88,7 +96,7 @@ class TopicReader:
             "reconnect.backoff.max.ms": 1_000,
         }
         self._consumer = Consumer(connection.for_librdkafka(**settings), logger=log)
-        self._admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
+        self._admin = _admin_of(connection)
 
     def __enter__(self) -> TopicReader:
         return self
