@@ -21,6 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
+from benchmarks.nowhere import NowhereSink
 from demo.children import die_with_parent
 from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.driver import make_spark
@@ -32,7 +33,7 @@ from pipeline.sink import TwoPhaseCommitSink
 from resource_managers.kafka_connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
-SPARK = "spark"
+SPARK, NOWHERE = "spark", "nowhere"
 GUARANTEES = tuple(guarantee.value for guarantee in DeliveryGuarantee)
 RUN_LIMIT_S = 600.0
 ANSWER = "batches: "
@@ -66,7 +67,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRun:
-    """What to run: ``side`` is a delivery guarantee of our sink, or ``spark`` for Spark's own Kafka sink."""
+    """What to run: ``side`` is a delivery guarantee of our sink, ``spark`` for Spark's own Kafka sink, or ``nowhere``."""
 
     side: str
     bootstrap_servers: str
@@ -143,6 +144,9 @@ def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> 
     rows = passthrough(read_source(spark, settings, connection))
     if run.side == SPARK:
         return rows.writeStream.format("kafka").options(**connection.for_spark(), **TUNED, topic=run.sink)
+    if run.side == NOWHERE:
+        spark.dataSource.register(NowhereSink)
+        return rows.writeStream.format(NowhereSink.name())
     recovery = Recovery(settings, connection)
     options = recovery.options(recovery.recover()).to_spark()
     spark.dataSource.register(TwoPhaseCommitSink)
