@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import time
 
-import duckdb
 import pyarrow as pa
 
 EVERY_S = 30.0
@@ -19,7 +18,7 @@ class GiveBack:
     def __init__(self) -> None:
         self._next_s = 0.0
 
-    def __call__(self, _: duckdb.DuckDBPyConnection) -> None:
+    def __call__(self, _: object) -> None:
         """Give back what is free when it is time."""
         if time.monotonic() < self._next_s:
             return
