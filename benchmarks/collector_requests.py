@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
@@ -11,17 +12,7 @@ import httpx
 
 from collector.command_line.listings import LISTINGS, Listing
 
-PAGES = (
-    "/api/v1/status",
-    "/api/v1/overview",
-    "/api/v1/transactions?limit=500",
-    "/api/v1/transactions?limit=500&all=true",
-    "/api/v1/transactions/{key}",
-    "/api/v1/aborts?limit=1000",
-    "/api/v1/checkpoints?limit=500",
-    "/api/v1/audit",
-)
-"""Every look that app/collector_client.py takes; ``{key}`` stands for a transaction's."""
+API = "/api/v1/"
 FILTERS = {"transaction": "{id}", "topic": "ip_count_sink", "pipeline": "word-count"}
 ROWS = 100
 """What the command line asks for unless it is told otherwise."""
@@ -37,26 +28,45 @@ PREVIEW = {"action": "abort", "filter": {"transaction_prefix": "payments-1"}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One request: GET ``path``, or POST where it has a body."""
+    """One request: GET ``path``, or POST where it has a body.
+
+    ``key_of``: a table; ``{key}`` in the path stands for the key of its first row.
+    """
 
     path: str
     body: Mapping[str, Any] | None = field(default=None, compare=False)
+    key_of: str = ""
 
     @property
     def name(self) -> str:
         """Return what it asks for, without what all of them begin with."""
-        return unquote(self.path).removeprefix("/api/v1/")
+        of_which = f" (first of {self.key_of.removeprefix(API)})" if self.key_of else ""
+        return unquote(self.path).removeprefix(API) + of_which
 
-    def ask(self, client: httpx.Client) -> None:
-        """Ask it and read the whole answer. Raises httpx.HTTPError."""
-        method = "GET" if self.body is None else "POST"
-        client.request(method, self.path, json=self.body).raise_for_status()
+    def ask(self, client: httpx.Client) -> float:
+        """Ask it and return how long its whole answer took (ms). Raises httpx.HTTPError."""
+        path = self.path
+        if self.key_of:
+            rows = client.get(self.key_of).raise_for_status().json()["rows"]
+            path = path.replace("{key}", quote(rows[0]["key"], safe=""))
+        asked = time.monotonic()
+        client.request("GET" if self.body is None else "POST", path, json=self.body).raise_for_status()
+        return 1000 * (time.monotonic() - asked)
 
 
-def of_pages(keys: Sequence[str]) -> list[Question]:
-    """Return what pages ask; ``keys``: of the transactions that are looked at."""
-    found = [path.replace("{key}", quote(key, safe="")) for path in PAGES for key in keys]
-    return [Question(path=path) for path in dict.fromkeys(found)]
+PAGES = (
+    Question(path="/api/v1/status"),
+    Question(path="/api/v1/overview"),
+    Question(path="/api/v1/transactions?limit=500"),
+    Question(path="/api/v1/transactions?limit=500&all=true"),
+    Question(path="/api/v1/transactions/{key}", key_of="/api/v1/transactions?verdict=foreign&limit=1"),
+    Question(path="/api/v1/transactions/{key}", key_of="/api/v1/transactions?pipeline=word-count&limit=1"),
+    Question(path="/api/v1/transactions/{key}", key_of="/api/v1/aborts?limit=1"),
+    Question(path="/api/v1/aborts?limit=1000"),
+    Question(path="/api/v1/checkpoints?limit=500"),
+    Question(path="/api/v1/audit"),
+)
+"""Every look that app/collector_client.py takes."""
 
 
 def of_command_line(transactional_id: str) -> list[Question]:

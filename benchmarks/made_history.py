@@ -24,6 +24,8 @@ SOURCE = "earlier"
 PIPELINE, LIFE, RUN = "word-count", "0a1b2c3d4e5f", "run-1"
 SLOTS, TIMEOUT_MS, BATCH_MS = 4, 60_000, 1_000
 ROWS_AT_ONCE = 5_000
+UNDECIDED = 2
+"""Batches behind the others that nobody decided."""
 
 # Nine tenths are states of transactions over the last day, four each, one of 50 aborted; the rest events of checkpoints.
 MAKE_STATES = """
@@ -47,7 +49,7 @@ from transaction_records where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') g
 
 
 def make_history(path: Path, records: int, ids: int, *, batches: int = 500, open_transactions: int = 200) -> None:
-    """Write so many events of the last day; of it ``batches`` of a pipeline of ours, and foreign transactions left open."""
+    """Write so many events of the last day; of it ``batches`` of a pipeline of ours, and transactions left open."""
     now_ms = time.time_ns() // 1_000_000
     store = Store(path)
     observed = _observed(_story(now_ms, batches, open_transactions))
@@ -81,6 +83,13 @@ def _story(now_ms: int, batches: int, open_transactions: int) -> Iterator[Observ
     yield DecisionSeen(offset=0, record=RunStarted(prefix=PIPELINE, life=LIFE, run=RUN, at_ms=first_ms))
     for batch in range(batches):
         yield from _batch(batch, first_ms + batch * BATCH_MS, offset)
+    for batch in range(batches, batches + UNDECIDED):
+        at_ms = first_ms + batch * BATCH_MS
+        yield from _prepared(batch, at_ms)
+        for one in _handles(batch, at_ms):
+            yield _record(
+                one.transaction, one.producer_id or 0, one.producer_epoch or 0, BrokerStatus.ONGOING, at_ms, at_ms
+            )
     for number in range(open_transactions):
         at_ms = now_ms - 30_000 + number
         yield _record(f"payments-{number}", 10_000 + number, 3, BrokerStatus.ONGOING, at_ms, at_ms)
@@ -89,13 +98,10 @@ def _story(now_ms: int, batches: int, open_transactions: int) -> Iterator[Observ
 def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observation]:
     """Yield what is seen of a batch: its transactions at their coordinator, events about them, its decision, their outcomes."""
     about = BatchAttempt(life=LIFE, batch=batch, attempt=0)
-    handles = tuple(_handle(slot, batch, at_ms) for slot in range(SLOTS))
+    handles = _handles(batch, at_ms)
+    yield from _prepared(batch, at_ms)
     for one in handles:
-        what = {"slot": one.slot, "transaction": one.transaction, "producer_id": one.producer_id}
-        what |= {"producer_epoch": one.producer_epoch, "resource_manager": "kafka"}
-        yield _event(EventType.TRANSACTION_OPENED, at_ms, batch, **what)
-        yield _event(EventType.TRANSACTION_PREPARED, at_ms + 500, batch, **what, handle=one.to_json())
-        yield _event(EventType.TRANSACTION_COMMITTED, at_ms + 700, batch, **what)
+        yield _event(EventType.TRANSACTION_COMMITTED, at_ms + 700, batch, **_named(one))
     decision = Decision(prefix=PIPELINE, about=about, ruling=Ruling.COMMIT, handles=handles, who=RUN, at_ms=at_ms + 600)
     yield DecisionSeen(offset=next(offset), record=decision)
     for one in handles:
@@ -108,6 +114,21 @@ def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observatio
         )
         yield DecisionSeen(offset=next(offset), record=record)
     yield _event(EventType.CHECKPOINT_COMPLETED, at_ms + 800, batch, rows=4_000, bytes=400_000, duration_ms=800)
+
+
+def _prepared(batch: int, at_ms: int) -> Iterator[Observation]:
+    for one in _handles(batch, at_ms):
+        yield _event(EventType.TRANSACTION_OPENED, at_ms, batch, **_named(one))
+        yield _event(EventType.TRANSACTION_PREPARED, at_ms + 500, batch, **_named(one), handle=one.to_json())
+
+
+def _named(handle: Handle) -> dict[str, object]:
+    named = {"transaction": handle.transaction, "producer_id": handle.producer_id}
+    return {**named, "producer_epoch": handle.producer_epoch, "slot": handle.slot, "resource_manager": "kafka"}
+
+
+def _handles(batch: int, at_ms: int) -> tuple[Handle, ...]:
+    return tuple(_handle(slot, batch, at_ms) for slot in range(SLOTS))
 
 
 def _handle(slot: int, batch: int, at_ms: int) -> Handle:

@@ -17,6 +17,9 @@ from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
 
+Place = tuple[str, BatchAttempt]
+"""Pipeline and attempt."""
+
 
 class BatchVerdict(Enum):
     """How an attempt at a batch stands, most urgent first: the order of the list."""
@@ -94,7 +97,7 @@ class Batch:
     @property
     def key(self) -> str:
         """Return the text that names it in orders."""
-        return f"{self.pipeline}/{self.about.life}/{self.about.batch}/{self.about.attempt}"
+        return batch_key(self.pipeline, self.about)
 
     @property
     def transactions(self) -> tuple[Judged, ...]:
@@ -149,23 +152,30 @@ def is_open(one: Judged) -> bool:
     return not is_committed(one) and one.view.state not in _UNDONE
 
 
-def batches(judged: Iterable[Judged], at_ms: int, commit_overdue_ms: int) -> list[Batch]:
+def batches(
+    judged: Iterable[Judged], at_ms: int, commit_overdue_ms: int, complete: Iterable[Place] = ()
+) -> list[Batch]:
     """Return every attempt at a batch, most urgent first, then newest.
 
     Left out are transactions whose batch is not known, and of a batch that was decided what its decision does not list.
+    ``complete``: attempts that are, besides those of these transactions.
     """
     members: dict[tuple[str, BatchAttempt], list[Judged]] = {}
     for one in judged:
         if one.view.ours and one.view.about is not None:
             members.setdefault((one.view.pipeline, one.view.about), []).append(one)
     found: list[Batch] = []
-    complete: set[tuple[str, str, int]] = set()
-    # Later attempts first: one that is complete has written again what the earlier ones of its batch lost.
+    # One that is complete has written again what the earlier attempts at its batch lost, so later ones first.
+    newest: dict[tuple[str, str, int], int] = {}
+    for pipeline, about in complete:
+        place = (pipeline, about.life, about.batch)
+        newest[place] = max(about.attempt, newest.get(place, -1))
     for (pipeline, about), own in sorted(members.items(), key=lambda item: -item[0][1].attempt):
         place = (pipeline, about.life, about.batch)
-        batch = _batch(pipeline, about, own, place in complete, at_ms - commit_overdue_ms)
+        replayed = newest.get(place, -1) > about.attempt
+        batch = _batch(pipeline, about, own, replayed, at_ms - commit_overdue_ms)
         if batch.verdict is BatchVerdict.COMPLETE:
-            complete.add(place)
+            newest[place] = max(about.attempt, newest.get(place, -1))
         found.append(batch)
     return sorted(found, key=batch_place)
 
@@ -175,9 +185,21 @@ def batch_place(batch: Batch) -> tuple[int, int, str]:
     return (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key)
 
 
-def current_batches(current: CurrentState, chosen: Callable[[BatchAttempt], bool] = lambda about: True) -> list[Batch]:
+def complete_place(pipeline: str, about: BatchAttempt, opened_ms: int) -> tuple[int, int, str]:
+    """Return where an attempt stands in the list that is known to be complete."""
+    return (_ORDER.index(BatchVerdict.COMPLETE), -opened_ms, batch_key(pipeline, about))
+
+
+def batch_key(pipeline: str, about: BatchAttempt) -> str:
+    """Return the text that names an attempt at a batch in orders."""
+    return f"{pipeline}/{about.life}/{about.batch}/{about.attempt}"
+
+
+def current_batches(
+    current: CurrentState, chosen: Callable[[BatchAttempt], bool], complete: Iterable[Place] = ()
+) -> list[Batch]:
     """Return every attempt at a batch that is in memory and ``chosen``, as ``batches`` does."""
-    return batches(current.judged_of_batches(chosen), now_ms(), current.commit_overdue_ms)
+    return batches(current.judged_of_batches(chosen), now_ms(), current.commit_overdue_ms, complete)
 
 
 def find_batch(current: CurrentState, key: str) -> Batch | None:

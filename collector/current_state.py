@@ -228,6 +228,11 @@ class CurrentState:
             cases = moment.cases(self._state, transaction_joins.of_batches(self._state, chosen))
         return judging.judged(cases)
 
+    def complete_attempts(self) -> dict[tuple[str, BatchAttempt], int]:
+        """Return (pipeline, attempt) -> opening (epoch ms), of attempts at batches that are committed for sure, in no order."""
+        with self._lock:
+            return newest_transactions.complete_attempts(self._state)
+
     def judged_of_shared(self, doubtful: Collection[tuple[str, int]], at_ms: int) -> list[Judged]:
         """Return every transaction in memory, settled or not, of batches that several resource managers hold, in no order.
 

@@ -100,8 +100,12 @@ class BrokerTransaction:
     @property
     def ended_ms(self) -> int | None:
         """Return when its end began: a commit's or abort's first time that was seen."""
-        times = (self.prepare_commit_ms, self.prepare_abort_ms, self.complete_commit_ms, self.complete_abort_ms)
-        return min((at for at in times if at is not None), default=None)
+        first = self.prepare_commit_ms
+        # Asked of thousands at once: so without min() over a generator.
+        for at in (self.prepare_abort_ms, self.complete_commit_ms, self.complete_abort_ms):
+            if at is not None and (first is None or at < first):
+                first = at
+        return first
 
 
 def of_record(record: BrokerRecord, start_ms: int) -> BrokerTransaction:
@@ -223,10 +227,10 @@ class CheckpointFacts:
     @property
     def state(self) -> CheckpointState:
         """Return where it stands: whatever happened last."""
-        begun, failed, completed = (
-            at if at is not None else -1 for at in (self.begun_ms, self.failed_ms, self.completed_ms)
-        )
-        if completed >= 0 and completed >= max(begun, failed):
+        begun, failed, completed = self.begun_ms, self.failed_ms, self.completed_ms
+        begun = -1 if begun is None else begun
+        failed = -1 if failed is None else failed
+        if completed is not None and completed >= 0 and completed >= begun and completed >= failed:
             return CheckpointState.COMPLETED
         return CheckpointState.FAILED if failed >= 0 and failed >= begun else CheckpointState.STARTED
 
@@ -244,11 +248,13 @@ class CheckpointFacts:
     @property
     def duration_ms(self) -> int | None:
         """Return how long its newest attempt took, or None while it runs."""
-        if self.state is CheckpointState.COMPLETED and self.told_duration_ms is not None:
+        state, begun_ms = self.state, self.begun_ms
+        if state is CheckpointState.COMPLETED and self.told_duration_ms is not None:
             return self.told_duration_ms
-        if self.begun_ms is None or self.ended_ms is None:
+        ended_ms = self.completed_ms if state is CheckpointState.COMPLETED else self.failed_ms
+        if state is CheckpointState.STARTED or begun_ms is None or ended_ms is None:
             return None
-        return max(0, self.ended_ms - self.begun_ms)
+        return max(0, ended_ms - begun_ms)
 
 
 def _least(known: int | None, new: int | None) -> int | None:

@@ -72,10 +72,17 @@ class Sink:
     subtasks: dict[int, SubtaskIds] = field(default_factory=dict)
     commits: list[tuple[int, int, int]] = field(default_factory=list)
     """Start, begin of the commit, and number of committed transactions."""
+    _naming: Naming | None = field(default=None, init=False, compare=False)
 
     @property
     def naming(self) -> Naming:
-        """Return how it names its transactions: most pooled ids have committed more than one, others seldom (after a restore)."""
+        """Return how it names its transactions, as far as was known when it was asked for first."""
+        if self._naming is None:
+            self._naming = self._found_naming()
+        return self._naming
+
+    def _found_naming(self) -> Naming:
+        # Most pooled ids have committed more than one, others seldom (after a restore).
         counts = [count for ids in self.subtasks.values() for count in ids.committed.values()]
         if 2 * sum(1 for count in counts if count > 1) > len(counts):
             return Naming.POOLING
@@ -96,7 +103,8 @@ def sinks(
         if (place := places[id_]) is None:
             continue
         sink, ids, number = place
-        ids.take(number, start_ms)
+        if start_ms > ids.taken_ms.get(number, -1):
+            ids.taken_ms[number] = start_ms
         if transaction.is_committing and (ended_ms := transaction.ended_ms) is not None:
             ids.committed[number] = ids.committed.get(number, 0) + 1
             sink.commits.append((start_ms, ended_ms, number))

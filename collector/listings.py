@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.abort_causes import AbortClues
+from collector.batch_rows import batch_row
+from collector.batches import BatchVerdict, batch_place, complete_place, current_batches
 from collector.current_state import EVERY, CurrentState
 from collector.data_loss import Loss
 from collector.judging import Judged
 from collector.loss_rows import loss_row
 from collector.newest_transactions import EndPlace, end_place
-from collector.paging import Page, Row, page, place_of
+from collector.paging import Page, Row, behind, page, place_of
 from collector.transaction_rows import abort_row, transaction_row, urgency
 from lifecycle.verdicts import URGENCY, Verdict
 
@@ -84,6 +86,28 @@ def losses(current: CurrentState, wanted: Wanted, *, transaction: str | None, si
         ]
         found, more = fitting[: wanted.limit], max(0, len(fitting) - wanted.limit)
     return _newest(found, [loss_row(loss) for loss in found], more)
+
+
+def batches(current: CurrentState, wanted: Wanted, number: int | None) -> Page:
+    """Return a page of GET /batches, most urgent first, then newest; ``number``: attempts at batches of that number only.
+
+    Raises InvalidCursor.
+    """
+    after = place_of(wanted.after, int, int, str)
+    complete = current.complete_attempts()
+    sure = {about for _, about in complete}
+    looked_at = current_batches(current, lambda a: number in (None, a.batch) and a not in sure, complete)
+    places = {batch_place(batch): batch.about for batch in looked_at if wanted.verdict in (None, batch.verdict.value)}
+    if wanted.verdict in (None, BatchVerdict.COMPLETE.value):
+        some = ((*at, opened_ms) for at, opened_ms in complete.items() if number in (None, at[1].batch))
+        places |= {complete_place(*one): one[1] for one in some}
+    of_pipeline = [at for at in places if wanted.pipeline in (None, at[2].partition("/")[0])]
+    shown, more = behind(of_pipeline, lambda at: at, wanted.limit, after)
+    # Only now those that are complete are looked at: the others were.
+    chosen = {places[at] for at in shown}
+    found = {one.key: one for one in (*looked_at, *current_batches(current, lambda a: a in chosen and a in sure))}
+    rows = [batch_row(found[key]) for _, _, key in shown if key in found]
+    return Page(rows=rows, more=more, last=shown[-1] if shown else None)
 
 
 def _newest(found: Sequence[AbortClues | Loss], rows: list[Row], more: int) -> Page:

@@ -12,8 +12,8 @@ from collector.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
 from collector.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.flink_facts import FlinkState
 from collector.flink_transactions import FlinkId
-from collector.fold import State, apply
-from collector.observations import Observation, OffsetsSeen
+from collector.fold import State, apply, put_init, put_transaction
+from collector.observations import OffsetsSeen
 from collector.transaction_view import TransactionView
 from collector.verdicts import LogSight
 from lifecycle.errors import MalformedRecord
@@ -73,18 +73,17 @@ def past_of(transaction: str, rows: Rows, prefixes: frozenset[str]) -> State:
     parsed = FlinkId.parse(transaction)
     stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
     past = State(settled_kept=RECORDS_MOST)
-    observations: list[Observation] = list(
-        history_observations.broker_records(rows(queries.RECORDS_OF_IDS, stem, RECORDS_MOST))
-    )
+    for known in history_observations.transactions(rows(queries.TRANSACTIONS_OF_IDS, stem, RECORDS_MOST)):
+        put_transaction(past, known)
+    for id_, init in history_observations.inits(rows(queries.INITS_OF_IDS, stem, RECORDS_MOST)):
+        put_init(past, id_, init)
     if parsed is not None and parsed.prefix in prefixes:
-        observations += history_observations.decision_records(
-            rows(queries.DECISIONS_OF_PREFIX, parsed.prefix, DECISIONS_MOST)
-        )
-    for observation in observations:
-        try:
-            apply(past, observation)
-        except MalformedRecord:
-            continue  # it was told when it was loaded
+        decisions = rows(queries.DECISIONS_OF_PREFIX, parsed.prefix, DECISIONS_MOST)
+        for observation in history_observations.decision_records(decisions):
+            try:
+                apply(past, observation)
+            except MalformedRecord:
+                continue  # it was told when it was loaded
     return past
 
 

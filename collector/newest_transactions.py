@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from collector import branch_view
 from collector.branches import BranchFacts
 from collector.facts import BrokerTransaction, HandleIdentity, ToldTransaction
 from collector.fold import State, of_handle
@@ -17,6 +18,7 @@ from collector.observations import BranchProof
 from collector.transaction_joins import at_coordinator, elsewhere, is_known_committed, is_quiet, view_of
 from collector.transaction_view import KAFKA, TransactionView, told_opening_ms
 from lifecycle.branch_id import BranchId
+from lifecycle.decisions import BatchAttempt
 from lifecycle.identity import TransactionalId
 from lifecycle.states import TransactionState
 
@@ -108,6 +110,36 @@ def _settled(state: State) -> Iterator[tuple[OpeningPlace, BrokerTransaction | T
     for branch in state.branches.values():
         if branch.proof is BranchProof.COMMITTED and HandleIdentity(branch.transaction, None, None) not in state.told:
             yield (-(branch.since_ms or 0), -1, branch.transaction), branch
+
+
+def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
+    """Return (pipeline, attempt) -> opening of its first transaction (epoch ms), of attempts that are committed for sure.
+
+    Of those that are left out only a look at each of their transactions tells.
+    """
+    opened: dict[BatchAttempt, tuple[str, int]] = {}
+    unsure: set[BatchAttempt] = set()
+    for told in state.told.values():
+        if told.about is None or told.about in unsure:
+            continue
+        identity = state.by_handle.get(told.identity)
+        broker = state.broker[identity] if identity is not None else None
+        if not (is_known_committed(state, told) if broker is None else broker.is_final and broker.is_committing):
+            unsure.add(told.about)
+            continue
+        at_ms = broker.identity.start_ms if broker is not None else told_opening_ms(told, state.branches.get(told.key))
+        pipeline, first_ms = opened.get(told.about) or (_pipeline_of(state, told.identity.transaction), at_ms or 0)
+        opened[told.about] = (pipeline, min(first_ms, at_ms or first_ms))
+    for branch in state.branches.values():
+        about = branch_view.about(state, BranchId.parse(branch.transaction))
+        if about is not None and HandleIdentity(branch.transaction, None, None) not in state.told:
+            unsure.add(about)
+    prefixes = state.ledger.prefixes()
+    return {
+        (pipeline, about): first_ms
+        for about, (pipeline, first_ms) in opened.items()
+        if about not in unsure and pipeline in prefixes
+    }
 
 
 def _pipeline_of(state: State, transaction: str) -> str:

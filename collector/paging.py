@@ -66,16 +66,22 @@ def place_of(text: str | None, *kinds: type) -> Any:
     return tuple(found)
 
 
+def behind(
+    items: Iterable[Item], place: Callable[[Item], Place], limit: int, after: Place | None
+) -> tuple[list[Item], int]:
+    """Return the first ``limit`` items behind ``after``, in the order of their places, and how many more there are."""
+    places = ((place(one), number, one) for number, one in enumerate(items))
+    found = [entry for entry in places if after is None or entry[0] > after]
+    chosen = heapq.nsmallest(limit, found)
+    return [one for _, _, one in chosen], len(found) - len(chosen)
+
+
 def page(
     items: Iterable[Item], place: Callable[[Item], Place], row: Callable[[Item], Row], limit: int, after: Place | None
 ) -> Page:
-    """Return the page of ``limit`` rows behind ``after``; rows are made of those items only. Their order is that of places."""
-    behind = [
-        (at, number, one) for number, one in enumerate(items) if (at := place(one)) and (after is None or at > after)
-    ]
-    chosen = heapq.nsmallest(limit, behind)
-    rows = [row(one) for _, _, one in chosen]
-    return Page(rows=rows, more=len(behind) - len(rows), last=chosen[-1][0] if chosen else None)
+    """Return the page of ``limit`` rows behind ``after``; rows are made of those items only."""
+    chosen, more = behind(items, place, limit, after)
+    return Page(rows=[row(one) for one in chosen], more=more, last=place(chosen[-1]) if chosen else None)
 
 
 def first(rows: Sequence[Row], limit: int) -> Page:

@@ -20,6 +20,18 @@ select (select count(*) from malformed)
 # Sources that another topic of the same name has taken the place of.
 _SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over (partition by topic)"
 
+# One row of each transaction among rows of transaction_records, with all that they tell about it.
+_EACH_TRANSACTION = """
+select transaction_id, producer_id, start_ms, max(timeout_ms), list_distinct(flatten(list(partitions))),
+       min(producer_epoch) filter (status = 'ONGOING'), max(producer_epoch) filter (is_end),
+       min(client_version) filter (status = 'ONGOING'), max(client_version) filter (is_end),
+       max(update_ms) filter (status = 'ONGOING'), min(update_ms) filter (status = 'PREPARE_COMMIT'),
+       min(update_ms) filter (status in ('PREPARE_ABORT', 'PREPARE_EPOCH_FENCE')),
+       min(update_ms) filter (status = 'COMPLETE_COMMIT'), min(update_ms) filter (status = 'COMPLETE_ABORT'),
+       min(regexp_replace(source, '#[0-9]+$', ''))
+from (select *, status in ('PREPARE_COMMIT', 'PREPARE_ABORT', 'PREPARE_EPOCH_FENCE', 'COMPLETE_COMMIT', 'COMPLETE_ABORT') as is_end
+      from {rows}) r {of_those} group by all"""
+
 # Every transaction whose end is not in history, and the newest ones whose end is, one row each: what current state is made of.
 # An id has one transaction at a time, so the last record of each says whether one is open. Bound: how many of the newest.
 TRANSACTIONS_OF_CURRENT_STATE = f"""
@@ -34,17 +46,12 @@ kept as (
     select * from (
         select transaction_id, producer_id, start_ms from transaction_records
         where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null order by update_ms desc limit ?))
-select transaction_id, producer_id, start_ms, max(timeout_ms), list_distinct(flatten(list(partitions))),
-       min(producer_epoch) filter (status = 'ONGOING'), max(producer_epoch) filter (is_end),
-       min(client_version) filter (status = 'ONGOING'), max(client_version) filter (is_end),
-       max(update_ms) filter (status = 'ONGOING'), min(update_ms) filter (status = 'PREPARE_COMMIT'),
-       min(update_ms) filter (status in ('PREPARE_ABORT', 'PREPARE_EPOCH_FENCE')),
-       min(update_ms) filter (status = 'COMPLETE_COMMIT'), min(update_ms) filter (status = 'COMPLETE_ABORT'),
-       min(regexp_replace(source, '#[0-9]+$', ''))
-from (select *, status in ('PREPARE_COMMIT', 'PREPARE_ABORT', 'PREPARE_EPOCH_FENCE', 'COMPLETE_COMMIT', 'COMPLETE_ABORT') as is_end
-      from transaction_records where update_ms >= (select min(start_ms) from kept)) r
-semi join kept k using (transaction_id, producer_id, start_ms)
-group by all"""
+{
+    _EACH_TRANSACTION.format(
+        rows="transaction_records where update_ms >= (select min(start_ms) from kept)",
+        of_those="semi join kept k using (transaction_id, producer_id, start_ms)",
+    )
+}"""
 INITS_OF_CURRENT_STATE = """
 select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
 where start_ms is null and status = 'EMPTY' order by update_ms desc limit ?"""
@@ -78,8 +85,15 @@ CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
 KNOWN_IDS = """
 select transaction_id, min(update_ms), max(update_ms) from transaction_records
 group by transaction_id having arg_max(status, rowid) <> 'EXPIRED'"""
-RECORDS_OF_IDS = """
-select * from transaction_records where starts_with(transaction_id, ?) order by rowid desc limit ?"""
+# Of ids that begin so, what the newest records tell of each transaction. Bound: the beginning, how many records.
+TRANSACTIONS_OF_IDS = f"""
+with newest as (
+    select * from transaction_records where starts_with(transaction_id, ?) and start_ms is not null
+    order by rowid desc limit ?)
+{_EACH_TRANSACTION.format(rows="newest", of_those="")}"""
+INITS_OF_IDS = """
+select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
+where start_ms is null and status = 'EMPTY' and starts_with(transaction_id, ?) order by update_ms desc limit ?"""
 DECISIONS_OF_PREFIX = """
 select partition, "offset", record from (
     select * from decision_records where prefix = ? order by "offset" desc limit ?)

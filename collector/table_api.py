@@ -11,8 +11,6 @@ from fastapi.responses import JSONResponse, Response
 
 from collector import listings, queries, table_schemas
 from collector.api_document import ARROW
-from collector.batch_rows import batch_row
-from collector.batches import batch_place, current_batches
 from collector.clock import now_ms
 from collector.id_rows import id_row
 from collector.ordering.pipelines import pipeline_row
@@ -88,13 +86,8 @@ def _serve_pipelines(app: FastAPI, served: Served) -> None:
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        found = [
-            one
-            for one in current_batches(served.current, lambda about: batch in (None, about.batch))
-            if pipeline in (None, one.pipeline) and verdict in (None, one.verdict.value)
-        ]
-        behind = place_of(after, int, int, str)
-        return table_answer(request, table_schemas.BATCHES, page(found, batch_place, batch_row, limit, behind))
+        wanted = listings.Wanted(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
+        return table_answer(request, table_schemas.BATCHES, listings.batches(served.current, wanted, batch))
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_every_look_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
     assert methods - {"close", "order"} == set(LOOKS)
     asked = {asked_for(look, monkeypatch) for looks in LOOKS.values() for look in looks}
-    assert asked == {question.path for question in collector_requests.of_pages([KEY])}
+    assert asked == {question.path.replace("{key}", quote(KEY, safe="")) for question in collector_requests.PAGES}
 
 
 def test_every_listing_of_the_command_line_is_asked() -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from collector import paging
 from collector.api_document import ARROW
+from collector.batches import BatchVerdict, current_batches
 from collector.observations import BranchProof, Malformed, Observation
 from collector.paging import InvalidCursor, page, place_of
+from collector.transaction_rows import urgency
 from collector.transaction_state_records import BrokerStatus
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
@@ -115,6 +117,19 @@ def test_pages_put_together_are_the_table(api: Api, path: str, least: int, limit
             break
         cursor = {"after": found["next"]}
     assert rows == whole["rows"]
+
+
+def test_what_is_left_unjoined_is_listed_as_if_all_had_been_joined_and_judged(api: Api) -> None:
+    every = sorted(api.current.judged(settled=True), key=urgency)
+    assert [row["key"] for row in api.rows("transactions?all=true")] == [one.view.key for one in every]
+    batches = current_batches(api.current, lambda about: True)
+    assert {batch.verdict for batch in batches} >= {
+        BatchVerdict.COMPLETE,
+        BatchVerdict.ONE_SIDE_ONLY,
+        BatchVerdict.IN_DOUBT,
+    }
+    listed = [(row["key"], row["verdict"], row["revision"]) for row in api.rows("batches")]
+    assert listed == [(batch.key, batch.verdict.value, batch.revision) for batch in batches]
 
 
 def test_a_page_begins_behind_its_cursor_although_that_row_is_gone() -> None:
