@@ -6,6 +6,7 @@ import collector.without_pandas  # noqa: F401 (before what would import pandas)
 
 # isort: split
 import contextlib
+import functools
 import gc
 import logging
 import os
@@ -18,7 +19,17 @@ from types import FrameType
 
 import uvicorn
 
-from collector import alert_api, backup_api, database_actor, http_server, request_log, retention, tls, token_file
+from collector import (
+    alert_api,
+    backup_api,
+    database_actor,
+    http_server,
+    request_log,
+    retention,
+    tls,
+    token_file,
+    undone,
+)
 from collector import settings as collector_settings
 from collector.acting import Actors, KafkaActor
 from collector.actions import Actions
@@ -117,7 +128,7 @@ def _serve(
 
     def running() -> list[Running]:
         kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
-        store.keep_up(Upkeep(kept, current.causes, now_ms))
+        store.keep_up(Upkeep(kept, functools.partial(undone.causes, current), now_ms))
         store.keep_up(GiveBack())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from collector import abort_causes
+from collector import abort_causes, undone
 from collector.abort_causes import AbortClues
 from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, OneSidedBatch, Picture, Source
 from collector.batches import BatchVerdict, batches
@@ -57,13 +57,13 @@ def picture(
         transactions=tuple(seen),
         one_sided=one_sided(current, seen, now_ms),
         pipelines=current.pipelines(unfinished),
-        aborts=tuple(recent_aborts(current.abort_clues(window_ms)[0], window_ms)),
+        aborts=tuple(recent_aborts(undone.abort_clues(current, window_ms)[0], window_ms)),
         losses=tuple(losses),
         checkpoints=checkpoints,
         observers=tuple(needed),
         id_leaks=tuple(
             IdLeak(application=one.prefix, ids=one.ids, fact=one.why, since_ms=one.oldest_ms)
-            for one in current.id_reports(fences=False)
+            for one in undone.id_reports(current, fences=False)
             if one.leaks
         ),
         blocked=blocked_partitions(partitions),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
+from collector import undone
 from collector.alert_inputs import AlertLimits, Picture
 from collector.alert_picture import picture
 from collector.alert_store import AlertStore, Outlook
@@ -44,7 +45,7 @@ class AlertService:
             most_ms=tunable.notification_retry_most_ms,
             give_up_ms=tunable.notification_give_up_ms,
         )
-        losses = RecentLosses(lambda since_ms: current.losses(since_ms=since_ms)[0])
+        losses = RecentLosses(lambda since_ms: undone.losses_in_memory(current, since_ms=since_ms)[0])
 
         def look() -> Picture:
             at_ms = now_ms()

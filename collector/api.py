@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector import orders, table_api
+from collector import orders, table_api, undone
 from collector.api_document import document
 from collector.authentication import Caller
 from collector.clock import now_ms
@@ -131,7 +131,7 @@ def _transaction(served: Served, key: str) -> dict[str, Any]:
     judged = served.current.find(key)
     if judged is None:
         raise HTTPException(404, f"transaction {key} is not in memory: it never was seen, or was settled long ago")
-    loss = served.current.loss(judged.view)
+    loss = undone.loss(served.current, judged.view)
     row = detail_row(judged, served.current.orders(judged.view.key), _siblings(served, judged))
     return {**row, "loss": loss_row(loss) if loss is not None else None}
 

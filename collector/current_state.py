@@ -5,43 +5,34 @@ An observation is in memory, and so in the API, before history has it on disk.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from collector import branch_view, fold, history_rows, id_leaks, judging, losses, newest_transactions, transaction_joins
-from collector.abort_causes import AbortClues, Cause, infer
+from collector import branch_view, fold, history_rows, judging, newest_transactions, transaction_joins
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
 from collector.clock import now_ms
-from collector.data_loss import COMMITTED, UNDONE, Loss
 from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
 from collector.fold import State, apply
 from collector.fold_columns import put_events, put_records
-from collector.id_leaks import PrefixReport
 from collector.judging import Judged, Moment, PipelineNow
 from collector.lifecycle_batch import EventColumns
-from collector.newest_transactions import EndPlace, OpeningPlace
+from collector.newest_transactions import OpeningPlace
 from collector.observations import BrokerRecord, Malformed, Observed, OperatorOrder
-from collector.rollups import Aborted
 from collector.state_loading import read_kept
 from collector.store import HistoryDamaged, Store
-from collector.transaction_view import TransactionView
 from collector.verdicts import Limits, LogSight, PipelineHistory
 from collector.write_queue import Offsets
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
-from lifecycle.states import TransactionState
 
-UNDONE_AND_DONE = (TransactionState.ABORTED, TransactionState.LOST)
-EVERY = 1 << 40
-"""More than memory holds: no limit."""
 log = logging.getLogger(__name__)
 
 
@@ -272,76 +263,6 @@ class CurrentState:
                     found.setdefault(identity.producer_id, set()).add(identity.transaction)
         return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
 
-    def abort_clues(
-        self, since_ms: int = 0, *, most: int = EVERY, before: EndPlace | None = None
-    ) -> tuple[list[AbortClues], int]:
-        """Return up to ``most`` transactions that were aborted or lost, newest first, with what may tell why.
-
-        And how many more there are. ``since_ms``: those that ended since; ``before``: those behind that place.
-        """
-        with self._lock:
-            found = newest_transactions.ended(self._state, UNDONE_AND_DONE, most=most, before=before, since_ms=since_ms)
-            return [losses.clues(self._state, view) for view in found.views], found.more
-
-    def id_reports(self, *, fences: bool = True) -> list[PrefixReport]:
-        """Return what there is to say about the transactional ids of each prefix, most ids first.
-
-        Without ``fences`` nobody is looked for who takes ids from others: that is what takes time.
-        """
-        at_ms = now_ms()
-        recent = self.abort_clues(at_ms - id_leaks.HOUR_MS)[0] if fences else []
-        fenced = Counter(
-            id_leaks.prefix_of(clues.view.transaction) for clues in recent if infer(clues)[0] is Cause.FENCED
-        )
-        with self._lock:
-            lives = {prefix: self._state.ledger.lives(prefix) for prefix in self._state.ledger.prefixes()}
-            return list(id_leaks.reports(self._state.ids, lives, fenced, at_ms))
-
-    def losses(
-        self, *, committed: bool = False, since_ms: int = 0, most: int = EVERY, before: EndPlace | None = None
-    ) -> tuple[list[Loss], int]:
-        """Return whether data was lost with each of the newest ``most`` transactions in memory that were undone, newest first.
-
-        And how many more there are. ``committed``: also those that were committed; ``since_ms``: those that ended since;
-        ``before``: those behind that place.
-        """
-        wanted = (*COMMITTED, *UNDONE) if committed else UNDONE
-        with self._lock:
-            found = newest_transactions.ended(self._state, wanted, most=most, before=before, since_ms=since_ms)
-            material = losses.material(self._state, self._sight[0], found.views)
-        return losses.judged(material), found.more
-
-    def losses_of(
-        self, transaction: str, *, since_ms: int = 0, most: int = EVERY, before: EndPlace | None = None
-    ) -> tuple[list[Loss], int]:
-        """Return the same for every transaction of one id that history knows. Raises StoreFailed."""
-        with self._lock:
-            prefixes = self._state.ledger.prefixes()
-        past = losses.past_of(transaction, self._store.rows, prefixes)
-        wanted = (*COMMITTED, *UNDONE)
-        with self._lock:
-            losses.share(past, self._state)
-            found = newest_transactions.ended(
-                past, wanted, most=most, before=before, since_ms=since_ms, transaction=transaction
-            )
-            material = losses.material(past, self._sight[0], found.views)
-        return losses.judged(material), found.more
-
-    def loss(self, view: TransactionView) -> Loss | None:
-        """Return the same for one transaction; None while it has not ended."""
-        with self._lock:
-            material = losses.material(self._state, self._sight[0], [view])
-        return next(iter(losses.judged(material)), None)
-
-    def causes(self, aborted: Sequence[Aborted]) -> list[str]:
-        """Return why each of these was aborted, as far as memory tells: ``unknown`` for one that has left it."""
-        with self._lock:
-            state = self._state
-            known = [i for one in aborted if (i := BrokerIdentity(*one)) in state.broker]
-            clues = {i: losses.clues(state, transaction_joins.at_coordinator(state, i)) for i in known}
-        found = (clues.get(BrokerIdentity(*identity)) for identity in aborted)
-        return [(infer(one)[0] if one is not None else Cause.UNKNOWN).value for one in found]
-
     def orders(self, key: str) -> list[OperatorOrder]:
         """Return the operators' orders about one transaction."""
         with self._lock:
@@ -383,17 +304,13 @@ class CurrentState:
         """Return (pipeline, batch) -> (transactions, rows) of what was told of each batch's newest attempt."""
         with self._lock:
             told = list(self._state.told.values())
-        newest: dict[tuple[str, int], tuple[int, int, int]] = {}
-        for one in told:
-            if one.about is None:
-                continue
-            key, rows = (one.pipeline, one.about.batch), one.handle.rows if one.handle is not None else 0
-            attempt, count, total = newest.get(key, (one.about.attempt, 0, 0))
-            if one.about.attempt > attempt:
-                attempt, count, total = one.about.attempt, 0, 0
-            if one.about.attempt == attempt:
-                newest[key] = (attempt, count + 1, total + rows)
-        return {key: (count, rows) for key, (_, count, rows) in newest.items()}
+        return transaction_joins.counted_by_batch(told)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[State]:
+        """Give the state under its lock, for a short look by another module: observers wait meanwhile."""
+        with self._lock:
+            yield self._state
 
     def _moment(self, at_ms: int | None = None) -> Moment:
         return Moment(limits=self._limits, sight=self._sight, now_ms=at_ms or now_ms())

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collector import undone
 from collector.abort_causes import AbortClues
 from collector.batch_rows import batch_row
 from collector.batches import BatchVerdict, batch_place, complete_place, current_batches
-from collector.current_state import EVERY, CurrentState
+from collector.current_state import CurrentState
 from collector.data_loss import Loss
 from collector.judging import Judged
 from collector.loss_rows import loss_row
 from collector.newest_transactions import EndPlace, end_place
 from collector.paging import Page, Row, behind, page, place_of
+from collector.store import Store
 from collector.transaction_rows import abort_row, transaction_row, urgency
+from collector.undone import EVERY
 from lifecycle.verdicts import URGENCY, Verdict
 
 
@@ -61,23 +64,25 @@ def aborts(current: CurrentState, *, since_ms: int, cause: str | None, limit: in
     """Return a page of GET /aborts, newest first. Raises InvalidCursor."""
     before = place_of(after, int, str, int, int)
     # Why is told by what has been joined, so a cause is looked for among all.
-    found, more = current.abort_clues(since_ms, most=limit if cause is None else EVERY, before=before)
+    found, more = undone.abort_clues(current, since_ms, most=limit if cause is None else EVERY, before=before)
     if cause is None:
         return _newest(found, [abort_row(one) for one in found], more)
     rows = [(one, row) for one in found if (row := abort_row(one))["cause"] == cause]
     return _newest([one for one, _ in rows[:limit]], [row for _, row in rows[:limit]], max(0, len(rows) - limit))
 
 
-def losses(current: CurrentState, wanted: Wanted, *, transaction: str | None, since_ms: int) -> Page:
+def losses(current: CurrentState, store: Store, wanted: Wanted, *, transaction: str | None, since_ms: int) -> Page:
     """Return a page of GET /losses, newest first. Raises InvalidCursor, StoreFailed."""
     before: EndPlace | None = place_of(wanted.after, int, str, int, int)
     # Both are known of what was judged only.
     is_filtered = wanted.verdict is not None or wanted.pipeline is not None
     most = EVERY if is_filtered else wanted.limit
     if transaction:
-        found, more = current.losses_of(transaction, since_ms=since_ms, most=most, before=before)
+        found, more = undone.losses_in_history(current, store, transaction, since_ms=since_ms, most=most, before=before)
     else:
-        found, more = current.losses(committed=wanted.settled, since_ms=since_ms, most=most, before=before)
+        found, more = undone.losses_in_memory(
+            current, committed=wanted.settled, since_ms=since_ms, most=most, before=before
+        )
     if is_filtered:
         fitting = [
             loss

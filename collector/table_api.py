@@ -9,7 +9,7 @@ import pyarrow as pa
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from collector import listings, queries, table_schemas
+from collector import listings, queries, table_schemas, undone
 from collector.api_document import ARROW
 from collector.clock import now_ms
 from collector.id_rows import id_row
@@ -70,7 +70,7 @@ def _serve_transactions(app: FastAPI, served: Served) -> None:
         after: After = None,
     ) -> Response:
         wanted = listings.Wanted(settled=all, verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        found = listings.losses(served.current, wanted, transaction=transaction, since_ms=since_ms)
+        found = listings.losses(served.current, served.store, wanted, transaction=transaction, since_ms=since_ms)
         return table_answer(request, table_schemas.LOSSES, found)
 
 
@@ -111,7 +111,7 @@ def _serve_pipelines(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/ids", dependencies=protected)
     def ids(request: Request, limit: Limit = 500, after: After = None) -> Response:
-        reports, behind = served.current.id_reports(), place_of(after, int, str)
+        reports, behind = undone.id_reports(served.current), place_of(after, int, str)
         found = page(reports, lambda one: (-one.ids, one.prefix), id_row, limit, behind)
         return table_answer(request, table_schemas.IDS, found)
 

@@ -7,7 +7,7 @@ is not asked for is not joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from collector import branch_view
 from collector.branch_view import TOLD_ENDS
@@ -100,6 +100,21 @@ def of_batches(state: State, chosen: Callable[[BatchAttempt], bool]) -> Iterator
             view = view_of(state, branch)
             if view.about is not None and chosen(view.about):
                 yield view
+
+
+def counted_by_batch(told: Iterable[ToldTransaction]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return (pipeline, batch) -> (transactions, rows) of each batch's newest attempt."""
+    newest: dict[tuple[str, int], tuple[int, int, int]] = {}
+    for one in told:
+        if one.about is None:
+            continue
+        key, rows = (one.pipeline, one.about.batch), one.handle.rows if one.handle is not None else 0
+        attempt, count, total = newest.get(key, (one.about.attempt, 0, 0))
+        if one.about.attempt > attempt:
+            attempt, count, total = one.about.attempt, 0, 0
+        if one.about.attempt == attempt:
+            newest[key] = (attempt, count + 1, total + rows)
+    return {key: (count, rows) for key, (_, count, rows) in newest.items()}
 
 
 def shared_batches(state: State) -> set[tuple[str, int]]:

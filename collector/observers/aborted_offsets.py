@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from collector import undone
 from collector.clock import now_ms
 from collector.current_state import CurrentState
 from collector.data_loss import Loss, LossVerdict
@@ -103,7 +104,7 @@ class AbortedOffsets(Observer):
 
     def _unknown_places(self) -> Iterator[tuple[Loss, str]]:
         """Yield the partitions of transactions that are or may be lost and whose offsets are not known, newest first."""
-        losses, _ = self.current.losses(since_ms=self._since_ms)
+        losses, _ = undone.losses_in_memory(self.current, since_ms=self._since_ms)
         for loss in losses:
             broker = loss.view.broker
             if (

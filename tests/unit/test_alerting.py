@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector import alert_picture, alert_rules, queries, silences
+from collector import alert_picture, alert_rules, queries, silences, undone
 from collector.alert_inputs import AlertLimits, OneSidedBatch, Picture, Source
 from collector.alert_store import SHOWN_MOST, AlertStore
 from collector.alerting import Alerting
@@ -289,8 +289,8 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
     current.observe([Observed(position=place, observation=one) for place, one in zip(places, seen, strict=True)])
 
     assert {one.view.transaction for one in current.judged(at_ms=T0 + 60_000)} == {"ending", "ip-count-0-1"}
-    assert {c.view.transaction for c in current.abort_clues(T0 + 900)[0]} == {"gone", "ip-count-0-1"}
-    assert current.abort_clues(T0 + 901) == ([], 0)
+    assert {c.view.transaction for c in undone.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}
+    assert undone.abort_clues(current, T0 + 901) == ([], 0)
     seen_now = alert_picture.picture(current, [], LIMITS, T0 + 60_000)
     assert {abort.transaction for abort in seen_now.aborts} == {"gone", "ip-count-0-1"}
     store.close()

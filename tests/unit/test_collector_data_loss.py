@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collector import alert_picture, alert_rules, flink_answers, losses, transaction_joins
+from collector import alert_picture, alert_rules, flink_answers, losses, transaction_joins, undone
 from collector.abort_causes import Certainty
 from collector.alert_findings import Severity
 from collector.alert_inputs import AlertLimits
@@ -483,12 +483,14 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
         places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
         current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
         store.flushed()
-        assert "orders-eu-0-17" not in {loss.view.transaction for loss in current.losses(committed=True)[0]}
-        ((lost,), _) = current.losses_of("orders-eu-0-17")
+        assert "orders-eu-0-17" not in {
+            loss.view.transaction for loss in undone.losses_in_memory(current, committed=True)[0]
+        }
+        ((lost,), _) = undone.losses_in_history(current, store, "orders-eu-0-17")
         assert (lost.verdict, lost.certainty, lost.pipeline) == (LOST, CERTAIN, "eu/orders")
-        ((committed,), _) = current.losses_of("orders-eu-1-4")
+        ((committed,), _) = undone.losses_in_history(current, store, "orders-eu-1-4")
         assert committed.verdict is NOT_LOST
-        assert current.losses_of("never-was-0-1") == ([], 0)
+        assert undone.losses_in_history(current, store, "never-was-0-1") == ([], 0)
     finally:
         store.close()
 
@@ -500,10 +502,10 @@ def test_what_flink_lost_is_an_alert_for_an_hour_and_what_is_harmless_is_none(tm
         records: list[Observation] = [*transaction_records("orders-eu"), *GONE, *RESTORED]
         places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
         current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
-        lost = {one.view.key: one for one in current.losses()[0] if one.verdict is LOST}
+        lost = {one.view.key: one for one in undone.losses_in_memory(current)[0] if one.verdict is LOST}
         assert {one.view.transaction for one in lost.values()} >= {"orders-eu-0-17", "orders-eu-1-17"}
         clock_s = 0.0
-        recent = RecentLosses(lambda since_ms: current.losses(since_ms=since_ms)[0], lambda: clock_s)
+        recent = RecentLosses(lambda since_ms: undone.losses_in_memory(current, since_ms=since_ms)[0], lambda: clock_s)
         last_ms = max(one.view.ended_ms or 0 for one in lost.values())
         found = recent.at(last_ms)
         seen = alert_picture.picture(current, [], AlertLimits(), last_ms, losses=found)

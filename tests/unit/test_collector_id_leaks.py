@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector import id_leaks
+from collector import id_leaks, undone
 from collector.current_state import CurrentState
 from collector.id_leaks import HOUR_MS, KnownIds, PrefixReport, prefix_of, reports, takes_turns
 from collector.observations import IdExpired, Observation, Observed, Position
@@ -186,7 +186,7 @@ def test_history_is_counted_at_start(tmp_path: Path) -> None:
         again = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
         again.load()
         for state in (current, again):
-            (report,) = state.id_reports()
+            (report,) = undone.id_reports(state)
             assert (report.prefix, report.ids) == ("app", 40)
     finally:
         store.close()
