@@ -122,7 +122,7 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
     for told in state.told.values():
         if told.about is None or told.about in unsure:
             continue
-        identity = state.by_handle.get(told.identity)
+        identity = of_handle(state, told.identity)
         broker = state.broker[identity] if identity is not None else None
         if not (is_known_committed(state, told) if broker is None else broker.is_final and broker.is_committing):
             unsure.add(told.about)
