@@ -18,7 +18,7 @@ from collector.clock import now_ms
 from collector.error_answers import handle_errors
 from collector.judging import Judged
 from collector.loss_rows import loss_row
-from collector.overview import EndsPerMinute, overview
+from collector.overview import CountedNowAndThen, overview
 from collector.partition_rows import blocked_counts, by_urgency, hanging_groups
 from collector.request_body import json_object
 from collector.request_guard import RequestGuard
@@ -46,7 +46,7 @@ def application(served: Served) -> FastAPI:
     app.state.served = served
     app.add_middleware(RequestGuard, body_bytes_most=served.body_bytes_most)
     handle_errors(app)
-    ends = EndsPerMinute(served.store)
+    counted = CountedNowAndThen(served.current, served.store)
 
     @app.get("/api/v1/health")
     def health() -> Response:
@@ -62,7 +62,7 @@ def application(served: Served) -> FastAPI:
 
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller) -> Response:
-        found = overview(served.current, served.store, ends, served.watch, served.foreign_old_ms)
+        found = overview(served.current, counted, served.watch, served.foreign_old_ms)
         seen = served.partitions()
         if hanging := hanging_groups(seen):
             found |= {"needs_hand": by_urgency([*hanging, *found["needs_hand"]]), "quiet_since_ms": None}

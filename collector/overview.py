@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from collector import queries
@@ -137,15 +136,13 @@ class Watch:
                 self._current.changed()
 
 
-def overview(
-    current: CurrentState, store: Store, ends: EndsPerMinute, watch: Watch, foreign_old_ms: int
-) -> dict[str, Any]:
+def overview(current: CurrentState, counted: CountedNowAndThen, watch: Watch, foreign_old_ms: int) -> dict[str, Any]:
     """Return the answer of GET /overview. Raises StoreFailed."""
     at_ms = now_ms()
+    counts = counted.at(at_ms)
     judged = current.judged(at_ms=at_ms)
     running = [one.view for one in judged if one.view.is_running]
     lost = [one.view.ended_ms for one in judged if one.view.state is TransactionState.LOST]
-    ((committed, aborted),) = store.rows(queries.ENDS_SINCE, at_ms - MINUTE_MS)
     lost_now = sum(1 for at in lost if at is not None and at >= at_ms - MINUTE_MS)
     urgent = needs_hand(judged, at_ms, foreign_old_ms)
     return {
@@ -154,47 +151,68 @@ def overview(
         "counts": {
             "open": len(running),
             "prepared": sum(1 for view in running if view.state.is_in_doubt),
-            "committed_per_minute": committed,
-            "aborted_per_minute": max(0, aborted - lost_now),
+            "committed_per_minute": counts.committed,
+            "aborted_per_minute": max(0, counts.aborted - lost_now),
         },
         "oldest_open_at_ms": min((v.opened_ms for v in running if v.opened_ms is not None), default=None),
         "quiet_since_ms": None if urgent else watch.quiet_since_ms,
-        "per_minute": per_minute(ends, lost, at_ms),
-        "checkpoints": checkpoint_figures(current.checkpoints()),
+        "per_minute": per_minute(counts.ends, lost, at_ms),
+        "checkpoints": counts.checkpoints,
     }
 
 
-class EndsPerMinute:
-    """Counts ends per minute from history, at most every 2 s however many pages ask: a busy hour takes a third of a second."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What takes a look at thousands of rows. ``ends``: minute -> (committed, aborted and lost), of the last hour."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    committed: int
+    aborted: int
+    """In the last minute; lost ones too."""
+    ends: Mapping[int, tuple[int, int]]
+    checkpoints: Mapping[str, int | None]
+
+
+class CountedNowAndThen:
+    """Counts at most every 2 s, however many pages ask."""
+
+    def __init__(self, current: CurrentState, store: Store) -> None:
+        self._current, self._store = current, store
         self._lock = threading.Lock()
-        self._counted_s = -math.inf
-        self._ends: dict[int, tuple[int, int]] = {}
+        self._counted_ms = 0
+        self._counts: Counts | None = None
 
-    def since(self, first_ms: int, at_ms: int) -> dict[int, tuple[int, int]]:
-        """Return minute -> (committed, aborted and lost) from ``first_ms`` on. Raises StoreFailed."""
+    def at(self, at_ms: int) -> Counts:
+        """Return the counts as of at most 2 s ago. Raises StoreFailed."""
         with self._lock:
-            if (time.monotonic() - self._counted_s) * 1000 >= RECOUNT_MS:
-                rows = self._store.rows(queries.ENDS_PER_MINUTE, first_ms)
-                self._ends = {minute: (committed, aborted) for minute, committed, aborted in rows}
-                self._counted_s = time.monotonic()
-            return self._ends
+            if self._counts is None or not 0 <= at_ms - self._counted_ms < RECOUNT_MS:
+                self._counts = self._counted(at_ms)
+                self._counted_ms = at_ms
+            return self._counts
+
+    def _counted(self, at_ms: int) -> Counts:
+        ((committed, aborted),) = self._store.rows(queries.ENDS_SINCE, at_ms - MINUTE_MS)
+        ends = self._store.rows(queries.ENDS_PER_MINUTE, _first_minute_ms(at_ms))
+        return Counts(
+            committed=committed,
+            aborted=aborted,
+            ends={minute: (of_it, undone) for minute, of_it, undone in ends},
+            checkpoints=checkpoint_figures(self._current.checkpoints()),
+        )
 
 
-def per_minute(ends_per_minute: EndsPerMinute, lost: Iterable[int | None], at_ms: int) -> list[dict[str, int]]:
-    """Return the last 60 minutes, oldest first, minutes without an end too. Raises StoreFailed."""
-    last = at_ms // MINUTE_MS * MINUTE_MS
-    first = last - (MINUTES - 1) * MINUTE_MS
+def _first_minute_ms(at_ms: int) -> int:
+    return at_ms // MINUTE_MS * MINUTE_MS - (MINUTES - 1) * MINUTE_MS
+
+
+def per_minute(ends: Mapping[int, tuple[int, int]], lost: Iterable[int | None], at_ms: int) -> list[dict[str, int]]:
+    """Return the last 60 minutes, oldest first, minutes without an end too; ``lost``: when transactions were lost."""
     lost_in: dict[int, int] = {}
     for lost_ms in lost:
         if lost_ms is not None:
             minute = lost_ms // MINUTE_MS * MINUTE_MS
             lost_in[minute] = lost_in.get(minute, 0) + 1
-    ends = ends_per_minute.since(first, at_ms)
-    rows = []
-    for minute in range(first, last + 1, MINUTE_MS):
+    first_ms, rows = _first_minute_ms(at_ms), []
+    for minute in range(first_ms, first_ms + MINUTES * MINUTE_MS, MINUTE_MS):
         committed, aborted = ends.get(minute, (0, 0))
         gone = lost_in.get(minute, 0)
         rows.append({"minute_ms": minute, "committed": committed, "aborted": max(0, aborted - gone), "lost": gone})
