@@ -86,22 +86,30 @@ def settled(
 
     Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
     """
-    pipelines = functools.cache(lambda id_: pipeline is None or _pipeline_of(state, id_) == pipeline)
-    behind = [
-        (place, one)
-        for place, one in _settled(state)
-        if (after is None or place > after)
-        and pipelines(place[2])
-        and resource_manager in (None, KAFKA if isinstance(one, BrokerTransaction) else one.resource_manager)
-    ]
+    of_pipeline = functools.cache(lambda id_: pipeline is None or _pipeline_of(state, id_) == pipeline)
+    places = _settled_at_coordinators(state) if resource_manager in (None, KAFKA) else []
+    places += (pair for pair in _settled_elsewhere(state) if resource_manager in (None, pair[1].resource_manager))
+    behind = [pair for pair in places if (after is None or pair[0] > after) and of_pipeline(pair[0][2])]
     newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
     return Newest(views=tuple(view_of(state, one) for _, one in newest), more=len(behind) - len(newest))
 
 
-def _settled(state: State) -> Iterator[tuple[OpeningPlace, BrokerTransaction | ToldTransaction | BranchFacts]]:
-    for (transaction, producer_id, start_ms), broker in state.broker.items():
-        if is_quiet(state, broker):
-            yield (-start_ms, producer_id, transaction), broker
+Known = BrokerTransaction | ToldTransaction | BranchFacts
+
+
+def _settled_at_coordinators(state: State) -> list[tuple[OpeningPlace, Known]]:
+    # Nearly all of them are, so those that are not are left out, instead of asking each whether it is.
+    others = set(state.open)
+    if state.told:
+        others.update(one for one in state.aborted if not is_quiet(state, state.broker[one]))
+    return [
+        ((-identity.start_ms, identity.producer_id, identity.transaction), broker)
+        for identity, broker in state.broker.items()
+        if identity not in others
+    ]
+
+
+def _settled_elsewhere(state: State) -> Iterator[tuple[OpeningPlace, ToldTransaction | BranchFacts]]:
     for told in state.told.values():
         if of_handle(state, told.identity) is None and is_known_committed(state, told):
             opened_ms = told_opening_ms(told, state.branches.get(told.key)) or 0
