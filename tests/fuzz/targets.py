@@ -132,9 +132,9 @@ def _is_taken(observation: Observation, raw: str) -> None:
     history_rows.arrow_table(name, [row])
     judged = [_judged(view) for view in views(state, settled=True)]
     rows = [transaction_row(one) for one in judged]
-    table_schemas.arrow_stream(table_schemas.TRANSACTIONS, rows)
+    table_schemas.arrow_stream(table_schemas.TRANSACTIONS, rows, {})
     checkpoints = [checkpoint_row(one, None) for one in state.checkpoints.values()]
-    table_schemas.arrow_stream(table_schemas.CHECKPOINTS, checkpoints)
+    table_schemas.arrow_stream(table_schemas.CHECKPOINTS, checkpoints, {})
     details = [detail_row(one, [], []) for one in judged]
     json.dumps([rows, checkpoints, details], ensure_ascii=False, allow_nan=False).encode()
     for one in judged:
