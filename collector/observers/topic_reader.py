@@ -6,12 +6,13 @@ import functools
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, TopicDescription
 from numpy.typing import NDArray
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
@@ -80,7 +81,9 @@ class TopicReader:
         """Kafka's own id of the topic, which a new topic of the same name does not have; empty where brokers tell none."""
         self._next: dict[int, int] = {}
         self._ends: set[int] = set()
-        self._looked_s = time.monotonic()
+        self._asked: Future[TopicDescription] | None = None
+        self._asked_s = self._looked_s = time.monotonic()
+        """When the topic's id was asked for last, and when that was asked to which the last answer came."""
         settings = {
             # librdkafka asks for a group even where none is joined; nothing is ever committed to it.
             "group.id": "indoubt-collector",
@@ -113,7 +116,7 @@ class TopicReader:
 
     def find(self) -> None:
         """Learn the topic's id. Raises MissingTopic, ReadDenied, Unreachable, ResourceManagerError."""
-        self.topic_id = self._ask_topic_id()
+        self.topic_id = self._topic_id()
 
     def read(self, limit_s: float) -> Records:
         """Return the records that arrived, each once, at the latest after ``limit_s``; none when none did.
@@ -124,9 +127,10 @@ class TopicReader:
         first = self._consumer.poll(limit_s)
         arrived = [] if first is None else [first, *self._consumer.consume(BATCH, 0)]
         found = self._taken(arrived)
-        # Records that were read before the id was seen to be the same are of this topic: so look after, not before.
-        if time.monotonic() - self._looked_s > (CERTAIN_FOR_S if found.messages else LOOK_EVERY_S):
-            self._look(is_quiet=not found.messages)
+        if found.messages:
+            self._make_certain(time.monotonic())
+        elif time.monotonic() - self._looked_s > LOOK_EVERY_S:
+            self._look()
         return found
 
     def _taken(self, arrived: list[Message]) -> Records:
@@ -159,18 +163,40 @@ class TopicReader:
         self._next[partition] = offset + 1
         return True
 
-    def _look(self, *, is_quiet: bool) -> None:
-        """Make sure that somebody answers, that no partition was added, and that it still is the same topic."""
-        if self._ask_topic_id() != self.topic_id:
-            raise TopicMadeAnew(f"topic {self._topic} was made anew")
-        if is_quiet:
-            self._partitions()
-        self._looked_s = time.monotonic()
+    def _make_certain(self, read_s: float) -> None:
+        """Return once records that were read at ``read_s`` are known to be of this topic.
 
-    def _ask_topic_id(self) -> str:
-        asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=ANSWER_LIMIT_S)
+        What is asked after they were read proves it, and what was asked shortly before. So while records come without a pause
+        the broker is asked in good time: they need not wait for its answer.
+        """
+        if read_s - self._looked_s > CERTAIN_FOR_S / 2 and self._under_way().done():
+            self._hear()
+        while read_s - self._looked_s > CERTAIN_FOR_S:
+            self._hear()
+
+    def _look(self) -> None:
+        """Make sure that somebody answers, that no partition was added, and that it still is the same topic."""
+        self._hear()
+        self._partitions()
+
+    def _hear(self) -> None:
+        """Wait for what the broker says the topic's id is. Raises TopicMadeAnew when another topic has the name."""
+        if self._topic_id() != self.topic_id:
+            raise TopicMadeAnew(f"topic {self._topic} was made anew")
+        self._looked_s = self._asked_s
+
+    def _under_way(self) -> Future[TopicDescription]:
+        """Return the question for the topic's id that is not answered or heard yet, asked now where there is none."""
+        if self._asked is None:
+            self._asked_s = time.monotonic()
+            asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=ANSWER_LIMIT_S)
+            self._asked = asked[self._topic]
+        return self._asked
+
+    def _topic_id(self) -> str:
+        asked, self._asked = self._under_way(), None
         try:
-            return str(asked[self._topic].result(2 * ANSWER_LIMIT_S).topic_id)
+            return str(asked.result(2 * ANSWER_LIMIT_S).topic_id)
         except TimeoutError:
             raise Unreachable(f"no broker answered within {2 * ANSWER_LIMIT_S:.0f} s for topic {self._topic}") from None
         except KafkaException as error:
