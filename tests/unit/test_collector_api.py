@@ -8,18 +8,25 @@ from pathlib import Path
 import pytest
 
 from collector.current_state import CurrentState
+from collector.overview import CountedNowAndThen
 from collector.store import Store
+from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits
-from tests.unit.collector_observations import (
-    PREFIX,
-)
-from tests.unit.served_api import OPERATOR, VIEWER, Api
+from tests.unit.collector_observations import PREFIX, T0, broker_record
+from tests.unit.served_api import OPERATOR, VIEWER, Api, observed
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """Return one for all tests that leave the transactions as they are; audit rows are newest first."""
     made = Api(tmp_path_factory.mktemp("api"))
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def fresh_api(tmp_path: Path) -> Iterator[Api]:
+    made = Api(tmp_path)
     yield made
     made.store.close()
 
@@ -70,6 +77,21 @@ def test_status_says_who_calls_and_counts(api: Api) -> None:
 def test_the_overview_counts_what_waits_and_what_hangs(api: Api) -> None:
     counts = api.client.get("/api/v1/overview", headers=VIEWER).json()["counts"]
     assert (counts["blocked_partitions"], counts["waiting_groups"], counts["hanging"]) == (1, 1, 1)
+
+
+def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api: Api) -> None:
+    counted, at_ms = CountedNowAndThen(fresh_api.current, fresh_api.store), T0 + 61_500
+    fresh_api.store.flushed()
+    first = counted.at(at_ms)
+    assert (first.committed, first.aborted, first.checkpoints["total"]) == (0, 1, 1)
+    ends = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
+    fresh_api.current.observe(
+        [observed(20 + n, broker_record(s, 61_200, transaction="new")) for n, s in enumerate(ends)]
+    )
+    fresh_api.store.flushed()
+    assert counted.at(at_ms + 1_999) is first
+    assert counted.at(at_ms + 2_000).committed == 1
+    assert counted.at(at_ms - 1) is not first, "the clock was set back"
 
 
 def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from collector.transaction_state_records import BrokerStatus
-from tests.unit.collector_observations import (
-    PREFIX,
-    broker_record,
-    database_handle,
-    decided,
-)
+from tests.unit.collector_observations import PREFIX, broker_record, database_handle, decided
 from tests.unit.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
 
 

@@ -11,10 +11,7 @@ import pyarrow as pa
 import pytest
 
 from collector.api_document import ARROW
-from tests.unit.collector_observations import (
-    PREFIX,
-    handle,
-)
+from tests.unit.collector_observations import PREFIX, handle
 from tests.unit.served_api import VIEWER, Api
 
 BLOCKED_COLUMNS = (
