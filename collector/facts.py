@@ -16,6 +16,7 @@ from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, transaction_key
 
+KAFKA = "kafka"
 _ENDS = {
     BrokerStatus.PREPARE_COMMIT: "prepare_commit_ms",
     BrokerStatus.PREPARE_ABORT: "prepare_abort_ms",
@@ -159,7 +160,7 @@ class ToldTransaction:
     """What events and decisions tell about one transaction of ours; ``told`` has the first time of each kind of event."""
 
     identity: HandleIdentity
-    resource_manager: str = "kafka"
+    resource_manager: str = KAFKA
     pipeline: str = ""
     about: BatchAttempt | None = None
     slot: int | None = None

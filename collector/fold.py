@@ -208,7 +208,7 @@ def _branch(state: State, seen: BranchListed | BranchGone) -> None:
 
 def _event(state: State, event: LifecycleEvent) -> None:
     pipeline = _text(event, "pipeline")
-    settings = event.data.get("settings", {})
+    settings = event.data.get("settings", {}) if event.type is EventType.PIPELINE_STARTED else {}
     if not isinstance(settings, dict):
         raise MalformedRecord(f"event field 'settings' is {settings!r}, not an object")
     kind = event.type.value.partition(".")[0]
@@ -236,7 +236,8 @@ def _event(state: State, event: LifecycleEvent) -> None:
 
 
 def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> None:
-    handle = Handle.from_json(event.data["handle"]) if "handle" in event.data else None
+    # What is null is not told.
+    handle = Handle.from_json(event.data["handle"]) if event.data.get("handle") is not None else None
     identity = (
         handle_identity(handle)
         if handle is not None
@@ -254,7 +255,7 @@ def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> No
     first = min(event.at_ms, told.told.get(event.type, event.at_ms))
     told = replace(told, told={**told.told, event.type: first}, slot=told.slot if told.slot is not None else slot)
     if event.type is EventType.TRANSACTION_LOST:
-        told = replace(told, lost_reason=max(told.lost_reason, str(event.data.get("reason", ""))))
+        told = replace(told, lost_reason=max(told.lost_reason, _reason(event)))
     state.told[identity] = told
 
 
@@ -280,7 +281,7 @@ def _checkpoint_event(state: State, event: LifecycleEvent, pipeline: str) -> Non
     rows = duration_ms = None
     if event.type is EventType.CHECKPOINT_COMPLETED:
         rows, duration_ms = _int(event, "rows"), _int(event, "duration_ms")
-    reason = str(event.data.get("reason", ""))
+    reason = _reason(event)
     put_checkpoint_event(state, event.type, pipeline, number, event.at_ms, rows, duration_ms, reason)
 
 
@@ -441,6 +442,10 @@ def _text(event: LifecycleEvent, name: str) -> str:
     if not isinstance(value, str) or not value:
         raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not text")
     return value
+
+
+def _reason(event: LifecycleEvent) -> str:
+    return str(event.data.get("reason") or "")
 
 
 def _int(event: LifecycleEvent, name: str) -> int | None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from collector import broker_records
 from collector.broker_records import BrokerRecords
-from collector.facts import HandleIdentity, PipelineFacts, ToldTransaction
+from collector.facts import KAFKA, HandleIdentity, PipelineFacts, ToldTransaction
 from collector.fold import State, put_checkpoint_event, put_init, put_transaction, trim_when_needed, with_sign
 from collector.lifecycle_batch import TRANSACTION_TYPES, TYPES, EventColumns
 from collector.transaction_state_batch import Integers
@@ -66,23 +66,27 @@ class _Group(NamedTuple):
 
 
 def _put_group(state: State, group: _Group) -> None:
-    known = state.told.get(group.identity) or ToldTransaction(identity=group.identity)
-    times = group.told
-    if known.told:
-        times = {**known.told, **times}
-        for type_ in known.told.keys() & group.told.keys():
-            times[type_] = min(known.told[type_], group.told[type_])
-    last = group.last_handle
-    slot = known.slot if last is None else last.slot
-    state.told[group.identity] = ToldTransaction(
-        identity=group.identity,
-        resource_manager=known.resource_manager if last is None else last.resource_manager,
-        pipeline=max(known.pipeline, group.pipeline),
-        about=known.about or group.about,
-        slot=group.slot if slot is None else slot,
-        handle=known.handle or group.handle,
-        told=times,
-        lost_reason=max(known.lost_reason, group.lost_reason),
+    identity, pipeline, about, slot, told, lost_reason, handle, last = group
+    known = state.told.get(identity)
+    resource_manager = "" if last is None else last.resource_manager
+    if last is not None:
+        slot = last.slot
+    elif known is not None and known.slot is not None:
+        slot = known.slot
+    if known is not None:
+        resource_manager = resource_manager or known.resource_manager
+        pipeline, about, handle = max(known.pipeline, pipeline), known.about or about, known.handle or handle
+        lost_reason = max(known.lost_reason, lost_reason)
+        told |= {type_: min(at_ms, told.get(type_, at_ms)) for type_, at_ms in known.told.items()}
+    state.told[identity] = ToldTransaction(
+        identity=identity,
+        resource_manager=resource_manager or KAFKA,
+        pipeline=pipeline,
+        about=about,
+        slot=slot,
+        handle=handle,
+        told=told,
+        lost_reason=lost_reason,
     )
 
 
@@ -99,23 +103,27 @@ def _groups(events: EventColumns) -> Iterator[_Group]:
     first_rows = rows[firsts]
     heads = [[names[code] for code in codes[first_rows].tolist()] for codes, names in texts]
     numbers = [field[first_rows].tolist() for field in fields]
-    types, at_ms = events.type_code[rows].tolist(), events.at_ms.to_numpy()[rows].tolist()
-    first_handles, last_handles = _handles(data.field("handle"), rows, firsts)
-    reasons, members = _reasons(events), rows.tolist()
+    types = [TYPES[code] for code in events.type_code[rows].tolist()]
+    at_ms, members = events.at_ms.to_numpy()[rows].tolist(), rows.tolist()
+    handles, reasons = _handles(data.field("handle"), rows, firsts), _reasons(events)
     batches: dict[tuple[str, int, int], BatchAttempt] = {}
-    columns = zip(firsts.tolist(), ends, *heads, *numbers, first_handles, last_handles, strict=True)
+    columns = zip(firsts.tolist(), ends, *heads, *numbers, *handles, strict=True)
     for first, end, transaction, pipeline, life, producer_id, epoch, batch, attempt, slot, handle, last in columns:
-        told: dict[EventType, int] = {}
-        for code, at in zip(types[first:end], at_ms[first:end], strict=True):
-            type_ = TYPES[code]
-            if at <= told.get(type_, at):
-                told[type_] = at
+        told = dict(zip(types[first:end], at_ms[first:end], strict=True))
+        if len(told) < end - first:  # one type was told of several times
+            told = _first_times(types[first:end], at_ms[first:end])
         about = batches.get((life, batch, attempt))
         if about is None:
             about = batches[life, batch, attempt] = BatchAttempt(life=life, batch=batch, attempt=attempt)
         reason = max((reasons.get(row, "") for row in members[first:end]), default="") if reasons else ""
-        identity = HandleIdentity(transaction, producer_id, epoch)
-        yield _Group(identity, pipeline, about, slot, told, reason, handle, last)
+        yield _Group(HandleIdentity(transaction, producer_id, epoch), pipeline, about, slot, told, reason, handle, last)
+
+
+def _first_times(types: list[EventType], at_ms: list[int]) -> dict[EventType, int]:
+    found: dict[EventType, int] = {}
+    for type_, at in zip(types, at_ms, strict=True):
+        found[type_] = min(at, found.get(type_, at))
+    return found
 
 
 def _grouped(keys: list[Integers], rows: Integers) -> tuple[Integers, Integers]:

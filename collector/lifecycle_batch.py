@@ -21,8 +21,6 @@ from lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
 from lifecycle.identity import HANDLE_FIELDS
 from lifecycle.json_record import WHOLE_NUMBER_MOST
 
-_ODD_SIGNS = (b"null", b'"settings"')
-"""A null is not told apart from a missing field in columns, and settings are checked wherever they stand."""
 _OPENING, _CLOSING = b"{}"
 SMALLEST = 16
 """Fewer events than this are not halved any more but decoded one by one."""
@@ -44,8 +42,8 @@ TRANSACTION_TYPES = sum(type_.value.startswith("transaction.") for type_ in TYPE
 _TYPES = pa.array([TYPE_PREFIX + type_.value for type_ in TYPES])
 _TYPE_VALUES = pa.array([type_.value for type_ in TYPES])
 _UNKNOWN = -1
-_BLOCK = 64 << 20
-"""What is read as one block needs no putting together; no batch of a consumer is larger."""
+_TOGETHER = 256 << 20
+"""More bytes than this are not read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +75,7 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
     numbers, chosen = np.arange(len(values)), values
     joined = _joined(values)
     if joined is None:
-        numbers = np.array([n for n, value in enumerate(values) if _looks_whole(value)], np.int64)
+        numbers = np.array([n for n, value in enumerate(values) if _looks_like_an_object(value)], np.int64)
         chosen = [values[n] for n in numbers.tolist()]
         joined = b"\n".join(chosen)  # type: ignore[arg-type]
     parts = _decode(chosen, joined, numbers)  # type: ignore[arg-type]
@@ -93,23 +91,22 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
 
 
 def _joined(values: Sequence[bytes | None]) -> bytes | None:
-    """Return all values on a line each, when each of them looks whole."""
+    """Return all values, one behind the other, when each of them looks like an object.
+
+    Then each is one indeed where the reader finds as many objects: no text goes on behind the end of a line, and behind a closing
+    brace nothing goes on with an opening one.
+    """
     if not values or None in values:
         return None
     joined = b"\n".join(values)  # type: ignore[arg-type]
-    if joined.count(b"\n") != len(values) - 1 or any(sign in joined for sign in _ODD_SIGNS):
-        return None
     octets, lengths = np.frombuffer(joined, np.uint8), np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
     ends = np.cumsum(lengths + 1) - 1
-    is_whole = lengths.all() and (octets[ends - lengths] == _OPENING).all() and (octets[ends - 1] == _CLOSING).all()
-    return joined if is_whole else None
+    is_object = lengths.all() and (octets[ends - lengths] == _OPENING).all() and (octets[ends - 1] == _CLOSING).all()
+    return joined if is_object else None
 
 
-def _looks_whole(value: bytes | None) -> bool:
-    """Say whether an object stands on one line and has no sign of something odd."""
-    if not value or value[:1] != b"{" or value[-1:] != b"}":
-        return False
-    return b"\n" not in value and not any(sign in value for sign in _ODD_SIGNS)
+def _looks_like_an_object(value: bytes | None) -> bool:
+    return bool(value) and value[:1] == b"{" and value[-1:] == b"}"  # type: ignore[index]
 
 
 def _decode(values: Sequence[bytes], joined: bytes, numbers: Integers) -> list[tuple[EventColumns, Integers]]:
@@ -125,9 +122,11 @@ def _decode(values: Sequence[bytes], joined: bytes, numbers: Integers) -> list[t
 
 
 def _columns(values: Sequence[bytes], joined: bytes) -> tuple[EventColumns, Flags] | None:
-    """Return the ordinary ones among events in columns; None when one of them cannot be read with these types."""
-    block = len(joined) + 1 if len(joined) < _BLOCK else max(_BLOCK, 2 * max(map(len, values)))
-    reading = pa.json.ReadOptions(use_threads=False, block_size=block)
+    """Return the ordinary ones among events in columns; None when that cannot be done for all at once."""
+    if len(joined) > _TOGETHER and len(values) > 1:
+        return None
+    # One block: between blocks the reader would look for the ends of lines, and its columns would have to be put together.
+    reading = pa.json.ReadOptions(use_threads=False, block_size=len(joined) + 1)
     try:
         table = pa.json.read_json(pa.BufferReader(joined), read_options=reading, parse_options=_PARSE)
         if table.num_rows != len(values):

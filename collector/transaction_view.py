@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from collector.branch_view import TOLD_ENDS
 from collector.branches import BranchDetail, BranchFacts
-from collector.facts import BrokerTransaction, ToldTransaction
+from collector.facts import KAFKA, BrokerTransaction, ToldTransaction
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, TransactionalId
 from lifecycle.states import TransactionState
-
-KAFKA = "kafka"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from collector import branch_evidence
-from collector.facts import PipelineFacts
+from collector.facts import KAFKA, PipelineFacts
 from collector.observations import BranchProof
-from collector.transaction_view import KAFKA, TransactionView
+from collector.transaction_view import TransactionView
 from lifecycle.decisions import Ruling
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Evidence, Judgement, Verdict
