@@ -8,7 +8,7 @@ First every id has one transaction that ends; then every id has one that stays o
 
 from __future__ import annotations
 
-import collector.without_pandas  # noqa: F401 (as the collector does)
+import collector.small_process  # noqa: F401 (as the collector does)
 
 # isort: split
 import argparse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collector.without_pandas  # noqa: F401 (before what would import pandas)
+import collector.small_process  # noqa: F401 (before what it keeps small)
 
 # isort: split
 import contextlib

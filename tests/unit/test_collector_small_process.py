@@ -1,0 +1,33 @@
+"""The collector's process loads no library that it may never use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDLESS = ("pandas", "psycopg", "pymysql", "httpx", "pyarrow.fs", "streamlit", "pyspark")
+"""Of other parts of the product, or of what has to be asked for: databases, receivers, Flink, checkpoint directories."""
+LOADED = """
+import sys
+import collector.__main__
+import pyarrow
+print(pyarrow.array([1]).to_pylist(), pyarrow.default_memory_pool().backend_name)
+print([name for name in sys.argv[1:] if name in sys.modules])
+"""
+
+
+def test_the_collector_loads_nothing_needless() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    loaded = subprocess.run(
+        [sys.executable, "-c", LOADED, *NEEDLESS],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert loaded.stdout.splitlines() == ["[1] system", "[]"]
