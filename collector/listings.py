@@ -51,9 +51,9 @@ def transactions(current: CurrentState, wanted: Wanted) -> Page:
     after = place_of(wanted.after, int, int, int, str)
     found, more = [one for one in current.judged() if wanted.fits(one)], 0
     if wanted.settled and wanted.verdict in (None, Verdict.SETTLED.value):
-        behind = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None
+        last = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None
         settled, more = current.settled(
-            most=wanted.limit, after=behind, pipeline=wanted.pipeline, resource_manager=wanted.resource_manager
+            most=wanted.limit, after=last, pipeline=wanted.pipeline, resource_manager=wanted.resource_manager
         )
         found += settled
     shown = page(found, urgency, transaction_row, wanted.limit, after)
