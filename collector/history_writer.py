@@ -17,7 +17,8 @@ from collector.write_queue import Order, Task, Write, WriteQueue
 
 BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
-COMMIT_PAUSE_S = 0.02
+COMMIT_PAUSE_S = 0.1
+"""What is observed is in memory, and so in the API, before it is committed: fewer commits leave more time for answers."""
 IDLE_S = 1.0
 RETRY_S = 1.0
 _ODD_DATA = (duckdb.DataError, duckdb.InvalidInputException)
@@ -75,7 +76,7 @@ class HistoryWriter:
                 self._keep_up(cursor, step)
             # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
             if self.queue.rows < BATCH_ROWS:
-                self._closing.wait(COMMIT_PAUSE_S)
+                self.queue.rest(COMMIT_PAUSE_S)
         cursor.close()
 
     def _commit(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> duckdb.DuckDBPyConnection:

@@ -74,7 +74,7 @@ class Store:
         """Hand observations to the writer, and rows that stand in columns already; they are committed together.
 
         ``offsets``: how far the sources were read with them, (source, partition) -> next offset; by default up to the
-        last observation of each. Blocks while too much waits. Committed within milliseconds.
+        last observation of each. Blocks while too much waits. Committed within about 0.1 s.
         """
         if offsets is None:
             at = [one.position for one in observed]

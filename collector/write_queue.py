@@ -56,7 +56,9 @@ class WriteQueue:
         self._rows_most, self._bytes_most = rows_most, bytes_most
         self._items: deque[Write | Task] = deque()
         self._changed = threading.Condition()
-        self._rows = self._bytes = 0
+        self._rows = self._bytes = self._tasks = 0
+        self._is_urgent = threading.Event()
+        """Set while somebody waits: for a task, for room, or for the end."""
         self._is_closed = False
 
     @property
@@ -69,8 +71,12 @@ class WriteQueue:
         rows, size = (item.rows, item.size) if isinstance(item, Write) else (0, 0)
         with self._changed:
             while not self._is_closed and self._rows and rows and not self._has_room(rows, size):
+                self._is_urgent.set()
                 self._changed.wait()
             self._items.append(item)
+            if isinstance(item, Task):
+                self._tasks += 1
+                self._is_urgent.set()
             self._rows += rows
             self._bytes += size
             self._changed.notify_all()
@@ -84,13 +90,20 @@ class WriteQueue:
             self._changed.wait_for(lambda: self._items or self._is_closed, limit_s)
             writes: list[Write] = []
             rows = 0
+            if not self._tasks and not self._is_closed:
+                self._is_urgent.clear()
             while self._items and rows < rows_most:
                 item = self._items.popleft()
                 if isinstance(item, Task):
+                    self._tasks -= 1
                     return writes, item
                 writes.append(item)
                 rows += item.rows
             return writes, None
+
+    def rest(self, limit_s: float) -> bool:
+        """Wait, so that more can be taken at once; return True as soon as somebody waits for a task, for room or for the end."""
+        return self._is_urgent.wait(limit_s)
 
     def done(self, writes: Sequence[Write]) -> None:
         """Say that these need no room any more."""
@@ -103,6 +116,7 @@ class WriteQueue:
         """Let nobody wait any more: what is put from now on is taken without a bound."""
         with self._changed:
             self._is_closed = True
+            self._is_urgent.set()
             self._changed.notify_all()
 
     @property
