@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import live
 from app.charts import abort_chart
-from app.collector_rows import Abort, AbortCause
+from app.collector_rows import Abort, AbortCause, Rows
 from app.markup import Html, el
 from app.order_text import table
 from app.time_text import amount, counted, duration, exact_time
@@ -60,10 +60,10 @@ def _history() -> None:
         live.write(_table(found[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE]))
 
 
-def _span(aborts: list[Abort]) -> str:
+def _span(aborts: Rows[Abort]) -> str:
     if not aborts:
         return ""
-    more = f", the newest {MOST_ROWS:,} only" if len(aborts) >= MOST_ROWS else ""
+    more = f", {counted(aborts.more, 'earlier one')} not shown" if aborts.more else ""
     return f" {counted(len(aborts), 'transaction')} since {exact_time(aborts[-1].at_ms, live.zone())}{more}"
 
 

@@ -28,8 +28,13 @@ def show() -> None:
 
 def _audit() -> None:
     rows = live.collector().audit()
+    more = f", {counted(rows.more, 'earlier one')} not shown" if rows.more else ""
     live.write(
-        el("h3", "Audit", el("small", f" {counted(len(rows), 'order')}, newest first; kept as given, never edited"))
+        el(
+            "h3",
+            "Audit",
+            el("small", f" {counted(len(rows), 'order')}, newest first{more}; kept as given, never edited"),
+        )
     )
     if not rows:
         live.write(el("p", "No order was given yet.", class_="empty"))

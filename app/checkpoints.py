@@ -23,7 +23,9 @@ def show() -> None:
 
 def _checkpoints() -> None:
     rows = live.collector().checkpoints(limit=MOST_ROWS)
-    live.write(el("h3", "Checkpoints", el("small", f" the newest {len(rows)}" if len(rows) >= MOST_ROWS else "")))
+    live.write(
+        el("h3", "Checkpoints", el("small", f" {counted(rows.more, 'earlier one')} not shown" if rows.more else ""))
+    )
     if not rows:
         live.write(el("p", "No checkpoint was seen yet.", class_="empty"))
         return

@@ -26,6 +26,7 @@ from app.collector_rows import (
     CheckpointRow,
     OrderResult,
     Overview,
+    Rows,
     Status,
     Transaction,
     TransactionDetail,
@@ -111,7 +112,7 @@ class CollectorClient:
         """Return the state of everything, in one look."""
         return self._read("/api/v1/overview", read_overview)
 
-    def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> list[Transaction]:
+    def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[Transaction]:
         """Return transactions, most urgent first."""
         wanted = {**filters, "limit": str(limit), **({"all": "true"} if settled_too else {})}
         return self._rows("/api/v1/transactions", read_transaction, wanted)
@@ -120,16 +121,16 @@ class CollectorClient:
         """Return one transaction with its timeline and evidence."""
         return self._read(f"/api/v1/transactions/{quote(key, safe='')}", read_detail)
 
-    def aborts(self, *, limit: int = 1000, **filters: str) -> list[Abort]:
+    def aborts(self, *, limit: int = 1000, **filters: str) -> Rows[Abort]:
         """Return aborted and lost transactions, newest first."""
         return self._rows("/api/v1/aborts", read_abort, {**filters, "limit": str(limit)})
 
-    def checkpoints(self, *, limit: int = 500, **filters: str) -> list[CheckpointRow]:
+    def checkpoints(self, *, limit: int = 500, **filters: str) -> Rows[CheckpointRow]:
         """Return checkpoints, newest first."""
         return self._rows("/api/v1/checkpoints", read_checkpoint, {**filters, "limit": str(limit)})
 
-    def audit(self) -> list[AuditRow]:
-        """Return every order given, newest first."""
+    def audit(self) -> Rows[AuditRow]:
+        """Return the newest orders given, newest first."""
         return self._rows("/api/v1/audit", read_audit, {})
 
     def order(
@@ -159,9 +160,9 @@ class CollectorClient:
     def _read(self, path: str, read: Callable[[Any], Row]) -> Row:
         return self._understand(path, read, self._ask("GET", path))
 
-    def _rows(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str]) -> list[Row]:
+    def _rows(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str]) -> Rows[Row]:
         answer = self._ask("GET", path, params=dict(filters))
-        return self._understand(path, lambda value: [read(row) for row in value["rows"]], answer)
+        return self._understand(path, lambda value: Rows(map(read, value["rows"]), int(value["more"])), answer)
 
     def _understand(self, path: str, read: Callable[[Any], Row], answer: Any) -> Row:
         try:

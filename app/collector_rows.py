@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Evidence, Verdict
 
 Json = Mapping[str, Any]
+Row = TypeVar("Row")
+
+
+class Rows(list[Row]):
+    """Rows of a table, and how many ``more`` there are behind them."""
+
+    def __init__(self, rows: Iterable[Row], more: int) -> None:
+        super().__init__(rows)
+        self.more = more
 
 
 class Action(Enum):

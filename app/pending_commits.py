@@ -7,7 +7,7 @@ from datetime import tzinfo
 import streamlit as st
 
 from app import evidence, live, order_dialog
-from app.collector_rows import Transaction
+from app.collector_rows import Rows, Transaction
 from app.markup import Html, el
 from app.time_text import amount, counted, since, time_left, time_left_bar
 from app.transaction_groups import TransactionGroup, grouped, matching
@@ -86,7 +86,7 @@ def _one_page(found: list[TransactionGroup]) -> list[TransactionGroup]:
     return found[(number - 1) * GROUPS_A_PAGE : number * GROUPS_A_PAGE]
 
 
-def _how_many(transactions: list[Transaction], groups: list[TransactionGroup], found: list[TransactionGroup]) -> Html:
+def _how_many(transactions: Rows[Transaction], groups: list[TransactionGroup], found: list[TransactionGroup]) -> Html:
     count = sum(len(group.transactions) for group in found)
     said = (
         counted(count, "transaction") + f" in {counted(len(found), 'batch or application', 'batches and applications')}"
@@ -96,7 +96,7 @@ def _how_many(transactions: list[Transaction], groups: list[TransactionGroup], f
         "p",
         said,
         hidden > 0 and f" · the filter hides {counted(hidden, 'other')}",
-        len(transactions) >= MOST_TRANSACTIONS and f" · only the {MOST_TRANSACTIONS} most urgent were asked for",
+        transactions.more > 0 and f" · {counted(transactions.more, 'less urgent one')} not shown",
         class_="how-many",
     )
 

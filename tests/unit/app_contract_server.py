@@ -256,7 +256,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, getattr(self.known, path)())
         if path in ("transactions", "aborts", "checkpoints", "audit"):
             limit = int(query.get("limit", ["500"])[0])
-            return self._answer(200, {"rows": getattr(self.known, path)[:limit]})
+            rows = getattr(self.known, path)
+            return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})
         if path.startswith("transactions/") and (found := self.known.detail(path.removeprefix("transactions/"))):
             return self._answer(200, found)
         return self._answer(404, _error("not_found", f"{path} is not known"))

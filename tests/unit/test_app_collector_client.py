@@ -99,7 +99,15 @@ def test_a_key_that_is_not_known(client):
     assert failing(lambda: client.transaction("nobody")).failure is Failure.UNKNOWN_KEY
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b'{"rows": 5}', b'{"rows": [{"key": 1}]}'])
+def test_rows_say_how_many_more_there_are(client):
+    shown = client.transactions(limit=1)
+    assert (len(shown), shown.more) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b"null", b'{"rows": 5, "more": 0}', b'{"rows": []}', b'{"rows": [{"key": 1}], "more": 0}'],
+)
 def test_an_answer_that_the_contract_does_not_say_is_an_error_that_names_the_address(client, answers, body):
     answers.raw["transactions"] = body
     assert failing(client.transactions).failure is Failure.UNEXPECTED
