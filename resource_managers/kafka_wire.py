@@ -28,6 +28,8 @@ REQUEST_LIMIT_MS = 10_000
 RECONNECT_PAUSE_MS = 1_000
 BOOTSTRAP_LIMIT_MS = 15_000
 ErrorClass = type[Exception]
+END_TXN_NEWEST, END_TXN_WITHOUT_EPOCHS = 5, 4
+"""Versions of EndTxn: with 5 the epoch moves up at each end (KIP-890), with 4 it stays."""
 
 _COORDINATOR_MOVED = (
     kafka_errors.NotCoordinatorError,
@@ -64,10 +66,25 @@ class KafkaWire:
 
     def end_transactions(self, items: Sequence[tuple[str, int, int]], *, commit: bool) -> list[ErrorClass]:
         """Send EndTxn for each (transactional id, producer id, epoch); return an error class each, in order."""
+        answers = self._end_transactions(items, END_TXN_NEWEST, commit=commit)
+        # Where transaction.version is 0 brokers of 4.x offer version 5 all the same and refuse each request of it.
+        refused = [n for n, answer in enumerate(answers) if issubclass(answer, kafka_errors.UnsupportedVersionError)]
+        if refused:
+            again = self._end_transactions([items[n] for n in refused], END_TXN_WITHOUT_EPOCHS, commit=commit)
+            for number, answer in zip(refused, again, strict=True):
+                answers[number] = answer
+        return answers
 
+    def _end_transactions(
+        self, items: Sequence[tuple[str, int, int]], max_version: int, *, commit: bool
+    ) -> list[ErrorClass]:
         def request(item: tuple[str, int, int]) -> Any:
             return EndTxnRequest(
-                transactional_id=item[0], producer_id=item[1], producer_epoch=item[2], committed=commit
+                transactional_id=item[0],
+                producer_id=item[1],
+                producer_epoch=item[2],
+                committed=commit,
+                max_version=max_version,
             )
 
         answers = self._to_coordinators(items, CoordinatorType.TRANSACTION, lambda item: item[0], request)
