@@ -78,11 +78,15 @@ def require_calm(collector: CollectorProcess, open_id: str) -> None:
 
 
 def test_steps_that_the_brokers_do_not_confirm_change_nothing(
-    broker: Broker, connection: KafkaConnection, tmp_path: Path
+    broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path: Path
 ) -> None:
     clock, sink = SteppedClock(tmp_path), make_sink(connection)
     waiting, busy = Foreign(sink, "waiting"), Foreign(sink, "busy")
-    environment = {**clock.environment, "INDOUBT_ALERT_INTERVAL_MS": "100", "INDOUBT_FOREIGN_OLD_MS": "600000"}
+    environment = {
+        **clock.environment,
+        "INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic,
+        "INDOUBT_ALERT_INTERVAL_MS": "100",
+    }
     with running(broker.bootstrap_servers, tmp_path / "data", environment=environment) as collector:
         waiting.open()
         collector.wait_for(waiting.id, state="open", verdict="foreign")
@@ -111,12 +115,13 @@ def test_steps_that_the_brokers_do_not_confirm_change_nothing(
 
 
 def test_a_clock_that_is_put_right_is_believed_with_the_next_record(
-    broker: Broker, connection: KafkaConnection, tmp_path: Path
+    broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path: Path
 ) -> None:
     clock, sink = SteppedClock(tmp_path), make_sink(connection)
     waiting, busy = Foreign(sink, "waiting"), Foreign(sink, "busy")
     clock.is_ahead_by(600)
-    with running(broker.bootstrap_servers, tmp_path / "data", environment=clock.environment) as collector:
+    environment = {**clock.environment, "INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic}
+    with running(broker.bootstrap_servers, tmp_path / "data", environment=environment) as collector:
         waiting.open()
         wait_until("an alarm by the wrong clock", lambda: waiting.id in str(collector.rows("alerts")), LIMIT_S)
         clock.is_ahead_by(0)

@@ -142,6 +142,8 @@ def test_what_has_no_leader_or_one_that_is_gone_is_missing_alone(connection: Kaf
         LIMIT_S,
     )
     here, gone, nowhere = (sink.topic, 0), (sink.topic, 1), (sink.topic, 2)
+    # The controller may tell of a leader before the broker knows that it is one.
+    wait_until("its leader answers", lambda: here in brokers.high_watermarks([here], layout).found, LIMIT_S)
     torn = replace(layout, leaders={**layout.leaders, gone: NOBODY})
     for answers in (
         brokers.high_watermarks([here, gone, nowhere], torn),
