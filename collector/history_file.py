@@ -10,12 +10,11 @@ from pathlib import Path
 import duckdb
 
 from collector import queries, schema_migrations, silences_of_audit
-from collector.audit_file import AuditFile
 from collector.clock import now_ms
 from collector.schema_migrations import SchemaTooNew
+from collector.table_file import TABLES, TableFile
 from lifecycle.errors import IndoubtError
 
-AUDIT_FILE = "audit.jsonl"
 CHECKPOINT_AT = "64MB"
 """A write-ahead log of this size is checkpointed: seldom enough for a flood of events, soon replayed after a kill."""
 MEMORY_LIMIT = "512MB"
@@ -45,11 +44,11 @@ class HistoryFile:
     path: Path
     set_aside: list[Path] = field(default_factory=list)
     """Damaged files, by the names that they were given; they are never deleted."""
-    audit: AuditFile = field(init=False)
-    """The audit beside it."""
+    beside: dict[str, TableFile] = field(init=False)
+    """What is kept beside it too, by table: the audit, and what was ordered."""
 
     def __post_init__(self) -> None:
-        self.audit = AuditFile(self.path.with_name(AUDIT_FILE))
+        self.beside = {table.name: TableFile(self.path.parent, table) for table in TABLES}
 
     def open(self) -> duckdb.DuckDBPyConnection:
         """Return the one connection to the file, made where it is missing; a damaged one is set aside first.
@@ -122,7 +121,8 @@ class HistoryFile:
                 log.info("history %s: applied %s", self.path, step.path.name)
         if version == 0:
             record_opening(connection)
-        silences_of_audit.rebuild(connection, self.audit.reconcile(connection))
+        given = {table: file.reconcile(connection) for table, file in self.beside.items()}
+        silences_of_audit.rebuild(connection, given["audit"])
 
 
 def record_opening(connection: duckdb.DuckDBPyConnection) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from collector import alert_queries
-from collector.audit_file import COLUMNS
+from collector.table_file import AUDIT
 
 BEGIN, END = "silence", "end silence"
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def rebuild(connection: duckdb.DuckDBPyConnection, rows: Iterable[Sequence[Any]]
     """
     told = 0
     for row in rows:
-        fields = dict(zip(COLUMNS, row, strict=True))
+        fields = dict(zip(AUDIT.columns, row, strict=True))
         if fields["action"] not in (BEGIN, END) or fields["outcome"] != "accepted":
             continue
         try:

@@ -131,18 +131,19 @@ class Store:
                 with contextlib.suppress(duckdb.Error):
                     connection.rollback()
                 raise
-            self._export_audit(connection)
+            self._write_beside(connection)
             return answer
 
         answer: T = self._in_writer(in_transaction)
         return answer
 
-    def _export_audit(self, connection: duckdb.DuckDBPyConnection) -> None:
-        try:
-            self._file.audit.follow(connection)
-        except (OSError, duckdb.Error) as error:
-            # History has the rows; the file gets them with the next one, or when history is opened next.
-            log.error("audit rows are not yet in %s: %s", self._file.audit.path, error)
+    def _write_beside(self, connection: duckdb.DuckDBPyConnection) -> None:
+        for file in self._file.beside.values():
+            try:
+                file.follow(connection)
+            except (OSError, duckdb.Error) as error:
+                # History has the rows; the file gets them with the next one, or when history is opened next.
+                log.error("rows are not yet in %s: %s", file.path, error)
 
     def transact(self, statements: Sequence[Statement]) -> None:
         """Carry out statements in one database transaction.

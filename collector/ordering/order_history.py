@@ -55,7 +55,7 @@ class Intent:
     digest: str
     first_audit: int | None = None
     unknown: frozenset[str] = frozenset()
-    given_s: float = field(default_factory=time.monotonic)
+    given_s: float = field(default_factory=time.monotonic, compare=False)
     """When it was given, by this process's monotonic clock: a stepped clock makes no order old."""
 
     @property

@@ -102,6 +102,33 @@ def test_pending_firing_and_resolved_go_on_over_restarts_and_each_change_is_told
     assert (stage.states(), stage.waiting()) == ([AlertState.RESOLVED], 2)
 
 
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
+def test_a_stepped_clock_lets_nothing_fire_early_or_late_and_tells_nothing_twice(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, step_ms: int
+) -> None:
+    told = replace(HELD, batch=1)
+    stage.judge(0, one_sided=(told,))
+    stage.judge(10_000)
+    assert stage.waiting() == 1
+    stage.judge(0, one_sided=(told, HELD))
+    clock = SteppedClock()
+    monkeypatch.setattr("collector.alerting.CLOCK", clock)
+    clock.shifted_ms = step_ms
+    stage.judge(step_ms + 1_000, one_sided=())
+    assert stage.states() == [AlertState.FIRING, AlertState.PENDING], "not judged while observers still see old times"
+    monkeypatch.setattr(stage.alerting, "_settled_s", 0.0)
+    stage.judge(4_000, one_sided=(told, HELD))
+    assert (stage.states(), stage.waiting()) == ([AlertState.FIRING, AlertState.PENDING], 1)
+    stage.judge(5_000)
+    assert stage.states() == [AlertState.FIRING] * 2
+    stage.judge(TIMING.keep_firing_ms)
+    assert stage.waiting() == 2
+
+
+class SteppedClock:
+    shifted_ms = 0
+
+
 def test_a_notification_shows_the_most_urgent_and_counts_the_others(stage: Stage) -> None:
     many = tuple(replace(HELD, batch=n) for n in range(SHOWN_MOST + 50))
     stage.judge(0, one_sided=many)

@@ -10,16 +10,16 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector import queries
+from collector import queries, table_file
 from collector.alert_inputs import AlertLimits, Picture
 from collector.alert_store import AlertStore
 from collector.alerting import Alerting
 from collector.alerts import Timing
-from collector.audit_file import AuditFile
 from collector.current_state import CurrentState
 from collector.observations import EventSeen, Observed, Position
 from collector.silences import Silence
 from collector.store import Store, StoreFailed
+from collector.table_file import TableFile
 from collector.verdicts import Limits
 from lifecycle.events import EventType, encode
 from tests.unit.collector_observations import event
@@ -85,7 +85,7 @@ def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, tmp_p
     store.append([told(0)])
     store.flushed()
     store.close()
-    assert list(AuditFile(tmp_path / "audit.jsonl").read()) == [1, 2]
+    assert list(TableFile(tmp_path, table_file.AUDIT).read()) == [1, 2]
 
 
 def test_silences_are_rebuilt_from_the_audit(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def alerting_of(store: Store) -> Alerting:
 
 def test_an_audit_row_that_tells_no_silence_is_passed_over(tmp_path: Path) -> None:
     path = history(tmp_path)
-    file = AuditFile(tmp_path / "audit.jsonl")
+    file = TableFile(tmp_path, table_file.AUDIT)
     file.append([[2, 1, "anna", "silence", "[]", "r", "accepted", "", "[]"]])
     file.append(
         [[3, 1, "anna", "silence", '["silence:7"]', "r", "accepted", "", '[{"matchers": {}, "ends_at_ms": 5}]']]
@@ -166,11 +166,11 @@ def test_audit_rows_of_a_history_from_before_the_file_are_written_to_it(tmp_path
     path = history(tmp_path)
     (tmp_path / "audit.jsonl").unlink()
     Store(path).close()
-    assert AuditFile(tmp_path / "audit.jsonl").read() == {1: [1, *AUDIT]}
+    assert TableFile(tmp_path, table_file.AUDIT).read() == {1: [1, *AUDIT]}
 
 
 def test_an_audit_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
-    file = AuditFile(tmp_path / "audit.jsonl")
+    file = TableFile(tmp_path, table_file.AUDIT)
     file.append([[1, *AUDIT]])
     with file.path.open("ab") as torn:
         torn.write(b'{"audit": 2, "at')

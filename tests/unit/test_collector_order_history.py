@@ -66,6 +66,29 @@ def history(tmp_path: Path) -> Iterator[History]:
     made.store.close()
 
 
+def test_orders_that_are_not_settled_outlive_a_damaged_history(history: History) -> None:
+    sent = history.orders.intend(an_order("key-1"), "anna", [{"fact": "f"}], ACTS)
+    cut_short = history.orders.intend(an_order("key-2"), "ben", [], ACTS)
+    done = history.orders.intend(an_order("key-3"), "anna", [], ACTS)
+    for intent, unknown in ((sent, ["k2"]), (done, [])):
+        result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=1, steps=())
+        history.orders.conclude(an_order(intent.idempotency_key), row(OrderOutcome.PENDING), result, intent, unknown)
+    before = history.orders.unsettled()
+    assert [(one.intent, one.first_audit, one.unknown) for one in before] == [
+        (sent.intent, 1, frozenset({"k2"})),
+        (cut_short.intent, None, frozenset({"k1", "k2"})),
+    ]
+    history.store.close()
+    path = history.store.path
+    path.write_bytes(bytes(len(path.read_bytes())))
+    history.open()
+    assert len(history.store.set_aside) == 1
+    assert history.orders.unsettled() == before
+    assert history.orders.intend(an_order("key-4"), "anna", [], ACTS).intent == done.intent + 1, "numbers go on"
+    followed(history, lambda act, intent: (StepOutcome.COMMITTED, ""))
+    assert [outcome for _, _, outcome, _ in history.audit].count("accepted") == 3
+
+
 def followed(history: History, look: Callable[[Act, Intent], End], *, most_ms: int = 3_600_000) -> None:
     """Run a follow-up until nothing is unsettled."""
     follow_up, deadline = history.follow_up(look, most_ms=most_ms), threading.Event()
