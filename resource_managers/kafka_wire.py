@@ -6,8 +6,10 @@ never hides the answers of the others.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import AbortTransactionSpec
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
-from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest
 from kafka.structs import TopicPartition
 
@@ -28,8 +30,10 @@ REQUEST_LIMIT_MS = 10_000
 RECONNECT_PAUSE_MS = 1_000
 BOOTSTRAP_LIMIT_MS = 15_000
 ErrorClass = type[Exception]
-END_TXN_NEWEST, END_TXN_WITHOUT_EPOCHS = 5, 4
+END_TXN, END_TXN_WITHOUT_EPOCHS = 5, 4
 """Versions of EndTxn: with 5 the epoch moves up at each end (KIP-890), with 4 it stays."""
+FEATURES_KEPT_S = 30.0
+FEATURES_LIMIT_MS = 3_000
 
 _COORDINATOR_MOVED = (
     kafka_errors.NotCoordinatorError,
@@ -53,6 +57,7 @@ class KafkaWire:
     """A warm admin connection. Thread-safe: kafka-python runs the I/O on a thread of its own."""
 
     def __init__(self, connection: KafkaConnection) -> None:
+        self._level, self._features_asked_s = 0, -math.inf
         try:
             self.admin = KafkaAdminClient(
                 **connection.for_kafka_python(),
@@ -66,18 +71,8 @@ class KafkaWire:
 
     def end_transactions(self, items: Sequence[tuple[str, int, int]], *, commit: bool) -> list[ErrorClass]:
         """Send EndTxn for each (transactional id, producer id, epoch); return an error class each, in order."""
-        answers = self._end_transactions(items, END_TXN_NEWEST, commit=commit)
-        # Where transaction.version is 0 brokers of 4.x offer version 5 all the same and refuse each request of it.
-        refused = [n for n, answer in enumerate(answers) if issubclass(answer, kafka_errors.UnsupportedVersionError)]
-        if refused:
-            again = self._end_transactions([items[n] for n in refused], END_TXN_WITHOUT_EPOCHS, commit=commit)
-            for number, answer in zip(refused, again, strict=True):
-                answers[number] = answer
-        return answers
+        max_version = END_TXN if self._transaction_version() >= 2 else END_TXN_WITHOUT_EPOCHS
 
-    def _end_transactions(
-        self, items: Sequence[tuple[str, int, int]], max_version: int, *, commit: bool
-    ) -> list[ErrorClass]:
         def request(item: tuple[str, int, int]) -> Any:
             return EndTxnRequest(
                 transactional_id=item[0],
@@ -89,6 +84,20 @@ class KafkaWire:
 
         answers = self._to_coordinators(items, CoordinatorType.TRANSACTION, lambda item: item[0], request)
         return [answer if isinstance(answer, type) else _error(answer.error_code) for answer in answers]
+
+    def _transaction_version(self) -> int:
+        """Return the cluster's finalized transaction.version, 0 while it cannot be told: EndTxn 4 does everywhere.
+
+        Brokers of 4.x offer EndTxn 5 at level 0 too. One that gets it answers UNSUPPORTED_VERSION, and the transaction is
+        stuck: whatever comes after is answered CONCURRENT_TRANSACTIONS (seen on 4.3.1).
+        """
+        if time.monotonic() - self._features_asked_s >= FEATURES_KEPT_S:
+            request = ApiVersionsRequest(client_software_name="indoubt", client_software_version="1", min_version=3)
+            (answer,) = self.send([(None, request)], FEATURES_LIMIT_MS)
+            if not isinstance(answer, type) and not answer.error_code:
+                found = {one.name: int(one.max_version_level) for one in answer.finalized_features or ()}
+                self._level, self._features_asked_s = found.get("transaction.version", 0), time.monotonic()
+        return self._level
 
     def init_producer_ids(self, items: Sequence[tuple[str, int, int]], timeout_ms: int) -> list[ErrorClass]:
         """Take each (transactional id, expected producer id, expected epoch; -1, -1: whoever has it).
