@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -72,13 +72,12 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
 
     The others are to be decoded one by one.
     """
-    numbers, chosen = np.arange(len(values)), values
-    joined = _joined(values)
-    if joined is None:
-        numbers = np.array([n for n, value in enumerate(values) if _looks_like_an_object(value)], np.int64)
-        chosen = [values[n] for n in numbers.tolist()]
-        joined = b"\n".join(chosen)  # type: ignore[arg-type]
-    parts = _decode(chosen, joined, numbers)  # type: ignore[arg-type]
+    if values and _all_there(values) and (joined := _joined(values)) is not None:
+        parts = _decode(values, joined, np.arange(len(values)))
+    else:
+        numbered = [(n, value) for n, value in enumerate(values) if value is not None and _looks_like_an_object(value)]
+        chosen = [value for _, value in numbered]
+        parts = _decode(chosen, b"\n".join(chosen), np.array([n for n, _ in numbered], np.int64))
     if len(parts) == 1:
         return parts[0]
     columns = EventColumns(
@@ -90,23 +89,25 @@ def decode(values: Sequence[bytes | None]) -> tuple[EventColumns, Integers]:
     return columns, np.concatenate([np.array([], np.int64), *(chosen for _, chosen in parts)])
 
 
-def _joined(values: Sequence[bytes | None]) -> bytes | None:
+def _all_there(values: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
+    return None not in values
+
+
+def _joined(values: Sequence[bytes]) -> bytes | None:
     """Return all values, one behind the other, when each of them looks like an object.
 
     Then each is one indeed where the reader finds as many objects: no text goes on behind the end of a line, and behind a closing
     brace nothing goes on with an opening one.
     """
-    if not values or None in values:
-        return None
-    joined = b"\n".join(values)  # type: ignore[arg-type]
-    octets, lengths = np.frombuffer(joined, np.uint8), np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
+    joined = b"\n".join(values)
+    octets, lengths = np.frombuffer(joined, np.uint8), np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(lengths + 1) - 1
     is_object = lengths.all() and (octets[ends - lengths] == _OPENING).all() and (octets[ends - 1] == _CLOSING).all()
     return joined if is_object else None
 
 
-def _looks_like_an_object(value: bytes | None) -> bool:
-    return bool(value) and value[:1] == b"{" and value[-1:] == b"}"  # type: ignore[index]
+def _looks_like_an_object(value: bytes) -> bool:
+    return value[:1] == b"{" and value[-1:] == b"}"
 
 
 def _decode(values: Sequence[bytes], joined: bytes, numbers: Integers) -> list[tuple[EventColumns, Integers]]:

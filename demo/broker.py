@@ -19,7 +19,7 @@ from types import TracebackType
 from uuid import uuid4
 
 from demo.children import die_with_parent
-from demo.prerequisites import BROKER_CLASSES, JARS, java_home
+from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
@@ -52,7 +52,7 @@ class Broker:
         directory: Path,
         port: int | None = None,
         settings: dict[str, str] | None = None,
-        classes: Sequence[str] = (f"-XX:SharedArchiveFile={BROKER_CLASSES}", "-Xlog:cds=off,cds+dynamic=off"),
+        classes: Sequence[str] = (f"-XX:SharedArchiveFile={BROKER_CLASSES}", ARCHIVE_LOG_OFF),
     ) -> None:
         self.directory = directory
         self.port = port or free_port()

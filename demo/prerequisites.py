@@ -23,6 +23,8 @@ VENV = ROOT / ".venv"
 JARS = ROOT / ".run" / "jars"
 BROKER_CLASSES = ROOT / ".run" / "classes" / "broker.jsa"
 """The broker's class data archive, where there is one."""
+ARCHIVE_LOG_OFF = "-Xlog:cds=off,cds+dynamic=off"
+"""A JVM then passes over an archive that is not there or does not fit without a word."""
 JAVA_VERSIONS = (17, 21)
 MARIADB_PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 """The server alone: Debian's mariadb-server would also start one for the whole machine."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,6 @@ from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits
 from tests.unit.collector_observations import PREFIX, T0, broker_record
 from tests.unit.served_api import OPERATOR, VIEWER, Api, observed
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """Return one for all tests that leave the transactions as they are; audit rows are newest first."""
-    made = Api(tmp_path_factory.mktemp("api"))
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
-def fresh_api(tmp_path: Path) -> Iterator[Api]:
-    made = Api(tmp_path)
-    yield made
-    made.store.close()
-
 
 PATHS = [
     "status",

@@ -13,21 +13,6 @@ from tests.unit.collector_observations import PREFIX, broker_record, database_ha
 from tests.unit.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """Return one for all tests that leave the transactions as they are; audit rows are newest first."""
-    made = Api(tmp_path_factory.mktemp("api"))
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
-def fresh_api(tmp_path: Path) -> Iterator[Api]:
-    made = Api(tmp_path)
-    yield made
-    made.store.close()
-
-
 @pytest.fixture
 def read_only_api(tmp_path: Path) -> Iterator[Api]:
     made = Api(tmp_path, read_only=True)

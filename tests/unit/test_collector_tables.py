@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -26,21 +24,6 @@ COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch pipeline ours life batch attempt slot state verdict rule "
     "opened_at_ms timeout_ms deadline_ms rows bytes partitions may_commit may_abort loses_data evidence revision updated_at_ms"
 )
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """Return one for all tests that leave the transactions as they are; audit rows are newest first."""
-    made = Api(tmp_path_factory.mktemp("api"))
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
-def fresh_api(tmp_path: Path) -> Iterator[Api]:
-    made = Api(tmp_path)
-    yield made
-    made.store.close()
 
 
 def test_transactions_come_most_urgent_first_with_every_column(api: Api) -> None:
