@@ -140,6 +140,13 @@ class DatabaseSession(ABC):
     def rollback_prepared(self, transaction: str) -> None:
         """Roll back a prepared branch. Raises NoSuchBranch, BranchBusy."""
 
+    def list_again(self, branch: BranchId) -> bool:
+        """List a branch of ours again that the server said to have finished, and had not; True: there was one.
+
+        Raises BranchBusy, ResourceManagerError.
+        """
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Close the connection; an unprepared branch is rolled back by the server. Never raises; safe to call twice."""

@@ -137,7 +137,10 @@ def outcome_of(handle: Handle, proof: MarkerState | None, not_proven: str) -> Co
 
 
 def _committed(session: DatabaseSession, handle: Handle) -> Committed | None:
-    """Commit one branch; None: the server has none of that name. Raises NotYet while its connection is open."""
+    """Commit one branch; None: the server has none of that name. Raises NotYet while its connection is open, or it was forgotten.
+
+    That one of ours was committed is what its marker says, not what the server answers.
+    """
     try:
         session.commit_prepared(handle.transaction)
     except NoSuchBranch as error:
@@ -146,8 +149,12 @@ def _committed(session: DatabaseSession, handle: Handle) -> Committed | None:
                 f"{handle.transaction} is listed by {session.branch_table} and cannot be committed yet: the connection "
                 "that prepared it is still open"
             ) from error
+        _refuse_if_forgotten(session, handle.transaction)
         return None
-    return Committed(handle=handle)
+    if BranchId.parse(handle.transaction) is None or database_markers.is_committed(session, handle.transaction):
+        return Committed(handle=handle)
+    _refuse_if_forgotten(session, handle.transaction)
+    return None
 
 
 def _judge(session: DatabaseSession, handle: Handle, marker: Marker) -> CommitOutcome:
@@ -191,10 +198,7 @@ def _roll_back_rivals(session: DatabaseSession, branch: BranchId) -> None:
     for other in session.prepared():
         parsed = BranchId.parse(other.transaction)
         if parsed is not None and parsed != branch and parsed.same_task(branch):
-            try:
-                session.rollback_prepared(other.transaction)
-            except NoSuchBranch:
-                continue
+            end_prepared(session, other.transaction)
 
 
 def roll_back(session: DatabaseSession, handle: Handle) -> RollbackOutcome:
@@ -214,7 +218,7 @@ def fence(session: DatabaseSession, transaction: str) -> str:
 
 
 def end_prepared(session: DatabaseSession, transaction: str) -> None:
-    """Return when no prepared branch of that name is left. Raises NotYet while the connection that prepared it is there."""
+    """Return when no prepared branch of that name is left. Raises NotYet while its connection is there, or it was forgotten."""
     try:
         session.rollback_prepared(transaction)
     except NoSuchBranch as error:
@@ -223,6 +227,16 @@ def end_prepared(session: DatabaseSession, transaction: str) -> None:
                 f"{transaction} is listed by {session.branch_table} and cannot be rolled back yet: the connection that "
                 "prepared it is still open"
             ) from error
+    _refuse_if_forgotten(session, transaction)
+
+
+def _refuse_if_forgotten(session: DatabaseSession, transaction: str) -> None:
+    branch = BranchId.parse(transaction)
+    if branch is not None and session.list_again(branch):
+        raise NotYet(
+            f"{transaction}: {session.branch_table} did not list it, and yet its marker's row is held: it was listed again, "
+            "to be finished; if this stays, an open transaction holds the marker's key"
+        )
 
 
 def is_listed(session: DatabaseSession, transaction: str) -> bool:

@@ -15,7 +15,7 @@ from pymysql.constants import CR, ER
 
 from lifecycle.branch_id import BranchId, check_xa_prefix
 from lifecycle.errors import MalformedRecord, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from resource_managers import mysql_writers
+from resource_managers import mysql_forgotten_branches, mysql_writers
 from resource_managers.database_columns import TargetTable
 from resource_managers.database_connection import DatabaseConnection
 from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
@@ -202,6 +202,16 @@ class MySqlSession(DatabaseSession):
     def rollback_prepared(self, transaction: str) -> None:
         """XA ROLLBACK. NoSuchBranch is also the answer while the connection that prepared it is still there."""
         self.query(f"xa rollback {_xid(transaction).literal}")
+
+    def list_again(self, branch: BranchId) -> bool:
+        """List a branch again that MariaDB forgot. MySQL forgets none: there each xid has a lock."""
+        if not self.is_mariadb or not mysql_forgotten_branches.is_held(self, branch):
+            return False
+        with MySqlSession(self.connection, lock_timeout_s=self._lock_s) as other:
+            mysql_forgotten_branches.list_again(other, branch)
+            connection = other._driver.thread_id()
+        mysql_forgotten_branches.wait_until_closed(self, connection)
+        return True
 
     def close(self) -> None:
         """Close the connection."""

@@ -10,7 +10,9 @@ import pytest
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from lifecycle.outcomes import Committed, RetryLater, RolledBack
+from lifecycle.identity import Handle
+from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, RolledBack
+from resource_managers import mysql_forgotten_branches
 from resource_managers.mysql import MySqlResourceManager
 from resource_managers.mysql_session import MySqlSession
 from tests.integration.database_fixtures import (
@@ -29,6 +31,9 @@ from tests.integration.pipeline_process import wait_until
 pytestmark = pytest.mark.integration
 
 
+MARKER = (
+    "insert into indoubt_markers (life, slot, batch, attempt, branch, state) values (%s, %s, 0, 1, %s, 'committed')"
+)
 TEXT = (("word", pa.string()), ("text", pa.string()), ("bytes", pa.binary()))
 
 
@@ -40,14 +45,21 @@ def sink(mariadb) -> Iterator[DatabaseSink]:
 class ForeignXa:
     """Somebody else's XA transaction, by the driver alone; prepared, and its connection open until ``close``."""
 
-    def __init__(self, sink: DatabaseSink, xid: str, word: str) -> None:
+    def __init__(self, sink: DatabaseSink, xid: str, word: str, *, marker_of: Handle | None = None) -> None:
         self.driver = connect(sink.server.connection)
         statement = f"insert into {sink.table} values (%s, 1)"  # noqa: S608 (a name made here)
         with self.driver.cursor() as cursor:
             cursor.execute(f"xa start {xid}")
             cursor.execute(statement, (word,))
+            if marker_of is not None:
+                cursor.execute(MARKER, (sink.life, marker_of.slot, marker_of.transaction))
             cursor.execute(f"xa end {xid}")
             cursor.execute(f"xa prepare {xid}")
+
+    def detach(self) -> None:
+        """End the session half way: others may finish the branch now, and InnoDB has not let go of it (COM_RESET_CONNECTION)."""
+        self.driver._execute_command(0x1F, b"")
+        self.driver._read_ok_packet()
 
     def close(self) -> None:
         self.driver.close()
@@ -59,8 +71,8 @@ def branch(sink: DatabaseSink) -> BranchId:
 
 def test_commit_waits_while_the_preparing_connection_is_open(sink):
     id_ = branch(sink)
-    preparing = ForeignXa(sink, f"'{id_.gtrid}','{id_.bqual}',1", "a")
     handle = dataclasses.replace(sink.prepare(counts(b=1), slot=1), transaction=str(id_), slot=0)
+    preparing = ForeignXa(sink, f"'{id_.gtrid}','{id_.bqual}',1", "a", marker_of=handle)
     early = sink.commit(handle, limit_s=0.5)
     assert isinstance(early, RetryLater)
     assert "the connection that prepared it is still open" in early.reason
@@ -69,6 +81,50 @@ def test_commit_waits_while_the_preparing_connection_is_open(sink):
         preparing.close()
         assert answer() == Committed(handle=handle)
     assert sink.seen() == {"a": 1}
+
+
+def forgotten(sink: DatabaseSink, word: str) -> Handle:
+    """Return a branch that MariaDB said it had committed while its connection ended: it did not, and lists it no more."""
+    id_ = branch(sink)
+    xid = f"'{id_.gtrid}','{id_.bqual}',1"
+    handle = dataclasses.replace(sink.prepare(counts(b=1), slot=1), transaction=str(id_), slot=0)
+    assert sink.manager().fence(sink.manager().recover(sink.prefix), LIMIT_S) == [""]
+    preparing = ForeignXa(sink, xid, word, marker_of=handle)
+    preparing.detach()
+    sink.ask(f"xa commit {xid}")
+    preparing.close()
+    assert (sink.seen(), sink.prepared()) == ({}, [])
+    return handle
+
+
+def test_a_branch_that_the_server_forgot_at_its_commit_is_committed(sink):
+    handle = forgotten(sink, "a")
+    assert sink.commit(handle) == Committed(handle=handle)
+    assert (sink.seen(), sink.prepared()) == ({"a": 1}, [])
+    assert isinstance(sink.commit(handle), AlreadyCommitted)
+    sink.commit(sink.prepare(counts(a=2), batch=1), batch=1)
+    assert sink.seen() == {"a": 2}, "nothing holds the row any more"
+
+
+def test_a_branch_that_the_server_forgot_is_rolled_back(sink):
+    handle = forgotten(sink, "a")
+    assert sink.manager().rollback([handle], LIMIT_S) == [RolledBack(handle=handle)]
+    assert (sink.seen(), sink.prepared()) == ({}, [])
+    sink.commit(sink.prepare(counts(a=2), batch=1), batch=1)
+    assert sink.seen() == {"a": 2}, "nothing holds the row any more"
+
+
+def test_a_commit_that_the_server_answers_without_a_branch_is_not_believed(sink):
+    """A name that is listed and holds nothing: the marker is missing, so the batch is replayed."""
+    handle = dataclasses.replace(sink.prepare(counts(b=1)), transaction=str(branch(sink)))
+    assert sink.manager().fence(sink.manager().recover(sink.prefix), LIMIT_S) == [""]
+    id_ = BranchId.parse(handle.transaction)
+    assert id_ is not None
+    with MySqlSession(sink.server.connection, lock_timeout_s=1) as session:
+        mysql_forgotten_branches.list_again(session, id_)
+    wait_until("the name in XA RECOVER", lambda: sink.prepared() == [handle.transaction], LIMIT_S)
+    assert isinstance(sink.commit(handle), Lost)
+    assert sink.prepared() == []
 
 
 def test_a_hundred_commits_right_after_prepare(sink):
