@@ -24,6 +24,7 @@ from demo import topics
 from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, ROOT, java_home, say
+from pipeline import spark_home
 from pipeline.settings import SPARK_CLASSES, PipelineSettings
 
 BATCHES = 3
@@ -56,7 +57,7 @@ def main() -> int:
 def _fits() -> str:
     """Return a digest of all that an archive depends on: this Java, Spark's and the broker's jars."""
     release = Path(java_home()) / "release"
-    parts = [java_home(), release.read_text() if release.exists() else "", sys.executable]
+    parts = [java_home(), release.read_text() if release.exists() else "", sys.executable, str(spark_home.HOME)]
     parts += [path.read_text() for path in (JARS / ".resolved", ROOT / "requirements.txt")]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
+from pipeline import spark_home
 from pipeline.event_sender import EventSender
 from pipeline.group_offsets import GroupOffsets
 from pipeline.jobs import Job, find_job, read_source
@@ -65,6 +66,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     # numpy's linear algebra is not used here, but its idle threads would spin beside every task.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark_home.use()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     jars = sorted(str(jar) for jar in Path(settings.spark_jars).glob("*.jar"))
     if not jars:

@@ -8,7 +8,6 @@ from typing import Any
 
 from lifecycle.errors import SettingsError
 from resource_managers.database_connection import DatabaseConnection
-from resource_managers.kafka import KafkaResourceManager
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.protocol import ResourceManager
 from resource_managers.several import ResourceManagers
@@ -76,7 +75,10 @@ def _make(
     databases: Mapping[str, DatabaseConnection],
     kafka_settings: Mapping[str, Any],
 ) -> ResourceManager:
+    # Imported where they are used: a pipeline without a database does without its driver, and planning without all three.
     if sink.resource_manager == KAFKA:
+        from resource_managers.kafka import KafkaResourceManager
+
         return KafkaResourceManager(kafka, topic=sink.target, **kafka_settings)
     if sink.resource_manager not in databases:
         raise SettingsError(
@@ -84,7 +86,6 @@ def _make(
             ".database in a file, and name it with --database-properties"
         )
     connection = databases[sink.resource_manager]
-    # Imported where it is used: a pipeline without this database does without its driver.
     if sink.resource_manager == MYSQL:
         from resource_managers.mysql import MySqlResourceManager
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Fingerprint, Handle, Marker, transaction_key
 from lifecycle.outcomes import CommitOutcome, RollbackOutcome
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

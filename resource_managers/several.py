@@ -9,9 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lifecycle.errors import IndoubtError, SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
@@ -26,6 +24,9 @@ from resource_managers.protocol import (
     SlotAttempt,
     nothing,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 

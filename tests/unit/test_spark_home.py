@@ -1,0 +1,58 @@
+"""Spark's home is links to the installed package, without the zip that its workers would compile at each start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from pipeline import spark_home
+
+INSTALLED = Path(pyspark.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def no_home(monkeypatch):
+    # Set first, so that what the tests leave is undone.
+    monkeypatch.setenv("SPARK_HOME", "")
+    monkeypatch.delenv("SPARK_HOME")
+
+
+def test_it_has_what_spark_starts_with_and_no_python(tmp_path):
+    spark_home.use(tmp_path / "spark")
+    spark_home.use(tmp_path / "spark")
+    assert os.environ["SPARK_HOME"] == str(tmp_path / "spark")
+    made = {file.name: file.resolve() for file in (tmp_path / "spark").iterdir()}
+    assert made == {name: INSTALLED / name for name in ("bin", "jars", "sbin")}
+    assert (tmp_path / "spark" / "bin" / "spark-submit").exists()
+
+
+def test_links_to_an_installation_that_has_moved_are_made_anew(tmp_path):
+    (tmp_path / "jars").symlink_to(tmp_path / "gone")
+    spark_home.use(tmp_path)
+    assert (tmp_path / "jars").resolve() == INSTALLED / "jars"
+
+
+def test_a_home_that_is_set_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    spark_home.use(tmp_path / "spark")
+    assert os.environ["SPARK_HOME"] == "/opt/spark"
+    assert not (tmp_path / "spark").exists()
+
+
+def test_where_it_cannot_be_made_spark_starts_as_ever(tmp_path):
+    (tmp_path / "spark").write_text("a file")
+    spark_home.use(tmp_path / "spark")
+    assert "SPARK_HOME" not in os.environ
+
+
+def test_planning_loads_neither_clients_nor_arrow():
+    """Two processes of each start only plan."""
+    heavy = ("kafka", "pyarrow", "pymysql", "psycopg", "numpy")
+    program = f"import pipeline.sink, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
