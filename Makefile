@@ -17,7 +17,7 @@ test: setup-tests check   ## every check and every test, on the real broker and 
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup-tests     ## the fast tests: no services
-	@$(RUN) -m pytest tests/unit
+	@$(RUN) -m pytest tests/unit -n $(WORKERS)
 
 integration: setup-tests
 	@$(RUN) -m pytest tests/integration

@@ -89,6 +89,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         # Rows reach the Python workers by Unix sockets, in pieces of 1 MB: fewer and cheaper calls than 64 kB over TCP.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
+        "spark.python.daemon.module": "pipeline.python_daemon",
         "spark.log.level": "WARN",
         **pairs(settings.spark_properties),
     }

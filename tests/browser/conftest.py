@@ -38,10 +38,10 @@ def browser_context_args() -> dict[str, Any]:
     return {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[DemoProcess]:
-    """The whole demo, ready, for one test; leaves no process behind."""
-    with DemoProcess(tmp_path) as process:
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoProcess]:
+    """The whole demo, ready, for all tests: each settles what it caused. Leaves no process behind."""
+    with DemoProcess(Path(tmp_path_factory.mktemp("demo"))) as process:
         yield process
 
 

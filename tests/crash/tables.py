@@ -128,6 +128,7 @@ class TableWatch:
         self._table, self._record_of = table, record_of
         self._stop = threading.Event()
         self._failure = ""
+        self._rows: list[tuple[Any, Any]] = []
         self.now: Counter[Any] = Counter()
         self.most: dict[Record | bytes, int] = {}
         self.values: dict[str, list[int]] = {}
@@ -163,6 +164,9 @@ class TableWatch:
                     return
 
     def _note(self, rows: list[tuple[Any, Any]]) -> None:
+        if rows == self._rows:
+            return
+        self._rows = rows
         if self._table.counts:
             self.now = Counter(dict(rows))
             for word, count in rows:

@@ -13,7 +13,7 @@ from demo.faults import Fault
 from demo.prerequisites import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(720)]
-TRAFFIC_S = 15
+TRAFFIC_S = 10
 ZERO = ("lost", "duplicates", "wrong_counts", "precommitted_reads", "in_doubt_at_end")
 
 

@@ -1,4 +1,4 @@
-"""Spark's home is links to the installed package, without the zip that its workers would compile at each start."""
+"""How Spark's Python processes start: from a home without the zip that they would compile, forked with all loaded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 from pipeline import spark_home
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""As the driver sets it for its workers."""
 INSTALLED = Path(pyspark.__file__).parent
 
 
@@ -56,3 +58,16 @@ def test_planning_loads_neither_clients_nor_arrow():
     program = f"import pipeline.sink, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
+def test_what_the_daemon_loads_before_it_forks_starts_no_thread_that_a_fork_would_lose():
+    program = """
+import os, pipeline.python_daemon
+threads = [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
+print(sorted(set(threads) - {"jemalloc_bg_thd"}), len(threads))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=os.environ | ONE_THREAD
+    )
+    names, count = done.stdout.strip().rsplit(" ", 1)
+    assert (names, int(count) <= 2) == ("['python']", True), done.stderr + done.stdout
