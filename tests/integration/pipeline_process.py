@@ -68,7 +68,7 @@ def read_committed(connection: KafkaConnection, topic: str, isolation: str = "re
     deadline = time.monotonic() + LIMIT_S
     while len(ended) < len(partitions):
         assert time.monotonic() < deadline, f"{topic} was not read to its end in {LIMIT_S:.0f} s"
-        for message in consumer.consume(1000, 0.5):
+        for message in consumer.consume(1000, 0.05):
             if message.error() is None:
                 found[message.value()] += 1
             elif message.error().code() == KafkaError._PARTITION_EOF:

@@ -60,21 +60,6 @@ def expect_exactly(connection, sink: str, expected: list[bytes]) -> None:
     assert read_committed(connection, sink) == Counter(expected)
 
 
-def test_prepared_transaction_timed_out_after_the_decision_loses_no_row(connection, topics, tmp_path):
-    with PipelineProcess(connection, tmp_path, **topics, transaction_timeout_ms=25_000) as pipeline:
-        produce(connection, topics["source"], values(0, 200))
-        expect_exactly(connection, topics["sink"], values(0, 200))
-        pipeline.arm("mid-commit", "freeze")
-        produce(connection, topics["source"], values(200, 200))
-        wait_until("the driver stands still between two commits", lambda: pipeline.reached("mid-commit"))
-        wait_until("the broker times the rest out", lambda: not open_transactions(connection, topics["prefix"]))
-        some = read_committed(connection, topics["sink"]).total()
-        assert 200 < some < 400, "one slot is committed, one was lost"
-        pipeline.kill_driver()
-        expect_exactly(connection, topics["sink"], values(0, 400))
-        assert "lost" in pipeline.log
-
-
 def test_operators_abort_of_an_undecided_batch_wins_over_a_live_driver(connection, topics, tmp_path):
     log = DecisionLog(connection)
     with PipelineProcess(connection, tmp_path, **topics) as pipeline:
