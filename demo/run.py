@@ -154,7 +154,7 @@ class DemoRun:
 
     def wait_for_pipeline(self) -> None:
         """Wait until Spark runs the query."""
-        say("starting the Spark pipeline (about 15 s) …")
+        say("starting the Spark pipeline (about 10 s) …")
         what = f"the pipeline to run (its log: {self.logs / 'pipeline.log'})"
         self.wait_for(what, lambda: self.pipeline_status().state == "running", START_LIMIT_S)
         say("pipeline running")

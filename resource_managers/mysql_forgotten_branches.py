@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from lifecycle.branch_id import BranchId
+from lifecycle.errors import ResourceManagerError
 from resource_managers.database_errors import LockTimeout
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ log = logging.getLogger(__name__)
 HELD = "select 1 from indoubt_markers where branch = %s lock in share mode nowait"
 SOME_ROW = "select prefix, slot, attempt from indoubt_writers limit 1"
 THE_ROW_AGAIN = "insert ignore into indoubt_writers (prefix, slot, attempt) values (%s, %s, %s)"
-
 SESSION = "select 1 from information_schema.processlist where id = %s"
 CLOSING_S = 1.0
 LOOK_EVERY_S = 0.005
@@ -46,8 +46,12 @@ def list_again(session: MySqlSession, branch: BranchId) -> None:
     forgotten one. Raises BranchBusy while the server has one of that name after all, ResourceManagerError.
     """
     rows = session.query(SOME_ROW)
-    # A branch that sent nothing would be rolled back when its session ends, and its name with it.
-    assert rows, f"{branch} has a marker, so a slot of its prefix was taken and noted"
+    if not rows:
+        # A branch that sent nothing is rolled back when its session ends, and with its name the forgotten one.
+        raise ResourceManagerError(
+            f"{branch} is not listed and its marker is held; indoubt_writers is empty, so it cannot be listed again: restart "
+            "the server, which lists it then"
+        )
     session.start(branch)
     session.query(THE_ROW_AGAIN, rows[0])
     session.prepare()
