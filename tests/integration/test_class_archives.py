@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from demo.broker import Broker
@@ -23,6 +24,10 @@ settings = PipelineSettings(job="passthrough", bootstrap_servers="b:1", checkpoi
                             spark_classes=sys.argv[1])
 spark = make_spark(settings)
 print(open(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read())
+def found(_):
+    import pyspark
+    return "pipeline.slot_writer" in sys.modules, pyspark.__file__
+print("a task has", *spark.sparkContext.parallelize([0], 1).map(found).first())
 spark.stop()
 """
 
@@ -39,7 +44,10 @@ def test_the_broker_starts_from_its_archive(broker: Broker) -> None:
 
 
 def test_spark_starts_from_its_archive_and_without_a_word_from_one_that_does_not_fit() -> None:
-    assert str(SPARK_CLASSES) in files_mapped_by_spark(SPARK_CLASSES).stdout
+    started = files_mapped_by_spark(SPARK_CLASSES).stdout
+    assert str(SPARK_CLASSES) in started
+    # And its tasks have the sink loaded before they begin, and PySpark as it is installed, not from Spark's zip.
+    assert f"a task has True {pyspark.__file__}" in started
     passed_over = files_mapped_by_spark(BROKER_CLASSES)
     assert ".jsa" not in passed_over.stdout.replace("classes.jsa", "").replace("classes_nocoops.jsa", "")
     assert "archive" not in passed_over.stdout + passed_over.stderr
