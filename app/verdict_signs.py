@@ -23,7 +23,7 @@ class Tone(Enum):
 VERDICT_SIGNS: dict[Verdict, tuple[str, Tone, str]] = {
     Verdict.COMMIT_IT: ("✔", Tone.URGENT, "decided: an abort would lose its rows"),
     Verdict.LOST: ("✖", Tone.URGENT, "decided, but the broker aborted it: its batch must be replayed"),
-    Verdict.HANGING: ("∞", Tone.URGENT, "the coordinator does not know it: it never ends by itself"),
+    Verdict.HANGING: ("∞", Tone.URGENT, "no coordinator will end it: it never ends by itself"),
     Verdict.ABORT_IT: ("↶", Tone.WARNING, "undecided and its driver is gone: the batch will be replayed"),
     Verdict.AT_RISK: ("△", Tone.WARNING, "less time is left than recovery needs"),
     Verdict.UNKNOWN: ("?", Tone.NOTICE, "evidence is missing: nothing is offered"),

@@ -13,7 +13,8 @@ from collector.transaction_view import TransactionView
 from lifecycle.errors import IndoubtError
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
-from resource_managers.protocol import OpenTransactionView, Readiness, ResourceManager
+from resource_managers.kafka import KafkaResourceManager
+from resource_managers.protocol import OpenTransactionView, Readiness
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,6 +32,9 @@ class Actor(Protocol):
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit exactly these; one outcome per handle, in order. The caller has found each in a decision that counts."""
 
+    def complete(self, handles: Sequence[Handle]) -> None:
+        """Add what is missing of the end of these, which were seen committed. Raises ResourceManagerError."""
+
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions of ours; one outcome per handle, in order."""
 
@@ -47,7 +51,7 @@ class Actor(Protocol):
 class KafkaActor:
     """Transactions at Kafka's coordinators."""
 
-    def __init__(self, broker: ResourceManager) -> None:
+    def __init__(self, broker: KafkaResourceManager) -> None:
         self._broker = broker
 
     def will(self, action: Action, target: Handle | OpenTransactionView) -> str:
@@ -61,6 +65,10 @@ class KafkaActor:
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """EndTxn(commit)."""
         return self._broker.commit(handles, markers, limit_s)
+
+    def complete(self, handles: Sequence[Handle]) -> None:
+        """Write the end markers that their coordinators have passed by."""
+        self._broker.complete(handles)
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """EndTxn(abort) with the very producer id and epoch."""
@@ -115,6 +123,10 @@ class Actors:
             lambda actor, own: actor.commit([handles[i] for i in own], [markers[i] for i in own], limit_s),
             lambda index, why: RetryLater(handle=handles[index], reason=why),
         )
+
+    def complete(self, handle: Handle) -> None:
+        """Add what is missing of the end of one that was seen committed. Raises ResourceManagerError."""
+        self._by_name[handle.resource_manager].complete([handle])
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions of ours; one outcome per handle, in order."""

@@ -78,6 +78,9 @@ class DatabaseActor:
         proofs, errors = self._proofs(left, limit_s)
         return [found.get(h.key) or outcome_of(h, proofs.get(h.transaction), errors or NOT_PROVEN) for h in handles]
 
+    def complete(self, handles: Sequence[Handle]) -> None:
+        """Do nothing: a database ends a branch in one place."""
+
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Roll back what is listed; of the others say what a marker proves."""
         found, left = self._where_listed(handles, lambda manager, own: manager.rollback(own, limit_s))

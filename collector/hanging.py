@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from lifecycle.identity import TransactionalId
 from lifecycle.verdicts import Evidence, Judgement, Verdict
+from resource_managers.kafka_missing_markers import ABORTED, COMMITTED, is_end_of
 from resource_managers.kafka_partitions import OpenProducer, Partition
 from resource_managers.protocol import OpenTransactionView
 
@@ -29,6 +29,8 @@ class Remedy(Enum):
 
     MARKER = "abort marker on the partition"
     """No coordinator will write one (WriteTxnMarkers, as kafka-transactions.sh abort does)."""
+    COMMIT_MARKER = "commit marker on the partition"
+    """Its coordinator has committed it, and takes the marker for written."""
     ORDINARY = "ordinary abort"
     """Its coordinator has it open: the transaction's own row takes the order."""
 
@@ -48,7 +50,10 @@ class CoordinatorView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Why a transaction on a partition looks abandoned. ``transaction``: its transactional id, empty where nobody knows it."""
+    """Why a transaction on a partition looks abandoned. ``transaction``: its transactional id, empty where nobody knows it.
+
+    ``marker_epoch``: the epoch of a marker that ends it.
+    """
 
     rule: int
     transaction: str
@@ -56,6 +61,12 @@ class Doubt:
     remedy: Remedy
     may_abort: bool
     loses_data: bool
+    marker_epoch: int
+
+    @property
+    def may_commit(self) -> bool:
+        """Say whether it may be ended by a commit marker."""
+        return self.remedy is Remedy.COMMIT_MARKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +91,8 @@ class Suspect:
     @property
     def revision(self) -> str:
         """Return a text that changes when what it rests on changes."""
-        parts = (self.key, self.doubt.rule, self.doubt.transaction, self.doubt.remedy.value, self.doubt.may_abort)
+        doubt = self.doubt
+        parts = (self.key, doubt.rule, doubt.transaction, doubt.remedy.value, doubt.may_abort, doubt.marker_epoch)
         return hashlib.sha256(repr((*parts, self.confirmation)).encode()).hexdigest()[:16]
 
     def shifted(self, by_ms: int) -> Suspect:
@@ -107,6 +119,7 @@ class Suspect:
             verdict=Verdict.HANGING,
             rule=self.doubt.rule,
             evidence=tuple(evidence),
+            may_commit=self.doubt.may_commit,
             may_abort=self.doubt.may_abort,
             loses_data=self.doubt.loses_data,
         )
@@ -134,7 +147,7 @@ def h1_nobody_has_the_producer_id(producer: OpenProducer, view: CoordinatorView,
         return None
     fact = f"no coordinator has producer id {producer.producer_id} under any transactional id"
     # An absence: ids that the collector's user may not describe would not be listed either.
-    return _marker(1, "", fact, view, loses_data=True)
+    return _marker(1, producer, "", fact, view)
 
 
 def h2_the_id_went_on(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
@@ -142,7 +155,7 @@ def h2_the_id_went_on(producer: OpenProducer, view: CoordinatorView, now_ms: int
     if view.transactions or not view.moved:
         return None
     fact = f"{view.moved[0]} does not have producer id {producer.producer_id} any more, nor has any other id"
-    return _marker(2, view.moved[0], fact, view, loses_data=_is_ours(view.moved[0]))
+    return _marker(2, producer, view.moved[0], fact, view)
 
 
 def h3_no_open_transaction(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
@@ -152,8 +165,7 @@ def h3_no_open_transaction(producer: OpenProducer, view: CoordinatorView, now_ms
     t = view.transactions[0]
     fact = f"{t.transaction} has no open transaction: it is {t.state}, epoch {t.producer_epoch}"
     # At the same epoch its producer can begin anew on this partition, and the marker would end that.
-    alive = (t.producer_epoch or 0) <= producer.producer_epoch
-    return _marker(3, t.transaction, fact, view, loses_data=alive or _is_ours(t.transaction))
+    return _marker(3, producer, t.transaction, fact, view)
 
 
 def h4_open_elsewhere(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
@@ -164,10 +176,10 @@ def h4_open_elsewhere(producer: OpenProducer, view: CoordinatorView, now_ms: int
     t = opened[0]
     fact = f"{t.transaction} is {t.state}, epoch {t.producer_epoch}, without {partition_name(producer.partition)}"
     if (t.producer_epoch or 0) > producer.producer_epoch:
-        return _marker(4, t.transaction, fact, view, loses_data=_is_ours(t.transaction))
+        return _marker(4, producer, t.transaction, fact, view)
     # At the same epoch the running transaction may still come to this partition, and the marker would tear it apart.
     fact += ": at the same epoch; once that transaction has ended, this one can be aborted"
-    return replace(_marker(4, t.transaction, fact, view, loses_data=True), may_abort=False)
+    return replace(_marker(4, producer, t.transaction, fact, view), may_abort=False)
 
 
 def h5_overdue(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
@@ -186,13 +198,31 @@ def h5_overdue(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Do
                 remedy=Remedy.ORDINARY,
                 may_abort=True,
                 loses_data=True,
+                marker_epoch=producer.producer_epoch,
             )
+    return None
+
+
+def h6_ended_without_its_marker(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
+    """The coordinator has ended this very transaction, and the partition never got the marker (KAFKA-20734)."""
+    for t in view.transactions:
+        epoch = t.producer_epoch or 0
+        if not is_end_of(t.state, epoch, producer.producer_epoch):
+            continue
+        how = {COMMITTED: "committed", ABORTED: "aborted"}[t.state]
+        fact = f"{t.transaction} is {t.state}, epoch {epoch}: it was {how}, and this partition never got the marker"
+        doubt = replace(_marker(6, producer, t.transaction, fact, view), marker_epoch=epoch, loses_data=False)
+        if t.state == COMMITTED:
+            # An abort marker would lose what its writer was told is committed.
+            return replace(doubt, remedy=Remedy.COMMIT_MARKER, may_abort=False)
+        return doubt
     return None
 
 
 RULES: tuple[Callable[[OpenProducer, CoordinatorView, int], Doubt | None], ...] = (
     h1_nobody_has_the_producer_id,
     h2_the_id_went_on,
+    h6_ended_without_its_marker,
     h3_no_open_transaction,
     h4_open_elsewhere,
     h5_overdue,
@@ -236,17 +266,14 @@ def followed(
     return after
 
 
-def _marker(rule: int, transaction: str, fact: str, view: CoordinatorView, *, loses_data: bool) -> Doubt:
+def _marker(rule: int, producer: OpenProducer, transaction: str, fact: str, view: CoordinatorView) -> Doubt:
+    # Whoever wrote it may have been told that it was committed: only the coordinator that ended it knows (H6).
     return Doubt(
         rule=rule,
         transaction=transaction,
         evidence=Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms),
         remedy=Remedy.MARKER,
         may_abort=True,
-        loses_data=loses_data,
+        loses_data=True,
+        marker_epoch=producer.producer_epoch,
     )
-
-
-def _is_ours(transaction: str) -> bool:
-    # Its batch may have been decided to be committed, and then only a replay brings the rows back.
-    return TransactionalId.parse(transaction) is not None

@@ -88,7 +88,7 @@ def headline(verdict: Verdict, pipeline: str, batch: int | None, count: int, row
         case Verdict.AT_RISK:
             return f"{what} {'has' if one else 'have'} less time left than a recovery of the pipeline needs."
         case Verdict.HANGING:
-            return f"{what} {holds} partitions open that the coordinator does not know of."
+            return f"{what} {holds} partitions open that no coordinator will end."
         case Verdict.UNKNOWN:
             return f"{what} cannot be judged: evidence is missing."
         case Verdict.FOREIGN:

@@ -74,6 +74,7 @@ def hanging_row(suspect: Suspect, picture: PartitionPicture) -> dict[str, Any]:
         "hidden": behind.sight.hidden if behind is not None else None,
         "waiting": len(behind.waiting) if behind is not None else 0,
         "remedy": suspect.doubt.remedy.value,
+        "may_commit": judgement.may_commit,
         "may_abort": judgement.may_abort,
         "loses_data": judgement.loses_data,
         "confirm": suspect.confirmation,

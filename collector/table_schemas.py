@@ -63,7 +63,7 @@ HANGING = _columns(
     text="key topic transaction verdict remedy confirm evidence revision",
     ints="partition producer_id producer_epoch start_offset coordinator_epoch last_record_at_ms since_ms found_at_ms rule "
     "hidden waiting",
-    flags="may_abort loses_data",
+    flags="may_commit may_abort loses_data",
 )
 MALFORMED = _columns(text="source error value", ints="at_ms partition offset")
 

@@ -18,16 +18,25 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from demo.children import die_with_parent
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
+ASK_LIMIT_S = 2.0
+PORT_TRIES = 3
 HEAP = "768m"
 
 
 class BrokerFailed(Exception):
     """The broker did not start or stop; the message has the end of its log."""
+
+
+class _PortTaken(BrokerFailed):
+    pass
 
 
 def free_port() -> int:
@@ -40,7 +49,8 @@ def free_port() -> int:
 class Broker:
     """One broker process: start, stop, kill and start again on the same data. Ports are free ones unless given.
 
-    ``classes``: the JVM's flags about class data archives (demo/class_archives.py).
+    ``classes``: the JVM's flags about class data archives (demo/class_archives.py). ``client``: librdkafka settings
+    that the listener asks of its clients (a login), to see whether it answers.
     """
 
     jars = JARS / "broker"
@@ -53,10 +63,13 @@ class Broker:
         port: int | None = None,
         settings: dict[str, str] | None = None,
         classes: Sequence[str] = (f"-XX:SharedArchiveFile={BROKER_CLASSES}", ARCHIVE_LOG_OFF),
+        client: dict[str, str] | None = None,
     ) -> None:
         self.directory = directory
+        self._port_is_given = port is not None
         self.port = port or free_port()
         self._controller_port = free_port()
+        self._client = client or {}
         self._settings = settings or {}
         self._classes = classes
         self._process: subprocess.Popen[bytes] | None = None
@@ -81,9 +94,22 @@ class Broker:
         self.directory.mkdir(parents=True, exist_ok=True)
         if _listens(self.port):
             raise BrokerFailed(f"port {self.port} is taken: give another port, or end the program that listens there")
+        tries = 1 if self._port_is_given or self._is_formatted() else PORT_TRIES
+        while True:
+            try:
+                self._start_once()
+                return self
+            except _PortTaken:
+                # A free port may be taken before the broker's JVM has come to listen on it.
+                tries -= 1
+                if tries == 0:
+                    raise
+                self.port, self._controller_port = free_port(), free_port()
+
+    def _start_once(self) -> None:
         configuration = self._write_configuration()
         with self.log_file.open("ab") as log:
-            if not (self.directory / "data" / "meta.properties").exists():
+            if not self._is_formatted():
                 self._format(configuration)
             self._process = subprocess.Popen(
                 [*self._java(HEAP, self._classes), "kafka.Kafka", str(configuration)],
@@ -94,16 +120,36 @@ class Broker:
                 preexec_fn=die_with_parent,
             )
         deadline = time.monotonic() + START_LIMIT_S
-        while not _listens(self.port):
+        while not (_listens(self.port) and self._answers()):
             if self._process.poll() is not None:
-                raise BrokerFailed(f"the broker ended with code {self._process.returncode}:\n{self._log_tail()}")
+                kind = _PortTaken if "Address already in use" in self._log_tail() else BrokerFailed
+                raise kind(f"the broker ended with code {self._process.returncode}:\n{self._log_tail()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise BrokerFailed(
-                    f"the broker did not listen on {self.port} in {START_LIMIT_S:.0f} s:\n{self._log_tail()}"
+                    f"the broker did not answer on {self.port} in {START_LIMIT_S:.0f} s:\n{self._log_tail()}"
                 )
             time.sleep(0.05)
-        return self
+
+    def _is_formatted(self) -> bool:
+        return self._meta_properties.exists()
+
+    @property
+    def _meta_properties(self) -> Path:
+        return self.directory / "data" / "meta.properties"
+
+    def _answers(self) -> bool:
+        """Return whether this cluster answers, not a stranger on its port, and has a broker to create topics on.
+
+        A broker listens before its controller lets it in.
+        """
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self._client})
+        try:
+            cluster = admin.describe_cluster(request_timeout=ASK_LIMIT_S).result(2 * ASK_LIMIT_S)
+        except (KafkaException, TimeoutError):
+            return False
+        ours = f"cluster.id={cluster.cluster_id}" in self._meta_properties.read_text().splitlines()
+        return ours and bool(cluster.nodes) and cluster.controller is not None
 
     def stop(self) -> None:
         """End it in order (SIGTERM), after 20 s by SIGKILL; safe to call twice."""

@@ -124,7 +124,8 @@ class DemoRun:
         except BrokerFailed as error:
             raise DemoFailed(str(error)) from None
         except KafkaException as error:
-            raise DemoFailed(f"the topics could not be created: {error.args[0].str()}") from None
+            why = f"{error.args[0].str()}; the broker's log is {self._broker.log_file}"
+            raise DemoFailed(f"the topics could not be created: {why}") from None
         say(f"broker {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
 
     def start_collector(self) -> None:

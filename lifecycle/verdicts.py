@@ -20,7 +20,7 @@ class Verdict(Enum):
     LOST = "lost"
     """Decided, but the resource manager aborted it: its batch must be replayed."""
     HANGING = "hanging"
-    """Open on a partition while the coordinator does not know it: it will never end by itself."""
+    """Open on a partition while no coordinator will end it: it will never end by itself."""
     FOREIGN = "foreign"
     """No checkpoint evidence: only its owner can judge what an abort would lose."""
     UNKNOWN = "unknown"

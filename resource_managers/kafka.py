@@ -33,7 +33,9 @@ from resource_managers.kafka_descriptions import (
     why_not_aborted,
 )
 from resource_managers.kafka_markers import KafkaMarkers, judge
+from resource_managers.kafka_missing_markers import write_missing_markers
 from resource_managers.kafka_outlet import CALL_LIMIT_S, PRODUCER_DEFAULTS, Outlet, PlainWriter, check_columns
+from resource_managers.kafka_partitions import KafkaPartitions, Partition
 from resource_managers.kafka_transaction import FENCED, KafkaOpenTransaction, ProducerIdentity
 from resource_managers.kafka_wire import ErrorClass, wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
@@ -98,7 +100,7 @@ class KafkaResourceManager:
         try:
             outlet.connect()
             outlet.producer.init_transactions(CALL_LIMIT_S)
-            found = self._markers().before_writing(slot, CALL_LIMIT_S)
+            found = self._markers().before_writing(slot, CALL_LIMIT_S, self._topic)
             if found is not None and found.covers(slot.marker):
                 raise ZombieWriter(
                     f"slot {slot.slot} of {slot.prefix!r} has committed batch {found.batch} of attempt {found.attempt} "
@@ -138,7 +140,8 @@ class KafkaResourceManager:
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit prepared transactions, pipelined; one outcome per handle, in order. ``markers``: the proofs inside them.
 
-        Transient answers are retried until ``limit_s`` has passed, then reported as RetryLater.
+        Transient answers are retried until ``limit_s`` has passed, then reported as RetryLater. End markers that a
+        coordinator has passed by, of these transactions and of those before them in their slots, are written.
         """
         proofs = dict(zip((handle.key for handle in handles), markers, strict=True))
 
@@ -150,7 +153,13 @@ class KafkaResourceManager:
                 return None if isinstance(judged, RetryLater) else judged
             return None
 
-        return self._end(handles, limit_s, commit=True, settled=settled)
+        outcomes = self._end(handles, limit_s, commit=True, settled=settled)
+        self.complete(handles)
+        return outcomes
+
+    def complete(self, handles: Sequence[Handle]) -> None:
+        """Write end markers that coordinators have passed by, of these transactions and of their slots' other ids."""
+        write_missing_markers(self._connection, _ids_of_slots(handles), [self._topic] if self._topic else None)
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions, never a later one of the same id; one outcome per handle, in order."""
@@ -238,14 +247,20 @@ class KafkaResourceManager:
         """
         return {slot: self._markers().stable(prefix, slot, limit_s) for slot in slots}
 
-    def abort_on_partition(
-        self, topic: str, partition: int, producer_id: int, epoch: int, coordinator_epoch: int
+    def end_on_partition(
+        self, partition: Partition, producer: tuple[int, int], coordinator_epoch: int, *, commit: bool
     ) -> None:
-        """Write an abort marker to one partition: for a hanging transaction only, which no coordinator knows."""
-        try:
-            wire(self._connection).write_abort_marker((topic, partition), producer_id, epoch, coordinator_epoch)
-        except kafka_errors.KafkaError as error:
-            raise ResourceManagerError(f"{topic}-{partition}: no abort marker was written: {error}") from error
+        """Write an end marker to one partition: for a hanging transaction only, which no coordinator will end.
+
+        ``producer``: producer id and epoch. Raises ResourceManagerError, whose cause is the broker's answer.
+        """
+        leader = KafkaPartitions(self._connection, self._decisions_topic).layout([partition[0]]).leaders.get(partition)
+        error: ErrorClass = kafka_errors.LeaderNotAvailableError
+        if leader is not None:
+            error = wire(self._connection).write_marker(leader, partition, producer, coordinator_epoch, commit=commit)
+        if error is not kafka_errors.NoError:
+            where = f"{partition[0]}-{partition[1]}"
+            raise ResourceManagerError(f"{where}: no end marker was written: {error.__name__}") from error()
 
     def broker_max_transaction_timeout_ms(self) -> int | None:
         """Return the broker's transaction.max.timeout.ms, or None where it may not be read."""
@@ -289,6 +304,16 @@ class KafkaResourceManager:
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_PAUSE_MAX_S)
         return [outcomes[index] for index in range(len(handles))]
+
+
+def _ids_of_slots(handles: Sequence[Handle]) -> list[str]:
+    """Return the ids of these handles and the other ids of their slots, which were used before and will be next."""
+    ids: dict[str, None] = dict.fromkeys(handle.transaction for handle in handles)
+    for handle in handles:
+        pooled = TransactionalId.parse(handle.transaction)
+        if pooled is not None:
+            ids[str(TransactionalId.of(pooled.prefix, pooled.slot, pooled.parity + 1))] = None
+    return list(ids)
 
 
 def _not_begun(id_: str, cause: KafkaError, timeout_ms: int) -> ResourceManagerError:

@@ -11,6 +11,8 @@ from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
 from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_descriptions import OPEN_STATES
+from resource_managers.kafka_missing_markers import write_missing_markers
 from resource_managers.kafka_wire import ErrorClass, wire
 from resource_managers.protocol import SlotAttempt
 
@@ -52,14 +54,16 @@ class KafkaMarkers:
                 )
             time.sleep(PAUSE_S)
 
-    def before_writing(self, attempt: SlotAttempt, limit_s: float) -> Marker | None:
+    def before_writing(self, attempt: SlotAttempt, limit_s: float, topic: str) -> Marker | None:
         """Return the slot's marker for a writer that holds its own id already; a zombie disturbs nobody by asking.
 
         While the slot's other id has a transaction open, the latest marker tells first whether this attempt was
-        overtaken (then it is returned). Only if not, that very transaction is aborted: an earlier writer left it.
+        overtaken (then it is returned). Only if not, that very transaction is aborted: an earlier writer left it. One
+        whose coordinator has completed it without its markers is given them, here and on ``topic``.
         Raises ResourceManagerError when the marker stays unreadable.
         """
         deadline = time.monotonic() + limit_s
+        settled_by = time.monotonic() + SETTLING_S
         other = str(TransactionalId.of(attempt.prefix, attempt.slot, attempt.marker.batch + 1))
         while True:
             answer, found = self._read(attempt.prefix, attempt.slot, stable=True)
@@ -75,6 +79,9 @@ class KafkaMarkers:
                 if latest is not None and latest.covers(attempt.marker):
                     return latest
                 self._abort_open(other)
+                if time.monotonic() > settled_by:
+                    write_missing_markers(self._connection, [other], [topic])
+                    settled_by = time.monotonic() + SETTLING_S
             time.sleep(PAUSE_S)
 
     def _abort_open(self, id_: str) -> None:
@@ -129,12 +136,18 @@ def _marker_once_over(
 
     A coordinator gives an id to another producer only after every partition, the marker's too, has the end of the
     earlier transaction. So what is open in the slot then is not ours, and the latest marker is as good as a stable one.
+    Where no coordinator has anything open in the slot, an end was passed by, and might be ours: then nothing is said.
     """
     try:
         return markers.stable(parsed.prefix, parsed.slot, min(SETTLING_S, limit_s))
     except ResourceManagerError:
         if not _is_over(connection, handle):
             raise
+        if not _slot_is_in_use(connection, parsed):
+            raise ResourceManagerError(
+                f"the offsets of slot {parsed.slot} of {parsed.prefix!r} have no end marker, and no coordinator has a "
+                "transaction of it open: end what hangs on their partition first"
+            ) from None
         return markers.latest(parsed.prefix, parsed.slot, limit_s)
 
 
@@ -155,6 +168,12 @@ def _by_marker(
     return Lost(
         handle=handle, reason=f"the broker aborted it: EndTxn answers {answer.__name__}, and its marker is not there"
     )
+
+
+def _slot_is_in_use(connection: KafkaConnection, parsed: TransactionalId) -> bool:
+    ids = [str(TransactionalId.of(parsed.prefix, parsed.slot, parity)) for parity in (0, 1)]
+    rows = wire(connection).describe_transactions(ids).values()
+    return any(getattr(row, "transaction_state", "") in OPEN_STATES for row in rows)
 
 
 def _is_over(connection: KafkaConnection, handle: Handle) -> bool:

@@ -102,10 +102,11 @@ class KafkaPartitions:
     def __init__(self, connection: KafkaConnection, decisions_topic: str) -> None:
         self._connection, self._decisions_topic = connection, decisions_topic
 
-    def layout(self) -> Layout:
-        """Return where all partitions are led. Raises Unreachable."""
+    def layout(self, topics: Sequence[str] | None = None) -> Layout:
+        """Return where all partitions are led, or those of these topics. Raises Unreachable."""
+        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(
-            topics=MetadataRequest.ALL_TOPICS,
+            topics=MetadataRequest.ALL_TOPICS if wanted is None else wanted,
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,

@@ -15,12 +15,10 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
-from kafka.admin import AbortTransactionSpec
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
-from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest
-from kafka.structs import TopicPartition
+from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest, WriteTxnMarkersRequest
 
 from lifecycle.errors import Unreachable
 from resource_managers.kafka_connection import KafkaConnection
@@ -165,12 +163,27 @@ class KafkaWire:
         listed = self.admin.list_transactions(state_filters=list(states))
         return [row for rows in listed.values() for row in rows]
 
-    def write_abort_marker(
-        self, partition: tuple[str, int], producer_id: int, epoch: int, coordinator_epoch: int
-    ) -> None:
-        """Write an abort marker straight to a partition (hanging transactions only). Raises kafka-python's error."""
-        spec = AbortTransactionSpec(TopicPartition(*partition), producer_id, epoch, max(0, coordinator_epoch))
-        self.admin.abort_transaction(spec)
+    def write_marker(
+        self, node: int, partition: tuple[str, int], producer: tuple[int, int], coordinator_epoch: int, *, commit: bool
+    ) -> ErrorClass:
+        """Write an end marker straight to a partition, past the coordinator (WriteTxnMarkers); return an error class.
+
+        ``node`` leads the partition; ``producer`` is a producer id and the epoch of the marker; ``coordinator_epoch`` is at
+        least that of the producer's last marker there, -1 where it has none.
+        """
+        marker_ = WriteTxnMarkersRequest.WritableTxnMarker
+        topic = marker_.WritableTxnMarkerTopic(name=partition[0], partition_indexes=[partition[1]])
+        marker = marker_(
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            transaction_result=commit,
+            topics=[topic],
+            coordinator_epoch=max(0, coordinator_epoch),
+        )
+        (answer,) = self.send([(node, WriteTxnMarkersRequest(markers=[marker]))])
+        if isinstance(answer, type):
+            return answer
+        return _error(answer.markers[0].topics[0].partitions[0].error_code)
 
     def send(self, requests: Sequence[tuple[Any, Any]], limit_ms: int = REQUEST_LIMIT_MS) -> list[Any]:
         """Send (node id, request) pairs at once, at most IN_FLIGHT on the way; a response or an error class each, in order.

@@ -1,4 +1,4 @@
-"""Abort of hanging transactions: a marker on the partition, or the ordinary abort where a coordinator has it open."""
+"""End of hanging transactions: a marker on the partition, or the ordinary abort where a coordinator has it open."""
 
 from __future__ import annotations
 
@@ -73,14 +73,12 @@ class HangingOrders:
 
         Raises OrderRefused when one may not be aborted or is not what was seen, ResourceManagerError.
         """
-        if order.action is not Action.ABORT:
-            raise OrderRefused("a hanging transaction can only be aborted: no coordinator has it to commit")
         confirm = None if order.dry_run else order.confirm
         for suspect in found:
-            _require_allowed(suspect, confirm)
+            _require_allowed(suspect, order.action, confirm)
         now = self._looked_at_anew(found)
         known = [suspect for suspect in now if suspect.doubt.remedy is Remedy.ORDINARY]
-        unknown = [suspect for suspect in now if suspect.doubt.remedy is Remedy.MARKER]
+        unknown = [suspect for suspect in now if suspect.doubt.remedy is not Remedy.ORDINARY]
         plans = [self._plan_ordinary(reach, suspect, who, confirm) for suspect in known]
         plans += [self._plan_markers(unknown)] if unknown else []
         return joined(plans, [suspect.key for suspect in found])
@@ -135,20 +133,22 @@ class HangingOrders:
         return None
 
     def _plan_markers(self, found: Sequence[Suspect]) -> Plan:
-        acts = tuple(
-            Act(key=one.key, will=_will(one.producer), target=_target(one.producer), checked=DRY_RUN) for one in found
-        )
+        acts = tuple(Act(key=one.key, will=_will(one), target=_target(one.producer), checked=DRY_RUN) for one in found)
 
         def carry_out() -> list[End]:
-            return [self._write_marker(suspect.producer) for suspect in found]
+            return [self._write_marker(suspect) for suspect in found]
 
         return Plan(acts=acts, carry_out=carry_out)
 
-    def _write_marker(self, producer: OpenProducer) -> End:
+    def _write_marker(self, suspect: Suspect) -> End:
+        producer, doubt = suspect.producer, suspect.doubt
         problem, is_refused = "the marker was written", False
         try:
-            self._broker.abort_on_partition(
-                *producer.partition, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch
+            self._broker.end_on_partition(
+                producer.partition,
+                (producer.producer_id, doubt.marker_epoch),
+                producer.coordinator_epoch,
+                commit=doubt.may_commit,
             )
         except ResourceManagerError as error:
             problem, is_refused = str(error), isinstance(error.__cause__, BrokerResponseError)
@@ -157,14 +157,15 @@ class HangingOrders:
         except ResourceManagerError as error:
             return StepOutcome.UNKNOWN, f"{problem}; {error}"
         if not still_open:
-            return StepOutcome.ABORTED, ""
+            return (StepOutcome.COMMITTED if doubt.may_commit else StepOutcome.ABORTED), ""
         return StepOutcome.REFUSED if is_refused else StepOutcome.UNKNOWN, f"{problem}; it is still open"
 
     def _look(self, act: Act, intent: Intent) -> End:
         """Look whether a marker that had no answer has arrived; it is not written again: too much may have changed."""
         producer = OpenProducer.from_json(act.target["producer"])
         if key_of(producer) not in self._open([producer], self._partitions.layout()):
-            return StepOutcome.ABORTED, "seen ended on its partition"
+            ended = StepOutcome.COMMITTED if intent.action is Action.COMMIT else StepOutcome.ABORTED
+            return ended, "seen ended on its partition"
         if intent.age_ms > LANDED_WITHIN_MS:
             return StepOutcome.REFUSED, "the marker never reached the partition, so nothing was done: order again"
         return StepOutcome.UNKNOWN, "still open on its partition"
@@ -192,7 +193,13 @@ def _target(producer: OpenProducer) -> dict[str, Any]:
     return {"kind": MARKER, "producer": producer.to_json()}
 
 
-def _require_allowed(suspect: Suspect, confirm: str | None) -> None:
+def _require_allowed(suspect: Suspect, action: Action, confirm: str | None) -> None:
+    if action is Action.COMMIT:
+        if not suspect.doubt.may_commit:
+            raise OrderRefused(f"{suspect.key} can only be aborted: {suspect.doubt.evidence.fact}")
+        return
+    if suspect.doubt.may_commit:
+        raise OrderRefused(f"{suspect.key} can only be committed: {suspect.doubt.evidence.fact}")
     if not suspect.doubt.may_abort:
         raise OrderRefused(f"{suspect.key} may not be aborted now: {suspect.doubt.evidence.fact}")
     wanted = suspect.confirmation
@@ -200,8 +207,9 @@ def _require_allowed(suspect: Suspect, confirm: str | None) -> None:
         raise OrderRefused(f"aborting {suspect.key} may lose data: repeat {wanted!r} in 'confirm', one at a time")
 
 
-def _will(producer: OpenProducer) -> str:
+def _will(suspect: Suspect) -> str:
+    producer, doubt = suspect.producer, suspect.doubt
     return (
-        f"an abort marker on {partition_name(producer.partition)} for producer {producer.producer_id}, epoch "
-        f"{producer.producer_epoch}, coordinator epoch {max(0, producer.coordinator_epoch)}"
+        f"{'a commit' if doubt.may_commit else 'an abort'} marker on {partition_name(producer.partition)} for producer "
+        f"{producer.producer_id}, epoch {doubt.marker_epoch}, coordinator epoch {max(0, producer.coordinator_epoch)}"
     )

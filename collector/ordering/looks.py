@@ -43,6 +43,8 @@ class TransactionLooks:
         match self._observed_end(act.key):
             case TransactionState.COMMITTED:
                 outcome = Committed(handle=handle)
+                if not self._read_only:
+                    self._reach.actors.complete(handle)
             case TransactionState.LOST | TransactionState.ABORTED:
                 return StepOutcome.LOST, "seen aborted: its batch must be replayed"
             case _ if self._read_only:

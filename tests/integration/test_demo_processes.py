@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from demo import topics
+from demo.broker import Broker
 from demo.prerequisites import ROOT
 from tests.browser.demo_process import DemoProcess, wait_for
 
@@ -62,3 +64,12 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
     assert f"port {port} is taken" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_broker_whose_free_port_was_taken_before_it_listened_starts_on_another(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "broker")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", broker.port))
+        with broker:
+            assert broker.port != taken.getsockname()[1]
+            topics.create_topics(broker.bootstrap_servers)

@@ -290,7 +290,8 @@ def test_abort_marker_on_a_partition_frees_its_readers(sink):
     committed.produce(sink.topic, b"behind", partition=partition)
     assert committed.flush(LIMIT_S) == 0
     assert seen(sink).total() == 0, "the reader waits behind the open transaction"
-    sink.manager().abort_on_partition(sink.topic, partition, handle.producer_id, handle.producer_epoch, -1)
+    producer = (handle.producer_id, handle.producer_epoch)
+    sink.manager().end_on_partition((sink.topic, partition), producer, -1, commit=False)
     expect(sink, b"behind")
     sink.manager().rollback([handle], LIMIT_S)
 

@@ -31,7 +31,7 @@ def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.plaintext.plain.sasl.jaas.config": f"{LOGIN} required {users};",
     }
-    with Broker(tmp_path_factory.mktemp("sasl-broker"), settings=settings) as running:
+    with Broker(tmp_path_factory.mktemp("sasl-broker"), settings=settings, client=properties(PASSWORD)) as running:
         yield running
 
 

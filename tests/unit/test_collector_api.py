@@ -84,7 +84,7 @@ def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:
     assert "commit it" in first["headline"]
     (hanging,) = [group for group in answer["needs_hand"] if group["verdict"] == "hanging"]
     assert hanging["keys"] == [row["key"] for row in api.rows("hanging")]
-    assert "the coordinator does not know of" in hanging["headline"]
+    assert "no coordinator will end" in hanging["headline"]
     assert (answer["counts"]["open"], answer["counts"]["prepared"]) == (2, 1)
     assert len(answer["per_minute"]) == 60
     assert answer["quiet_since_ms"] is None

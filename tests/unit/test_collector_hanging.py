@@ -29,21 +29,22 @@ EXPLAINED = (None, None, None)
         # 1: nobody has the producer id. An absence may be a lack of permission, so it takes a typed confirmation.
         (told(), T0, 1, True, True),
         # 2: its transactional id is known and has another producer id now.
-        (told(moved=("billing",)), T0, 2, True, False),
-        # ... and is one of a pipeline's pattern: its batch may have been decided to be committed.
-        (told(moved=("ip-count-0-1",)), T0, 2, True, True),
-        # 3: the coordinator has ended it at a higher epoch: its producer cannot write any more.
-        (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 3, True, False),
-        (told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, False),
+        (told(moved=("billing",)), T0, 2, True, True),
+        # 3: the coordinator has no open transaction of it. How this one ended it does not know any more.
+        (told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, True),
+        (told(at_coordinator("CompleteCommit", 4, partitions=())), T0, 3, True, True),
         # ... at the same epoch: its producer may be about to begin anew here.
         (told(at_coordinator("CompleteCommit", 2, partitions=())), T0, 3, True, True),
         # 4: another transaction of the producer is open, without this partition, at a higher epoch.
-        (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, False),
+        (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, True),
         # ... at the same epoch: a marker could tear it apart.
         (told(at_coordinator("Ongoing", 2, partitions=(("orders", 4),))), T0, 4, False, True),
         # 5: open at the coordinator for longer than it ever lets one be; up to then it is explained.
         (told(at_coordinator()), OVERDUE, *EXPLAINED),
         (told(at_coordinator()), OVERDUE + 1, 5, True, True),
+        # 6: one epoch on is this very transaction, aborted; or committed, and then only a commit marker may end it.
+        (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 6, True, False),
+        (told(at_coordinator("CompleteCommit", 3, partitions=())), T0, 6, False, False),
         # Prepare states have no timeout.
         (told(at_coordinator("PrepareCommit", 3)), OVERDUE + 1, *EXPLAINED),
     ],
@@ -56,7 +57,10 @@ def test_rules(
     assert (found.may_abort if found else None) == may_abort
     assert (found.loses_data if found else None) == loses_data
     if found is not None:
-        assert found.remedy is (Remedy.ORDINARY if rule == 5 else Remedy.MARKER)
+        remedies = {5: Remedy.ORDINARY, 6: Remedy.MARKER if may_abort else Remedy.COMMIT_MARKER}
+        assert found.remedy is remedies.get(rule or 0, Remedy.MARKER)
+        assert found.may_commit is (rule == 6 and not may_abort)
+        assert found.marker_epoch == (3 if rule == 6 else 2)
 
 
 DOUBT = hanging().doubt

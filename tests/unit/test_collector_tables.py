@@ -18,7 +18,7 @@ BLOCKED_COLUMNS = (
 )
 HANGING_COLUMNS = (
     "key topic partition transaction producer_id producer_epoch start_offset coordinator_epoch last_record_at_ms since_ms "
-    "found_at_ms verdict rule hidden waiting remedy may_abort loses_data confirm evidence revision"
+    "found_at_ms verdict rule hidden waiting remedy may_commit may_abort loses_data confirm evidence revision"
 )
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch pipeline ours life batch attempt slot state verdict rule "
