@@ -38,9 +38,12 @@ def browser_context_args() -> dict[str, Any]:
     return {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoProcess]:
-    """The whole demo, ready, for all tests: each settles what it caused. Leaves no process behind."""
+    """The whole demo, ready, for all tests of a module: each settles what it caused. Leaves no process behind.
+
+    Not for the session: it would work beside all tests that come after these.
+    """
     with DemoProcess(Path(tmp_path_factory.mktemp("demo"))) as process:
         yield process
 
