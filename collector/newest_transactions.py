@@ -5,6 +5,7 @@ Call all of it under the state's lock.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import heapq
 from collections.abc import Collection, Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from collector import branch_view
 from collector.branches import BranchFacts
-from collector.facts import KAFKA, BrokerTransaction, HandleIdentity, ToldTransaction
+from collector.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
 from collector.fold import State, of_handle
 from collector.observations import BranchProof
 from collector.transaction_joins import at_coordinator, elsewhere, is_known_committed, is_quiet, view_of
@@ -70,11 +71,17 @@ def ended(
     others += elsewhere(state, settled=with_committed)
     found = [view for view in others if view.state in wanted and fits(end_place(view))]
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
-    places = ((_end_of(b), b.identity) for b in done if b.is_final and (with_committed or not b.is_committing))
+    final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
+    ends = sorted(b.ended_ms or 0 for b in final) if transaction is None else []
+    # A place is made for those near this page alone: there may be tens of thousands.
+    at = (len(ends) if before is None else bisect.bisect_left(ends, before[0])) - most
+    floor = ends[at] if at > 0 else since_ms
+    older = max(0, bisect.bisect_left(ends, floor) - bisect.bisect_left(ends, since_ms))
+    places = ((_end_of(b), b.identity) for b in final if (b.ended_ms or 0) >= floor)
     chosen = [(place, identity) for place, identity in places if fits(place)]
     newest = heapq.nlargest(most, chosen)
     found += [at_coordinator(state, identity) for _, identity in newest]
-    total = len(chosen) + len(found) - len(newest)
+    total = older + len(chosen) + len(found) - len(newest)
     found.sort(key=end_place, reverse=True)
     return Newest(views=tuple(found[:most]), more=max(0, total - most))
 
@@ -87,25 +94,53 @@ def settled(
     Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
     """
     of_pipeline = functools.cache(lambda id_: pipeline is None or _pipeline_of(state, id_) == pipeline)
-    places = _settled_at_coordinators(state) if resource_manager in (None, KAFKA) else []
+    others = _unsettled(state)
+    floor, older = _floor(state, others, most, after) if pipeline is None else (None, 0)
+    at_coordinators = resource_manager in (None, KAFKA)
+    places = _settled_at_coordinators(state, others, floor) if at_coordinators else []
     places += (pair for pair in _settled_elsewhere(state) if resource_manager in (None, pair[1].resource_manager))
     behind = [pair for pair in places if (after is None or pair[0] > after) and of_pipeline(pair[0][2])]
     newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
-    return Newest(views=tuple(view_of(state, one) for _, one in newest), more=len(behind) - len(newest))
+    total = len(behind) + (older if at_coordinators else 0)
+    return Newest(views=tuple(view_of(state, one) for _, one in newest), more=total - len(newest))
 
 
 Known = BrokerTransaction | ToldTransaction | BranchFacts
 
 
-def _settled_at_coordinators(state: State) -> list[tuple[OpeningPlace, Known]]:
-    # Nearly all of them are, so those that are not are left out, instead of asking each whether it is.
+def _unsettled(state: State) -> set[BrokerIdentity]:
+    # Nearly all of them are settled, so those that are not are left out, instead of asking each whether it is.
     others = set(state.open)
     if state.told:
         others.update(one for one in state.aborted if not is_quiet(state, state.broker[one]))
+    return others
+
+
+def _floor(
+    state: State, others: Collection[BrokerIdentity], most: int, after: OpeningPlace | None
+) -> tuple[int | None, int]:
+    """Return an opening (epoch ms) from which on there are ``most`` settled ones, and how many are older than it.
+
+    So that a page of tens of thousands makes a place for those near its own alone. None where all of them are needed.
+    """
+    starts = [identity.start_ms for identity in state.broker]
+    starts.sort()
+    first = len(starts) if after is None else bisect.bisect_left(starts, -after[0])
+    at = first - most - len(others)
+    if at <= 0:
+        return None, 0
+    floor = starts[at]
+    older = bisect.bisect_left(starts, floor)
+    return floor, older - sum(1 for one in others if one.start_ms < floor)
+
+
+def _settled_at_coordinators(
+    state: State, others: Collection[BrokerIdentity], floor: int | None
+) -> list[tuple[OpeningPlace, Known]]:
     return [
         ((-identity.start_ms, identity.producer_id, identity.transaction), broker)
         for identity, broker in state.broker.items()
-        if identity not in others
+        if (floor is None or identity.start_ms >= floor) and identity not in others
     ]
 
 

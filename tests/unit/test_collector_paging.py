@@ -43,8 +43,9 @@ def ended(number: int, ends: tuple[BrokerStatus, ...], start: int) -> list[Obser
 
 def many() -> Iterator[Observation]:
     """Yield what fills every table: ended and open, foreign and ours, in Kafka and in a database, told only, lost."""
+    for number in range(40):
+        yield from ended(number, COMMIT if number % 3 else ABORT, 2_000 + number * 7 % 20)
     for number in range(7):
-        yield from ended(number, COMMIT if number % 3 else ABORT, 2_000 + number // 2)
         yield broker_record(BrokerStatus.ONGOING, 9_000, transaction=f"open-{number}", producer_id=70, start=9_000)
     for number in range(4):
         one = handle(f"ip-count-{number}-0", slot=number, producer_id=90 + number)
