@@ -99,7 +99,7 @@ def _listing(commands: Any, listing: Listing) -> None:
 
 
 def _orders(commands: Any) -> None:
-    commit = _order(commands, "commit", "commit transactions that a decision lists")
+    commit = _order(commands, "commit", "commit transactions that a decision lists, or that hang although committed")
     commit.add_argument("keys", nargs="+", metavar="KEY", help="key of a transaction, as the listings show it")
     abort = _order(commands, "abort", "abort transactions: by key, or all that a filter means")
     abort.add_argument("keys", nargs="*", metavar="KEY", help="key of a transaction, as the listings show it")
