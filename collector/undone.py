@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -14,12 +15,13 @@ from collector.facts import BrokerIdentity
 from collector.id_leaks import PrefixReport
 from collector.newest_transactions import EndPlace
 from collector.rollups import Aborted
-from collector.store import Store
+from collector.store import Store, StoreFailed
 from collector.transaction_view import TransactionView
 from lifecycle.states import TransactionState
 
 EVERY = 1 << 40
 """More than memory holds: no limit."""
+FLUSH_LIMIT_S = 2.0
 _DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
@@ -75,6 +77,9 @@ def losses_in_history(
     before: EndPlace | None = None,
 ) -> tuple[list[Loss], int]:
     """Return the same for every transaction of one id that history knows, committed ones too. Raises StoreFailed."""
+    # What was seen a moment ago is in memory alone. Where history cannot be written now, what it has is told.
+    with contextlib.suppress(StoreFailed):
+        store.flushed(FLUSH_LIMIT_S)
     with current.reading() as state:
         prefixes = state.ledger.prefixes()
     past = losses.past_of(transaction, store.rows, prefixes)
