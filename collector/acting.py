@@ -32,8 +32,8 @@ class Actor(Protocol):
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit exactly these; one outcome per handle, in order. The caller has found each in a decision that counts."""
 
-    def complete(self, handles: Sequence[Handle]) -> None:
-        """Add what is missing of the end of these, which were seen committed. Raises ResourceManagerError."""
+    def complete(self, handle: Handle) -> None:
+        """Add what is missing of the end of one that was seen committed. Raises ResourceManagerError."""
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions of ours; one outcome per handle, in order."""
@@ -66,9 +66,9 @@ class KafkaActor:
         """EndTxn(commit)."""
         return self._broker.commit(handles, markers, limit_s)
 
-    def complete(self, handles: Sequence[Handle]) -> None:
-        """Write the end markers that their coordinators have passed by."""
-        self._broker.complete(handles)
+    def complete(self, handle: Handle) -> None:
+        """Write the end markers that its coordinator has passed by."""
+        self._broker.complete([handle])
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """EndTxn(abort) with the very producer id and epoch."""
@@ -126,7 +126,7 @@ class Actors:
 
     def complete(self, handle: Handle) -> None:
         """Add what is missing of the end of one that was seen committed. Raises ResourceManagerError."""
-        self._by_name[handle.resource_manager].complete([handle])
+        self._by_name[handle.resource_manager].complete(handle)
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions of ours; one outcome per handle, in order."""

@@ -78,7 +78,7 @@ class DatabaseActor:
         proofs, errors = self._proofs(left, limit_s)
         return [found.get(h.key) or outcome_of(h, proofs.get(h.transaction), errors or NOT_PROVEN) for h in handles]
 
-    def complete(self, handles: Sequence[Handle]) -> None:
+    def complete(self, handle: Handle) -> None:
         """Do nothing: a database ends a branch in one place."""
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lifecycle.verdicts import Evidence, Judgement, Verdict
-from resource_managers.kafka_missing_markers import ABORTED, COMMITTED, is_end_of
+from resource_managers.kafka_descriptions import ABORTED, COMMITTED
+from resource_managers.kafka_missing_markers import is_end_of
 from resource_managers.kafka_partitions import OpenProducer, Partition
 from resource_managers.protocol import OpenTransactionView
 
@@ -164,7 +165,6 @@ def h3_no_open_transaction(producer: OpenProducer, view: CoordinatorView, now_ms
         return None
     t = view.transactions[0]
     fact = f"{t.transaction} has no open transaction: it is {t.state}, epoch {t.producer_epoch}"
-    # At the same epoch its producer can begin anew on this partition, and the marker would end that.
     return _marker(3, producer, t.transaction, fact, view)
 
 
@@ -190,16 +190,7 @@ def h5_overdue(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Do
         late_ms = now_ms - t.started_at_ms - t.timeout_ms
         if producer.partition in t.partitions and late_ms > OVERDUE_MS:
             fact = f"{t.transaction} is Ongoing {late_ms / 1000:.0f} s past its timeout of {t.timeout_ms / 1000:g} s"
-            evidence = Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms)
-            return Doubt(
-                rule=5,
-                transaction=t.transaction,
-                evidence=evidence,
-                remedy=Remedy.ORDINARY,
-                may_abort=True,
-                loses_data=True,
-                marker_epoch=producer.producer_epoch,
-            )
+            return replace(_marker(5, producer, t.transaction, fact, view), remedy=Remedy.ORDINARY)
     return None
 
 

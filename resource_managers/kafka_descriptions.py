@@ -12,6 +12,7 @@ from resource_managers.kafka_wire import ErrorClass
 from resource_managers.protocol import OpenTransactionView, Readiness
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+COMMITTED, ABORTED = "CompleteCommit", "CompleteAbort"
 REFUSED = (kafka_errors.AuthorizationError, kafka_errors.UnsupportedVersionError)
 """No retry will change these."""
 
@@ -53,9 +54,9 @@ def why_not_aborted(view: OpenTransactionView, row: Any, answer: ErrorClass, abo
     if row is None or isinstance(row, type):
         return f"{view.transaction}: its coordinator does not describe it: {answer.__name__}"
     same = (row.producer_id, row.transaction_start_time_ms) == (view.producer_id, view.started_at_ms)
-    if same and row.transaction_state == "CompleteAbort":
+    if same and row.transaction_state == ABORTED:
         return ""
-    if same and row.transaction_state == "CompleteCommit":
+    if same and row.transaction_state == COMMITTED:
         return f"{view.transaction}: its owner committed it first"
     return f"{view.transaction}: it ended before, and its id went on ({answer.__name__}): look again"
 

@@ -1,7 +1,7 @@
 """End markers that a coordinator takes for written and a partition has not, and writing them.
 
 A coordinator that finds no leader for a partition at the moment takes the partition for deleted and completes the transaction
-without it (Kafka 4.3.1, KAFKA-20734; seen each time a broker that has accepted EndTxn is killed and started again). The rows
+without it (Kafka 4.3.1, KAFKA-20734; seen most times when a broker that has accepted EndTxn is killed and started again). The rows
 stay hidden, their readers blocked, the offsets of the transaction unstable; and the next transaction of the same producer
 there would take the rows along, to commit or to abort them with its own.
 """
@@ -17,11 +17,11 @@ from kafka import errors as kafka_errors
 
 from lifecycle.errors import Unreachable
 from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_descriptions import ABORTED, COMMITTED
 from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer
 from resource_managers.kafka_wire import wire
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-COMMITTED, ABORTED = "CompleteCommit", "CompleteAbort"
 log = logging.getLogger(__name__)
 
 
@@ -62,10 +62,8 @@ def missing_markers(rows: Mapping[str, Any], opened: Iterable[OpenProducer]) -> 
     return found
 
 
-def write_missing_markers(
-    connection: KafkaConnection, ids: Collection[str], topics: Sequence[str] | None
-) -> list[MissingMarker]:
-    """Write the markers that are missing of these transactional ids' last transactions; return those written.
+def write_missing_markers(connection: KafkaConnection, ids: Collection[str], topics: Sequence[str] | None) -> None:
+    """Write the markers that are missing of these transactional ids' last transactions.
 
     ``topics``: where their rows may be, None for all; the offsets' own partitions are looked at with them. What may not be
     written, or cannot be looked at now, is logged and left: it hangs, and a later look finds it again. Raises nothing of
@@ -73,19 +71,19 @@ def write_missing_markers(
     """
     rows = wire(connection).describe_transactions(list(ids))
     if not any(getattr(row, "transaction_state", "") in (COMMITTED, ABORTED) for row in rows.values()):
-        return []
+        return
     partitions = KafkaPartitions(connection, "")
     try:
         layout = partitions.layout(None if topics is None else [*topics, CONSUMER_OFFSETS])
     except Unreachable as error:
         log.warning("whether the transactions ended on every partition could not be looked at: %s", error)
-        return []
+        return
     opened = partitions.open_producers(layout.leaders.keys(), layout).found.values()
-    missing = missing_markers(rows, [producer for some in opened for producer in some])
-    return [marker for marker in missing if _write(connection, marker, layout)]
+    for marker in missing_markers(rows, [producer for some in opened for producer in some]):
+        _write(connection, marker, layout)
 
 
-def _write(connection: KafkaConnection, marker: MissingMarker, layout: Layout) -> bool:
+def _write(connection: KafkaConnection, marker: MissingMarker, layout: Layout) -> None:
     producer = marker.producer
     error = wire(connection).write_marker(
         layout.leaders[producer.partition],
@@ -96,6 +94,5 @@ def _write(connection: KafkaConnection, marker: MissingMarker, layout: Layout) -
     )
     if error is kafka_errors.NoError:
         log.warning("wrote the missing %s: its coordinator had completed the transaction without it", marker)
-        return True
-    log.error("the missing %s could not be written: %s", marker, error.__name__)
-    return False
+    else:
+        log.error("the missing %s could not be written: %s", marker, error.__name__)
