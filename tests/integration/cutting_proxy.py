@@ -6,9 +6,12 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
+
+from demo.broker import Broker, free_port
 
 END_TXN = 26
 """Kafka's number of the request that ends a transaction."""
@@ -86,6 +89,16 @@ class CuttingProxy:
                 return None
             self._cut = None
             return cut
+
+
+@contextlib.contextmanager
+def broker_behind_proxy(directory: Path) -> Iterator[tuple[Broker, CuttingProxy, str]]:
+    """Run a broker that tells the proxy's address as its own; yield it, the proxy, and that address."""
+    port = free_port()
+    with CuttingProxy(port) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        with Broker(directory, port, {"advertised.listeners": f"PLAINTEXT://{address}"}) as broker:
+            yield broker, proxy, address
 
 
 def _read_request(client: socket.socket) -> bytes | None:

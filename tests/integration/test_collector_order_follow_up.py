@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.broker import Broker, free_port
+from demo.broker import Broker
 from lifecycle.decisions import Settled
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
-from tests.integration.cutting_proxy import END_TXN, CuttingProxy
+from tests.integration.cutting_proxy import END_TXN, CuttingProxy, broker_behind_proxy
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
 from tests.integration.told_pipeline import ToldPipeline
@@ -56,20 +56,17 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    port = free_port()
-    with CuttingProxy(port) as proxy:
-        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
-        with Broker(tmp_path_factory.mktemp("broker"), port, advertised) as broker:
-            connection = KafkaConnection(f"127.0.0.1:{proxy.port}")
-            DecisionLog(connection).ensure_topic()
-            admin = AdminClient(connection.for_librdkafka())
-            admin.create_topics([NewTopic(LIFECYCLE, 1, 1)])[LIFECYCLE].result(LIMIT_S)
-            collector = _collector(connection, tmp_path_factory.mktemp("collector"))
-            collector.start()
-            try:
-                yield Site(broker=broker, proxy=proxy, connection=connection, collector=collector)
-            finally:
-                collector.kill()
+    with broker_behind_proxy(tmp_path_factory.mktemp("broker")) as (broker, proxy, address):
+        connection = KafkaConnection(address)
+        DecisionLog(connection).ensure_topic()
+        admin = AdminClient(connection.for_librdkafka())
+        admin.create_topics([NewTopic(LIFECYCLE, 1, 1)])[LIFECYCLE].result(LIMIT_S)
+        collector = _collector(connection, tmp_path_factory.mktemp("collector"))
+        collector.start()
+        try:
+            yield Site(broker=broker, proxy=proxy, connection=connection, collector=collector)
+        finally:
+            collector.kill()
 
 
 def _collector(connection: KafkaConnection, directory: Path) -> CollectorProcess:

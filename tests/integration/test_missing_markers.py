@@ -19,14 +19,14 @@ from collector.orders import Action, Order, StepOutcome
 from collector.partition_sights import PartitionPicture
 from collector.store import Store
 from collector.verdicts import Limits
-from demo.broker import Broker, free_port
+from demo.broker import Broker
 from lifecycle.errors import OrderRefused
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import RetryLater
 from resource_managers.decision_log import DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
 from resource_managers.kafka_partitions import KafkaPartitions, OpenProducer
-from tests.integration.cutting_proxy import END_TXN, CuttingProxy
+from tests.integration.cutting_proxy import END_TXN, CuttingProxy, broker_behind_proxy
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
 
@@ -67,11 +67,8 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    port = free_port()
-    with CuttingProxy(port) as proxy:
-        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
-        with Broker(tmp_path_factory.mktemp("broker"), port, advertised) as broker:
-            yield Site(broker=broker, proxy=proxy, connection=KafkaConnection(f"127.0.0.1:{proxy.port}"))
+    with broker_behind_proxy(tmp_path_factory.mktemp("broker")) as (broker, proxy, address):
+        yield Site(broker=broker, proxy=proxy, connection=KafkaConnection(address))
 
 
 @pytest.fixture(scope="module")
