@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from lifecycle.decisions import Decision, DecisionLedger, DecisionRecord, RunStarted, decode, encode
 from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, MalformedRecord
@@ -56,6 +56,7 @@ class DecisionLog:
         self.malformed: list[MalformedEntry] = []
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
+        self._admin: AdminClient | None = None
 
     def ensure_topic(self, replication_factor: int = -1) -> None:
         """Create the topic if it is missing: one partition, kept for 8 weeks, never compacted."""
@@ -140,21 +141,29 @@ class DecisionLog:
     def read_to_end(self) -> DecisionLedger:
         """Return the ledger of the whole log as it stands now. Raises DecisionLogUnreadable."""
         self._after_fork()
-        consumer = self._reader()
-        first, end = self._watermarks(consumer)
+        self._reader()
+        first, end = self._ends()
         if end > max(first, self._ledger.next_offset):
             return self.read_to(end - 1)
         return self._ledger
 
-    def _watermarks(self, consumer: Consumer) -> tuple[int, int]:
+    def _ends(self) -> tuple[int, int]:
         """Return first and end offset of the log. A broker that was just started may not know its partitions for a moment."""
         deadline = time.monotonic() + SETTLING_S
+        partition = TopicPartition(self.topic, 0)
         while True:
+            # Not asked of the consumer: its fetch holds back for half a second what its connection is asked behind it.
+            asked = [
+                self._asker().list_offsets({partition: spec}, request_timeout=READ_LIMIT_S)[partition]
+                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+            ]
             try:
-                first, end = consumer.get_watermark_offsets(
-                    TopicPartition(self.topic, 0), timeout=READ_LIMIT_S, cached=False
-                )
-                return int(first), int(end)
+                first, end = (int(answer.result(2 * READ_LIMIT_S).offset) for answer in asked)
+                return first, end
+            except TimeoutError:
+                raise DecisionLogUnreadable(
+                    f"{self.topic!r} cannot be read: no answer in {READ_LIMIT_S:.0f} s"
+                ) from None
             except KafkaException as error:
                 cause = error.args[0]
                 if cause.code() not in SETTLING or time.monotonic() > deadline:
@@ -197,23 +206,30 @@ class DecisionLog:
     def _after_fork(self) -> None:
         if self._pid != os.getpid():
             # librdkafka's threads did not come along: to destroy these clients here would crash, so they are kept.
-            for inherited in (self._producer, self._consumer):
+            for inherited in (self._producer, self._consumer, self._admin):
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
             self._forget()
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
             self._require_topic()
-            settings = {"group.id": "indoubt-decision-log", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
+            # A fetch at the log's end waits for the next record as long as a broker lets it: with a short wait, this would ask a
+            # hundred times a second between two batches.
+            settings = {"group.id": "indoubt-decision-log", "enable.auto.commit": False, "fetch.wait.max.ms": 500}
             settings |= {"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
             consumer = Consumer(self._connection.for_librdkafka(**settings), logger=log)
             consumer.assign([TopicPartition(self.topic, 0, self._ledger.next_offset)])
             self._consumer = consumer
         return self._consumer
 
+    def _asker(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient(self._connection.for_librdkafka(), logger=log)
+        return self._admin
+
     def _require_topic(self) -> None:
         try:
-            topics = AdminClient(self._connection.for_librdkafka()).list_topics(self.topic, timeout=READ_LIMIT_S).topics
+            topics = self._asker().list_topics(self.topic, timeout=READ_LIMIT_S).topics
         except KafkaException as error:
             raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {error.args[0].str()}") from None
         found = topics.get(self.topic)
