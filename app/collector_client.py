@@ -12,8 +12,10 @@ import httpx
 from app.collector_json import (
     read_abort,
     read_audit,
+    read_blocked,
     read_checkpoint,
     read_detail,
+    read_hanging,
     read_overview,
     read_result,
     read_status,
@@ -23,6 +25,7 @@ from app.collector_rows import (
     Abort,
     Action,
     AuditRow,
+    BlockedPartition,
     CheckpointRow,
     OrderResult,
     Overview,
@@ -120,6 +123,14 @@ class CollectorClient:
     def transaction(self, key: str) -> TransactionDetail:
         """Return one transaction with its timeline and evidence."""
         return self._read(f"/api/v1/transactions/{quote(key, safe='')}", read_detail)
+
+    def hanging(self) -> Rows[Transaction]:
+        """Return the transactions that are open on a partition while no coordinator will end them, oldest first."""
+        return self._rows("/api/v1/hanging", read_hanging, {})
+
+    def blocked(self, *, lagging_too: bool = False) -> Rows[BlockedPartition]:
+        """Return the partitions whose readers wait or have stopped, the longest waits first; or all on which a group lags."""
+        return self._rows("/api/v1/blocked", read_blocked, {"all": "true"} if lagging_too else {})
 
     def aborts(self, *, limit: int = 1000, **filters: str) -> Rows[Abort]:
         """Return aborted and lost transactions, newest first."""

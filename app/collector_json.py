@@ -14,6 +14,7 @@ from app.collector_rows import (
     Abort,
     AbortCause,
     AuditRow,
+    BlockedPartition,
     CheckpointRow,
     Json,
     Minute,
@@ -22,6 +23,7 @@ from app.collector_rows import (
     Observer,
     OrderResult,
     Overview,
+    Reader,
     Role,
     Status,
     Step,
@@ -65,6 +67,7 @@ def read_overview(value: Json) -> Overview:
         needs_hand=tuple(_needs_hand(one) for one in value["needs_hand"]),
         open=int(counts["open"]),
         prepared=int(counts["prepared"]),
+        waiting_groups=int(counts["waiting_groups"]),
         committed_per_minute=float(counts["committed_per_minute"] or 0),
         aborted_per_minute=float(counts["aborted_per_minute"] or 0),
         oldest_open_at_ms=_int(value.get("oldest_open_at_ms")),
@@ -125,13 +128,82 @@ def read_transaction(value: Json) -> Transaction:
         may_commit=bool(value["may_commit"]),
         may_abort=bool(value["may_abort"]),
         loses_data=bool(value["loses_data"]),
-        evidence=tuple(
-            Evidence(fact=_text(one["fact"]), source=_text(one.get("source")), at_ms=_int(one.get("at_ms")))
-            for one in _list(value.get("evidence"))
-        ),
+        evidence=_evidence(value),
         revision=str(value["revision"]),
         updated_at_ms=_int(value.get("updated_at_ms")),
+        to_type=_text(value["transaction"]) if value["loses_data"] else "",
     )
+
+
+def read_hanging(value: Json) -> Transaction:
+    """Return a hanging transaction: on one partition, open since its last record at the latest, with no timeout."""
+    name = _text(value.get("transaction")) or f"producer {value['producer_id']}"
+    known_open_ms = [at_ms for at_ms in (_int(value.get("last_record_at_ms")), _int(value["since_ms"])) if at_ms]
+    return Transaction(
+        key=str(value["key"]),
+        resource_manager="kafka",
+        transaction=name,
+        producer_id=int(value["producer_id"]),
+        producer_epoch=int(value["producer_epoch"]),
+        pipeline=name,
+        ours=False,
+        life=None,
+        batch=None,
+        attempt=None,
+        slot=None,
+        state=TransactionState.OPEN,
+        verdict=Verdict(value["verdict"]),
+        rule=_int(value.get("rule")),
+        opened_at_ms=min(known_open_ms, default=None),
+        timeout_ms=None,
+        deadline_ms=None,
+        rows=None,
+        bytes=None,
+        partitions=(f"{value['topic']}-{value['partition']}",),
+        may_commit=bool(value["may_commit"]),
+        may_abort=bool(value["may_abort"]),
+        loses_data=bool(value["loses_data"]),
+        evidence=_evidence(value),
+        revision=str(value["revision"]),
+        updated_at_ms=_int(value.get("found_at_ms")),
+        to_type=_text(value.get("confirm")),
+    )
+
+
+def _evidence(value: Json) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(fact=_text(one["fact"]), source=_text(one.get("source")), at_ms=_int(one.get("at_ms")))
+        for one in _list(value.get("evidence"))
+    )
+
+
+def read_blocked(value: Json) -> BlockedPartition:
+    """Return a partition that hides records, or on which a group has stopped."""
+    return BlockedPartition(
+        partition=f"{value['topic']}-{value['partition']}",
+        last_stable_offset=int(value["last_stable_offset"]),
+        high_watermark=int(value["high_watermark"]),
+        hidden=int(value["hidden"]),
+        holder_key=_text(value.get("holder_key")),
+        holder=_holder(value),
+        held_since_ms=_int(value.get("held_since_ms")),
+        readers=tuple(
+            Reader(
+                group=_text(one["group"]),
+                kind=_text(one["kind"]),
+                certainty=_text(one.get("certainty")),
+                lag=_int(one.get("lag")),
+                waited_ms=_int(one.get("waited_ms")),
+            )
+            for one in _list(value.get("groups"))
+        ),
+        seen_at_ms=_int(value.get("seen_at_ms")),
+    )
+
+
+def _holder(value: Json) -> str:
+    producer_id = value.get("holder_producer_id")
+    return _text(value.get("holder_transaction")) or (f"producer {producer_id}" if producer_id is not None else "")
 
 
 def read_detail(value: Json) -> TransactionDetail:

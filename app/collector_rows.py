@@ -111,6 +111,8 @@ class Overview:
     needs_hand: tuple[NeedsHand, ...]
     open: int
     prepared: int
+    waiting_groups: int
+    """Consumer groups that wait behind an open transaction."""
     committed_per_minute: float
     aborted_per_minute: float
     oldest_open_at_ms: int | None
@@ -152,6 +154,13 @@ class Transaction:
     evidence: tuple[Evidence, ...]
     revision: str
     updated_at_ms: int | None
+    to_type: str
+    """What an abort that may lose data must repeat."""
+
+    @property
+    def is_hanging(self) -> bool:
+        """True for one that is open on a partition while no coordinator will end it: it has orders, but no life of its own."""
+        return self.verdict is Verdict.HANGING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +183,35 @@ class TransactionDetail:
     handle: Json | None
     broker: Json | None
     last_sign_of_life_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """A consumer group on a partition. ``kind`` is the API's word, ``waited_ms`` known only where it waits."""
+
+    group: str
+    kind: str
+    certainty: str
+    lag: int | None
+    waited_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedPartition:
+    """A partition that hides records from read_committed readers, or on which a group has stopped.
+
+    ``holder_key`` names the transaction that holds its last stable offset back; empty while it is not known.
+    """
+
+    partition: str
+    last_stable_offset: int
+    high_watermark: int
+    hidden: int
+    holder_key: str
+    holder: str
+    held_since_ms: int | None
+    readers: tuple[Reader, ...]
+    seen_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,12 +48,13 @@ class AskedOrder:
         first = self.shown[0]
         if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
             return f"batch {first.batch} of {first.pipeline}"
-        return counted(len(self.shown), "transaction" if first.ours else "foreign transaction")
+        kind = "hanging " if first.is_hanging else "" if first.ours else "foreign "
+        return counted(len(self.shown), f"{kind}transaction")
 
     @property
     def to_type(self) -> str:
-        """Return the transactional id that must be typed, or nothing when nothing is lost."""
-        return next((one.transaction for one in self.shown if self.action is Action.ABORT and one.loses_data), "")
+        """Return what must be typed, or nothing when nothing is lost: the transactional id, or what else names it."""
+        return next((one.to_type for one in self.shown if self.action is Action.ABORT and one.loses_data), "")
 
 
 def buttons(group: TransactionGroup, *, key: str) -> None:
@@ -139,7 +140,7 @@ def _show_question(asked: AskedOrder) -> None:
                 el("p", "Nothing is known that would bring these rows back. To abort all the same, type ",
                    el("code", asked.to_type), ".", class_="warn")
             )  # fmt: skip
-            st.text_input("Transactional id, to confirm", key="order-confirm", autocomplete="off")
+            st.text_input("To confirm", key="order-confirm", autocomplete="off")
         if asked.complaint:
             live.write(el("p", el("b", "✖ "), asked.complaint, class_="warn", role="alert"))
         with st.container(horizontal=True):
@@ -174,11 +175,13 @@ def _complaint(asked: AskedOrder, *, reason: str, confirm: str, dry_run: bool) -
     if len(reason) < REASON_CHARACTERS:
         return f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit."
     if asked.to_type and confirm != asked.to_type and not dry_run:
-        return "The transactional id was not typed as it is shown. Nothing was done."
+        return f"{visible(asked.to_type)} was not typed as it is shown. Nothing was done."
     return ""
 
 
 def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
+    if any(one.is_hanging for one in shown):
+        return _hanging_now(shown)
     found: list[Transaction | None] = []
     for one in shown:
         try:
@@ -188,6 +191,14 @@ def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None
                 return ()
             found.append(None)
     return tuple(found)
+
+
+def _hanging_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
+    try:
+        now = {one.key: one for one in live.collector().hanging()}
+    except CollectorError:
+        return ()
+    return tuple(now.get(one.key) for one in shown)
 
 
 def _look_again(action: Action, still: tuple[Transaction, ...]) -> None:

@@ -10,7 +10,6 @@ from app.markup import Html, el
 from app.time_text import amount, clock_time, counted, duration, time_left
 from app.transaction_groups import rows_held
 from app.verdict_signs import Tone, badge, state_text, verdict_badge
-from lifecycle.verdicts import Verdict
 
 _STEP_TONES = {
     "committed": ("✔", Tone.GOOD),
@@ -40,14 +39,18 @@ def what_will_happen(action: Action, shown: Sequence[Transaction]) -> str:
     """Return one or two sentences: what is sent, what becomes visible or is given up, what is left alone."""
     rows = rows_held(shown)
     held = f"{amount(rows)} rows" if rows is not None else "Their rows (how many is not known)"
+    hanging = [one for one in shown if one.is_hanging]
+    partitions = sorted({partition for one in hanging for partition in one.partitions})
+    where = f"{counted(len(partitions), 'partition')}: {', '.join(partitions)}"
+    if action is Action.COMMIT and hanging:
+        return f"The commit marker that is missing is written to {where}. {held} become visible to their readers, who go on."
     if action is Action.COMMIT:
         return (
             f"{_sent(action, shown)}. {held} become visible to their readers. Nothing else of this pipeline is touched."
         )
-    if any(one.verdict is Verdict.HANGING for one in shown):
-        partitions = sorted({partition for one in shown for partition in one.partitions})
+    if hanging:
         return (
-            f"An abort marker is written to {counted(len(partitions), 'partition')}: {', '.join(partitions)}. "
+            f"An abort marker is written to {where}, or the coordinator is told to abort where it still has it open. "
             f"{held} are given up, and the readers behind them go on."
         )
     if shown[0].ours:

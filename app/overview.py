@@ -6,7 +6,7 @@ from datetime import tzinfo
 
 import streamlit as st
 
-from app import live, order_dialog, pending_commits
+from app import blocked_readers, live, order_dialog, pending_commits
 from app.charts import per_minute_chart
 from app.collector_rows import NeedsHand, Observer, Overview, Transaction
 from app.markup import Html, el, join
@@ -35,7 +35,8 @@ def show() -> None:
 
 def _what_needs_a_hand() -> None:
     overview, transactions = live.collector().overview(), live.collector().transactions()
-    by_key = {one.key: one for one in transactions}
+    hanging = live.collector().hanging() if any(one.verdict is Verdict.HANGING for one in overview.needs_hand) else []
+    by_key = {one.key: one for one in (*transactions, *hanging)}
     zone = live.zone()
     if overview.needs_hand:
         with st.container(key="needs-hand"):
@@ -79,6 +80,8 @@ def _group(needed: NeedsHand, shown: tuple[Transaction, ...], zone: tzinfo) -> N
                 return
             order_dialog.buttons(group, key="hand-")
             if st.button("Evidence", key=f"hand-evidence-{token}"):
+                if needed.verdict is Verdict.HANGING:
+                    st.switch_page(blocked_readers.page())
                 st.switch_page(pending_commits.page(), query_params={"open": group.first.key})
 
 
@@ -130,6 +133,7 @@ def _counters(overview: Overview, zone: tzinfo) -> Html:
         "div",
         tile("open", amount(overview.open), "transactions that have not ended, of every application"),
         tile("prepared, in doubt", amount(overview.prepared), "flushed, and not ended: prepared or decided"),
+        tile("groups waiting", amount(overview.waiting_groups), "consumer groups that wait behind an open transaction"),
         tile("committed / min", amount(overview.committed_per_minute), "in the last minute"),
         tile("aborted / min", amount(overview.aborted_per_minute), "in the last minute, the lost ones included"),
         tile("oldest open", since(overview.oldest_open_at_ms, zone), "how long the oldest open one has been open"),

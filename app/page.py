@@ -7,6 +7,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
   ``counters``, ``per-minute``, ``checkpoint-times``, ``observers``
 - Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
+- Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
 - an order: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``, ``order-close``,
   ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``audit-table``
@@ -19,7 +20,17 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import abort_history, audit, checkpoints, live, order_dialog, overview, pending_commits, trouble
+from app import (
+    abort_history,
+    audit,
+    blocked_readers,
+    checkpoints,
+    live,
+    order_dialog,
+    overview,
+    pending_commits,
+    trouble,
+)
 
 HERE = Path(__file__).parent
 
@@ -39,6 +50,7 @@ def main() -> None:
         [
             st.Page(overview.show, title="Overview", url_path="overview", default=True),
             pending_commits.page(),
+            blocked_readers.page(),
             st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
             st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
             st.Page(audit.show, title="Audit", url_path="audit"),

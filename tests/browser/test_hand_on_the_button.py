@@ -92,6 +92,12 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     wait_for("rows of the pipeline behind them", lambda: rows_behind(first, written(demo)), READ_LIMIT_S)
     assert not rows_behind(first, committed(demo)), "nobody may read past an open transaction"
 
+    go_to(page, "Blocked readers")
+    held_back = hook(page, "blocked-table")
+    expect(held_back).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
+    held_back.get_by_role("link", name="billing-export-1").first.click()
+    expect(hook(page, "evidence")).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
+
     go_to(page, "Pending commits")
     foreign = hook(page, "pending-").filter(has_text="billing-export-1").first
     expect(foreign).to_contain_text(re.compile("foreign", re.IGNORECASE), timeout=SHOWN_LIMIT_MS)

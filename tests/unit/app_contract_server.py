@@ -97,11 +97,73 @@ def foreign(name: str = "abandoned-1", **changes: Any) -> dict[str, Any]:
     )
 
 
+def hanging(**changes: Any) -> dict[str, Any]:
+    """Return a transaction that its coordinator has committed and whose partition never got the marker."""
+    since = now_ms() - 90_000
+    return {
+        "key": "hanging:orders-2:4711:5:88100",
+        "topic": "orders",
+        "partition": 2,
+        "transaction": "orders-1",
+        "producer_id": 4711,
+        "producer_epoch": 5,
+        "start_offset": 88100,
+        "coordinator_epoch": 3,
+        "last_record_at_ms": since - 1000,
+        "since_ms": since,
+        "found_at_ms": since + 3000,
+        "verdict": "hanging",
+        "rule": 6,
+        "hidden": 120,
+        "waiting": 1,
+        "remedy": "commit marker on the partition",
+        "may_commit": True,
+        "may_abort": False,
+        "loses_data": False,
+        "confirm": "",
+        "evidence": [{"fact": "orders-1 is CompleteCommit, epoch 6", "source": "coordinator", "at_ms": since}],
+        "revision": "h1",
+        **changes,
+    }
+
+
+def blocked(**changes: Any) -> dict[str, Any]:
+    """Return a partition that a foreign transaction holds back, with a group that waits and one that does not."""
+    since = now_ms() - 65_000
+    return {
+        "topic": "orders",
+        "partition": 2,
+        "last_stable_offset": 88100,
+        "high_watermark": 88220,
+        "hidden": 120,
+        "holder_key": "kafka:orders-1:4711:5@1",
+        "holder_transaction": "orders-1",
+        "holder_producer_id": 4711,
+        "holder_producer_epoch": 5,
+        "holder_start_offset": 88100,
+        "held_since_ms": since,
+        "waiting": 1,
+        "waiting_since_ms": since,
+        "waited_ms": 65_000,
+        "lag": 120,
+        "groups": [
+            {"group": "billing", "kind": "waiting", "certainty": "likely", "state": "Stable", "offset": 88100, "lag": 120,
+             "since_ms": since, "waited_ms": 65_000},
+            {"group": "audit", "kind": "markers only", "certainty": "certain", "state": "Stable", "offset": 88099, "lag": 1,
+             "since_ms": since, "waited_ms": None},
+        ],
+        "seen_at_ms": now_ms(),
+        **changes,
+    }  # fmt: skip
+
+
 @dataclass
 class Answers:
     """What the collector knows; a test changes it between two looks."""
 
     transactions: list[dict[str, Any]] = field(default_factory=list)
+    hanging: list[dict[str, Any]] = field(default_factory=list)
+    blocked: list[dict[str, Any]] = field(default_factory=list)
     aborts: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     audit: list[dict[str, Any]] = field(default_factory=list)
@@ -134,7 +196,9 @@ class Answers:
 
     def overview(self) -> dict[str, Any]:
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in self.transactions:
+        shown = [{**row, "pipeline": row["transaction"], "batch": None, "rows": None, "deadline_ms": None, "partitions": []}
+                 for row in self.hanging]  # fmt: skip
+        for row in (*shown, *self.transactions):
             if row["verdict"] not in ("in progress", "settled"):
                 groups.setdefault((row["verdict"], row["pipeline"], row["batch"]), []).append(row)
         minute = now_ms() // 60_000 * 60_000
@@ -150,7 +214,8 @@ class Answers:
                 }
                 for (verdict, pipeline, number), rows in groups.items()
             ],
-            "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 0.2},
+            "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 0.2,
+                       "waiting_groups": len(self.blocked)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
             "quiet_since_ms": None if groups else now_ms() - 10_800_000,
             "per_minute": [
@@ -188,7 +253,7 @@ class Answers:
         self.orders.append(order)
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
-        rows = {row["key"]: row for row in self.transactions}
+        rows = {row["key"]: row for row in (*self.transactions, *self.hanging)}
         for key in order["keys"]:
             if key not in rows or order["seen"].get(key) != rows[key]["revision"]:
                 was = rows.get(key, {}).get("state", "not known any more")
@@ -198,6 +263,7 @@ class Answers:
         dry, word = order["dry_run"], {"commit": "committed", "abort": "aborted"}[order["action"]]
         if not dry:
             self.transactions = [row for row in self.transactions if row["key"] not in order["keys"]]
+            self.hanging = [row for row in self.hanging if row["key"] not in order["keys"]]
         steps = [
             {"key": key, "will": f"EndTxn({order['action']})", "outcome": "dry run" if dry else word, "detail": ""}
             for key in order["keys"]
@@ -254,7 +320,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, self.known.raw[path])
         if path in ("status", "overview"):
             return self._answer(200, getattr(self.known, path)())
-        if path in ("transactions", "aborts", "checkpoints", "audit"):
+        if path in ("transactions", "hanging", "blocked", "aborts", "checkpoints", "audit"):
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path)
             return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})

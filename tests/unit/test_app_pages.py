@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from app import live
 from app.settings import COLLECTOR_URL, TROUBLE_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
-from tests.unit.app_contract_server import TOKEN, Answers, ContractServer, batch, foreign, now_ms
+from tests.unit.app_contract_server import TOKEN, Answers, ContractServer, batch, blocked, foreign, hanging, now_ms
 
 HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
 
@@ -177,7 +177,10 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         {"pipeline": HOSTILE, "number": 1, "state": "completed", "started_at_ms": 1, "ended_at_ms": 5, "duration_ms": 4,
          "transactions": 1, "rows": 1, "source": HOSTILE}
     ]  # fmt: skip
-    for name in ("overview", "pending_commits", "abort_history", "checkpoints", "audit"):
+    answers.hanging = [hanging(transaction=HOSTILE, topic=HOSTILE)]
+    answers.blocked = [blocked(topic=HOSTILE, holder_transaction=HOSTILE, holder_key='"><img src=x onerror=alert(1)>')]
+    answers.blocked[0]["groups"][0]["group"] = HOSTILE
+    for name in ("overview", "pending_commits", "blocked_readers", "abort_history", "checkpoints", "audit"):
         page = opened(name)
         assert "&lt;img src=x onerror" in said(page), name
         assert "<img" not in said(page), name
@@ -222,11 +225,71 @@ def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
     assert "Nothing is pending" in said(page)
 
 
-@pytest.mark.parametrize("name", ["abort_history", "checkpoints", "audit"])
-def test_empty_pages_say_so(answers, name):
-    assert any(
-        word in said(opened(name)) for word in ("Nothing was aborted", "No checkpoint was seen", "No order was given")
-    )
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("blocked_readers", "No record is hidden"),
+        ("abort_history", "Nothing was aborted"),
+        ("checkpoints", "No checkpoint was seen"),
+        ("audit", "No order was given"),
+    ],
+)
+def test_empty_pages_say_so(answers, name, words):
+    assert words in said(opened(name))
+
+
+def test_blocked_readers_names_partition_holder_and_each_group(answers):
+    answers.blocked = [blocked()]
+    page = opened("blocked_readers")
+    assert "120 offsets hidden on 1 partition, 1 group waits" in said(page)
+    assert "88,100 → 88,220" in said(page)
+    assert 'href="pending-commits?open=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
+    assert "waiting 1 min 05 s" in said(page)
+    assert "markers only" in said(page)
+    assert "No record is hidden" not in said(page)
+
+
+def test_a_hanging_transaction_whose_marker_is_missing_is_committed_from_its_page(answers):
+    answers.hanging = [hanging()]
+    page = opened("blocked_readers")
+    assert "orders-1 is CompleteCommit, epoch 6" in said(page)
+    assert "Abort …" not in labels(page)
+    page = button(page, "Commit …").click().run()
+    assert "The commit marker that is missing is written to 1 partition: orders-2" in said(page)
+    page.text_input(key="order-reason").set_value("KAFKA-20734")
+    page = button(page, "Commit 1 transaction").click().run()
+    assert [(order["action"], order["keys"], order["seen"]) for order in answers.orders] == [
+        ("commit", ["hanging:orders-2:4711:5:88100"], {"hanging:orders-2:4711:5:88100": "h1"})
+    ]
+    assert "committed 1 of 1" in said(page)
+
+
+def test_the_abort_of_a_hanging_one_needs_typed_what_its_row_says_and_shows_what_changed(answers):
+    answers.hanging = [
+        hanging(transaction="", may_commit=False, may_abort=True, loses_data=True, confirm="orders-2", rule=1)
+    ]
+    page = button(opened("blocked_readers"), "Abort …").click().run()
+    assert "producer 4711" in said(page)
+    page.text_input(key="order-reason").set_value("its application is gone")
+    page = button(page, "Abort 1 transaction").click().run()
+    assert "orders-2 was not typed as it is shown" in said(page)
+    page.text_input(key="order-confirm").set_value("orders-2")
+    answers.hanging[0]["revision"] = "h2"
+    page = button(page, "Abort 1 transaction").click().run()
+    assert "Refused: nothing was done." in said(page)
+    page = button(page, "Look again").click().run()
+    page.text_input(key="order-reason").set_value("its application is gone")
+    page.text_input(key="order-confirm").set_value("orders-2")
+    page = button(page, "Abort 1 transaction").click().run()
+    assert [order["confirm"] for order in answers.orders] == ["orders-2", "orders-2"]
+    assert "aborted 1 of 1" in said(page)
+
+
+def test_a_hanging_transaction_is_ordered_from_the_overview_too(answers):
+    answers.transactions, answers.hanging = [], [hanging()]
+    page = opened("overview")
+    assert "1 transaction needs a hand" in said(page)
+    assert {"Commit …", "Evidence"} <= set(labels(page))
 
 
 def test_a_lost_collector_is_one_line_with_address_and_time_and_the_page_comes_back(answers):
