@@ -50,9 +50,10 @@ class Clock:
 
     def heard(self, broker_ms: int) -> None:
         """Judge a step by the time that a broker has just given a record; without a step it says nothing."""
-        if not self._step_ms or broker_ms <= 0:
+        if broker_ms <= 0:
             return
         with self._lock:
+            # Looks for a step itself: the next record may be the only one, and nobody have asked for the time since the step.
             now_ms = self._now_ms()
             if not self._step_ms:
                 return

@@ -36,6 +36,13 @@ def values(start: int, count: int) -> list[bytes]:
     return [b"row %06d" % n for n in range(start, start + count)]
 
 
+def stop_wholly(pid: int) -> None:
+    """Stop a child process and wait until its last thread stands still: on a busy machine one works on for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    seen = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+    wait_until(f"process {pid} to stand still", lambda: os.waitid(os.P_PID, pid, seen))
+
+
 def wait_for(sinks: Sinks, expected: list[bytes]) -> None:
     """Wait until every row is seen everywhere, however often."""
 
@@ -110,7 +117,7 @@ def test_rows_that_die_with_the_broker_are_an_error_for_at_least_once_and_not_fo
         writer._outlet.flush = partial(writer._outlet.flush, 6.0)
         wait_until("the writer's first row", lambda: read_committed(connection, sink.topic)[b"seen"] == 1)
         # The broker stands still: its machine takes what is sent and acknowledges nothing; then it dies.
-        os.kill(broker.pid, signal.SIGSTOP)
+        stop_wholly(broker.pid)
         writer.write(rows(b"unheard"))
         if guarantee is DeliveryGuarantee.NONE:
             writer.finish()

@@ -23,6 +23,8 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
         lambda client: client.transactions(settled_too=True, limit=pending_commits.MOST_TRANSACTIONS),
     ],
     "transaction": [lambda client: client.transaction(KEY)],
+    "hanging": [lambda client: client.hanging()],
+    "blocked": [lambda client: client.blocked(), lambda client: client.blocked(lagging_too=True)],
     "aborts": [lambda client: client.aborts(limit=abort_history.MOST_ROWS)],
     "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MOST_ROWS)],
     "audit": [lambda client: client.audit()],

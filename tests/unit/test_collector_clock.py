@@ -73,6 +73,16 @@ def test_a_broker_that_has_the_new_time_settles_it_at_once(step_ms: int) -> None
 
 
 @pytest.mark.parametrize("step_ms", STEPS)
+def test_the_first_record_after_a_step_settles_it_though_nobody_asked_for_the_time_in_between(step_ms: int) -> None:
+    machine = Machine()
+    machine.goes_on(1_000)
+    machine.wall_ms += step_ms
+    machine.clock.heard(machine.wall_ms - 200)
+    assert machine.clock.now_ms() == machine.wall_ms
+    assert machine.clock.shifted_ms == step_ms
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
 def test_while_brokers_have_the_old_time_a_step_is_not_believed_however_long_it_stands(step_ms: int) -> None:
     machine = Machine()
     machine.goes_on(0, step_ms)
