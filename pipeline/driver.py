@@ -1,8 +1,4 @@
-"""The driver: recover, start the query, sweep now and then, stop in order. Ends when the query ends.
-
-Exit codes: 0 stopped on request, 1 failed (a restart may help), 2 wrong settings (it will not), 3 overtaken by a newer
-run of the same prefix (a restart would overtake that one in turn).
-"""
+"""The driver: recover, start the query, sweep now and then, stop in order. Ends when the query ends, with one of exit_codes.py."""
 
 from __future__ import annotations
 
@@ -23,7 +19,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
 from pipeline import spark_home
+from pipeline.connections import check_cluster, connect, connect_databases
 from pipeline.event_sender import EventSender
+from pipeline.exit_codes import FAILED, OVERTAKEN, STOPPED, WRONG_SETTINGS
 from pipeline.group_offsets import GroupOffsets
 from pipeline.jobs import Job, find_job, read_source
 from pipeline.recovery import Recovered, Recovery
@@ -31,32 +29,8 @@ from pipeline.settings import ROOT, PipelineSettings, crash_points_directory, pa
 from pipeline.sink import TwoPhaseCommitSink, write_updates
 from pipeline.sinks import read_sinks
 from pipeline.status_file import StatusFile
-from resource_managers.database_connection import DatabaseConnection, read_database_properties
-from resource_managers.kafka_connection import KafkaConnection
 
 log = logging.getLogger("pipeline")
-
-STOPPED, FAILED, WRONG_SETTINGS, OVERTAKEN = 0, 1, 2, 3
-REACH_LIMIT_S = 30.0
-
-
-def connect(settings: PipelineSettings) -> KafkaConnection:
-    """Return the connection with the security properties of the settings' file."""
-    if not settings.kafka_properties:
-        return KafkaConnection(settings.bootstrap_servers)
-    return KafkaConnection.from_properties_file(Path(settings.kafka_properties), settings.bootstrap_servers)
-
-
-def connect_databases(settings: PipelineSettings) -> dict[str, DatabaseConnection]:
-    """Return the connections of the settings' file by resource manager, none without a file. Raises SettingsError."""
-    return read_database_properties(Path(settings.database_properties)) if settings.database_properties else {}
-
-
-def check_cluster(settings: PipelineSettings, connection: KafkaConnection) -> None:
-    """Return when the cluster answers and has the topics that every pipeline needs. Raises MissingTopic, Unreachable."""
-    connection.reach(REACH_LIMIT_S)
-    topics = [settings.source, settings.decisions_topic]
-    connection.require_topics([*topics, settings.lifecycle_topic] if settings.lifecycle_topic else topics)
 
 
 def make_spark(settings: PipelineSettings) -> SparkSession:
@@ -150,11 +124,12 @@ class Driver:
         try:
             query = self._start(spark, recovery, recovered, jvm_pid)
             code, reason = self._watch(query, recovery, recovered)
+            events.pipeline(EventType.PIPELINE_STOPPED, self._settings.job, reason=reason)
+            events.flush(5.0)
+            # Tells its listeners of the last batch before it returns.
+            spark.stop()
         finally:
             offsets.close()
-        events.pipeline(EventType.PIPELINE_STOPPED, self._settings.job, reason=reason)
-        events.flush(5.0)
-        spark.stop()
         return code
 
     def _sender(self, recovered: Recovered) -> EventSender:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from lifecycle.events import EventType
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from pipeline.driver import OVERTAKEN, STOPPED, WRONG_SETTINGS, connect
+from pipeline.connections import connect
 from pipeline.event_sender import EventSender
+from pipeline.exit_codes import OVERTAKEN, STOPPED, WRONG_SETTINGS
 from pipeline.order_watch import OrderWatch
 from pipeline.settings import ROOT, PipelineSettings
 from pipeline.status_file import StatusFile

@@ -6,7 +6,7 @@ import time
 
 from lifecycle.decisions import Decision, Settled
 from lifecycle.identity import Handle
-from pipeline.driver import OVERTAKEN
+from pipeline.exit_codes import OVERTAKEN
 from resource_managers.decision_log import DecisionLog
 from tests.crash.processes import CrashPipeline
 from tests.crash.run import Run

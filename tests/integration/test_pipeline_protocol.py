@@ -114,8 +114,9 @@ def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
         wait_until("the consumer group shows the checkpoint", lambda: group_lag(connection, topics) == 0)
     assert pipeline.process.returncode == 0
     produce(connection, topics["source"], values(100, 100))
-    with PipelineProcess(connection, tmp_path, **topics):
+    with PipelineProcess(connection, tmp_path, **topics) as again:
         expect_exactly(connection, topics["sink"], values(0, 200))
+    assert "StreamingQueryListenerBus" not in again.log, "whom Spark tells of the last batch still listened"
 
 
 def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_path):

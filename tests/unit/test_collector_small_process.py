@@ -12,7 +12,7 @@ NEEDLESS = ("pandas", "psycopg", "pymysql", "httpx", "pyarrow.fs", "streamlit", 
 """Of other parts of the product, or of what has to be asked for: databases, receivers, Flink, checkpoint directories."""
 LOADED = """
 import sys
-import collector.__main__
+import collector.service
 import pyarrow
 print(pyarrow.array([1]).to_pylist(), pyarrow.default_memory_pool().backend_name)
 print([name for name in sys.argv[1:] if name in sys.modules])
@@ -31,3 +31,17 @@ def test_the_collector_loads_nothing_needless() -> None:
         check=True,
     )
     assert loaded.stdout.splitlines() == ["[1] system", "[]"]
+
+
+def test_a_command_does_not_load_the_collector() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "collector", "transactions", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
+    assert "collector.command_line.main" in modules
+    assert not modules & {"collector.service", "duckdb", "pyarrow", "confluent_kafka", "fastapi"}
