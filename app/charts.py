@@ -12,6 +12,8 @@ from app.collector_rows import Abort, AbortCause, CheckpointRow, Minute
 from lifecycle.checkpoints import CheckpointState
 
 HEIGHT_PX = 220
+LEAST_SPAN_MS = 30 * 60_000
+"""How much time the axis of aborts shows at least."""
 COMMITTED, ABORTED, LOST = "#2b8cbe", "#e6a117", "#c92a2a"
 CAUSES: dict[AbortCause, tuple[str, str]] = {
     AbortCause.TIMEOUT: ("#c92a2a", "x"),
@@ -65,7 +67,12 @@ def abort_chart(aborts: Iterable[Abort], zone: tzinfo) -> go.Figure:
             hovertemplate="%{x|%d %b %H:%M} · %{y} " + cause.value,
         )
     most = max((sum(counts[minute_ms, cause] for cause in CAUSES) for minute_ms in minutes), default=0)
-    return _styled(figure, "aborted or lost", most)
+    styled = _styled(figure, "aborted or lost", most)
+    if minutes and minutes[-1] - minutes[0] < LEAST_SPAN_MS:
+        # By itself the axis would end with its bars, and a single minute fill the page.
+        ends = (minutes[-1] + 60_000 - LEAST_SPAN_MS, minutes[-1] + 60_000)
+        styled.update_xaxes(range=[_moment(end, zone) for end in ends])
+    return styled
 
 
 def checkpoint_chart(rows: Sequence[CheckpointRow], zone: tzinfo) -> go.Figure:
