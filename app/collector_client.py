@@ -17,6 +17,7 @@ from app.collector_json import (
     read_detail,
     read_hanging,
     read_overview,
+    read_pipeline,
     read_result,
     read_status,
     read_transaction,
@@ -29,6 +30,7 @@ from app.collector_rows import (
     CheckpointRow,
     OrderResult,
     Overview,
+    Pipeline,
     Rows,
     Status,
     Transaction,
@@ -140,14 +142,18 @@ class CollectorClient:
         """Return checkpoints, newest first."""
         return self._rows("/api/v1/checkpoints", read_checkpoint, {**filters, "limit": str(limit)})
 
+    def pipelines(self) -> Rows[Pipeline]:
+        """Return the pipelines that ever started a run."""
+        return self._rows("/api/v1/pipelines", read_pipeline, {})
+
     def audit(self) -> Rows[AuditRow]:
         """Return the newest orders given, newest first."""
         return self._rows("/api/v1/audit", read_audit, {})
 
     def order(
-        self, action: Action, shown: Sequence[Transaction], *, reason: str, dry_run: bool, confirm: str = ""
+        self, action: Action, shown: Sequence[Transaction | Pipeline], *, reason: str, dry_run: bool, confirm: str = ""
     ) -> OrderResult:
-        """Give one order over the transactions as they were shown; the collector refuses it when one has changed."""
+        """Give one order over what was shown, as it was shown; the collector refuses it when any of it has changed."""
         body = {
             "action": action.value,
             "keys": [one.key for one in shown],

@@ -23,6 +23,7 @@ from app.collector_rows import (
     Observer,
     OrderResult,
     Overview,
+    Pipeline,
     Reader,
     Role,
     Status,
@@ -267,6 +268,23 @@ def read_audit(value: Json) -> AuditRow:
         outcome=_text(value["outcome"]),
         detail=tuple(dict.fromkeys(_lines(value.get("detail")))),
         evidence=_lines(value.get("evidence")),
+    )
+
+
+def read_pipeline(value: Json) -> Pipeline:
+    """Return a row of the pipelines."""
+    return Pipeline(
+        key=str(value["key"]),
+        pipeline=_text(value["pipeline"]),
+        attempt=int(value["attempt"]),
+        state=_text(value["state"]),
+        run_at_ms=_int(value["run_at_ms"]),
+        sign_at_ms=_int(value["sign_at_ms"]),
+        sign=_text(value["sign"]),
+        interval_ms=_int(value["interval_ms"]),
+        source=_text(value["source"]),
+        sink=_text(value["sink"]),
+        revision=_text(value["revision"]),
     )
 
 

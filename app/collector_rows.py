@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -28,6 +29,8 @@ class Action(Enum):
 
     COMMIT = "commit"
     ABORT = "abort"
+    RESTART = "restart"
+    STOP = "stop"
 
 
 class Role(Enum):
@@ -229,6 +232,28 @@ class Abort:
     certainty: str
     open_ms: int | None
     rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A pipeline and its newest run: ``attempt`` is that run's number, ``state`` what it told of itself last."""
+
+    key: str
+    pipeline: str
+    attempt: int
+    state: str
+    run_at_ms: int | None
+    sign_at_ms: int | None
+    sign: str
+    interval_ms: int | None
+    source: str
+    sink: str
+    revision: str
+
+    @property
+    def token(self) -> str:
+        """Return ten hex digits that name it: safe in a widget's key."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

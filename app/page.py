@@ -8,10 +8,13 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
 - Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
-- an order: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``, ``order-close``,
-  ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
+- Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its order: ``pipeline-order-reason``,
+  ``pipeline-order-confirm``, ``pipeline-order-go``, ``pipeline-order-dry-run``, ``pipeline-order-cancel``,
+  ``pipeline-order-close``, ``pipeline-order-result``
+- an order over transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
+  ``order-close``, ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``audit-table``
-- Make trouble (demo only): ``trouble``, ``fault-<name>``, ``restart-driver``, ``trouble-log``
+- Make trouble (demo only): ``trouble``, ``fault-<name>``, ``start-pipeline``, ``trouble-log``
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from app import (
     order_dialog,
     overview,
     pending_commits,
+    pipeline_dialog,
+    pipelines,
     trouble,
 )
 
@@ -51,6 +56,7 @@ def main() -> None:
             st.Page(overview.show, title="Overview", url_path="overview", default=True),
             pending_commits.page(),
             blocked_readers.page(),
+            st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
             st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
             st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
             st.Page(audit.show, title="Audit", url_path="audit"),
@@ -67,6 +73,7 @@ def main() -> None:
     order_dialog.show_last_result()
     page.run()
     order_dialog.show_if_asked()
+    pipeline_dialog.show_if_asked()
 
 
 def _times_choice() -> None:

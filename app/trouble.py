@@ -34,8 +34,8 @@ def show() -> None:
             )
             return
         # Always in its place: a button that comes and goes would move the others from under the pointer.
-        waits = bool(state.get("restart_driver"))
-        _button("Restart the driver", "/restart-driver", key="restart-driver", type_="primary", ready=waits)
+        waits = bool(state.get("start_pipeline"))
+        _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", type_="secondary", ready=waits)
         for fault in faults:
             _fault(fault)
         live.write(_said(st.session_state.get("trouble_said")))

@@ -65,6 +65,7 @@ PAGES = (
     Question(path="/api/v1/hanging"),
     Question(path="/api/v1/blocked"),
     Question(path="/api/v1/blocked?all=true"),
+    Question(path="/api/v1/pipelines"),
     Question(path="/api/v1/aborts?limit=1000"),
     Question(path="/api/v1/checkpoints?limit=500"),
     Question(path="/api/v1/audit"),

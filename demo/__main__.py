@@ -106,7 +106,8 @@ def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int
         run.start_collector()
         run.start_pipeline()
         run.start_generator()
-        trouble = TroubleServer(TroubleDesk(run))
+        desk = TroubleDesk(run)
+        trouble = TroubleServer(desk)
         run.start_app(port, trouble.url)
         run.wait_for_pipeline()
         addresses = {"app": run.app_url, "collector": run.collector_url, "trouble": trouble.url}
@@ -122,6 +123,7 @@ def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int
         try:
             while True:
                 run.check_running()
+                desk.start_if_asked()
                 time.sleep(LOOK_EVERY_S)
         except KeyboardInterrupt:
             say("ending everything …")

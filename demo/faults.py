@@ -38,7 +38,7 @@ DESCRIPTIONS: dict[Fault, Description] = {
     Fault.FREEZE_AFTER_DECISION: Description(
         title="Freeze the driver after its decision",
         what_happens="The Spark driver stands still just after it decided to commit a batch. Its transactions stay in doubt, "
-        "readers wait, and in 60 s the broker aborts them. You can commit them by hand.",
+        "readers wait, and in 60 s the broker aborts them. You can commit them by hand, then restart it (page Pipelines).",
         crash_point=CrashPoint(point="after-decision", how="freeze"),
     ),
     Fault.ABANDONED_PRODUCER: Description(

@@ -42,7 +42,7 @@ def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str,
         traffic_ends_s = time.monotonic() + for_s
         log = OffsetLog(run.checkpoint, topics.SOURCE)
         desk = TroubleDesk(run)
-        on_call = OnCall(run, desk, reader)
+        on_call = OnCall(run, reader)
         if fault is not Fault.NONE:
             _cause(run, desk, on_call, log, fault)
         run.wait_for(f"{for_s:g} s of traffic", lambda: time.monotonic() >= traffic_ends_s, for_s + 1)

@@ -199,8 +199,17 @@ class DemoRun:
         """Raise DemoFailed when a part that must run has ended."""
         if self._broker.pid is None:
             raise DemoFailed(f"the broker ended; see {self._broker.log_file}")
-        for child in self._children.values():
+        for name, child in list(self._children.items()):
+            if name == "pipeline" and child.exit_code == 0:
+                say("the pipeline was stopped by an order")
+                del self._children[name]
+                continue
             child.check_running()
+
+    @property
+    def pipeline_is_stopped(self) -> bool:
+        """Return whether no supervisor of the pipeline runs, because an order stopped it."""
+        return "pipeline" not in self._children
 
     def wait_for(self, what: str, look: Callable[[], T | bool | None], limit_s: float) -> T:
         """Return the first true answer of ``look`` while every part keeps running. Raises DemoFailed, naming ``what``."""

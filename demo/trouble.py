@@ -1,14 +1,12 @@
 """The desk behind "make trouble": causes faults in a running demo, and tells the page about them over loopback HTTP.
 
-GET /faults -> {"faults": [{"name", "title", "what_happens", "ready"}], "log": [{"at_ms", "text"}], "restart_driver"}
-POST /faults/<name>, POST /restart-driver -> {"accepted", "message"}
+GET /faults -> {"faults": [{"name", "title", "what_happens", "ready"}], "log": [{"at_ms", "text"}], "start_pipeline"}
+POST /faults/<name>, POST /start-pipeline -> {"accepted", "message"}
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -36,6 +34,7 @@ class TroubleDesk:
         self._log: list[tuple[int, str]] = []
         self._armed: Fault | None = None
         self._abandoned = 0
+        self._start_is_asked = False
 
     def cause(self, fault: Fault) -> tuple[bool, str]:
         """Cause the fault; return (whether it was accepted, a sentence that says what follows)."""
@@ -53,17 +52,20 @@ class TroubleDesk:
             self._armed = fault
             return True, self._note(f"{DESCRIPTIONS[fault].title}: armed, strikes at the next checkpoint (within 5 s)")
 
-    def restart_driver(self) -> tuple[bool, str]:
-        """End a driver that stands still (SIGKILL), so that the pipeline's supervisor starts another."""
+    def start_pipeline(self) -> tuple[bool, str]:
+        """Have a pipeline that an order stopped started again, as its owner would."""
         with self._lock:
-            self._observe()
-            if not self._frozen():
-                return False, "the driver does not stand still: there is nothing to restart"
-            status = self._run.pipeline_status()
-            for pid in filter(None, (status.driver_pid, status.jvm_pid)):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            return True, self._note("The driver was ended; its supervisor starts another one in 2 s")
+            if not self._run.pipeline_is_stopped:
+                return False, "the pipeline was not stopped: there is nothing to start"
+            self._start_is_asked = True
+            return True, self._note("The pipeline is started again from its checkpoint (about 10 s)")
+
+    def start_if_asked(self) -> None:
+        """Start the pipeline when that was asked for. Called by the main thread: processes die with the thread that starts them."""
+        with self._lock:
+            if self._start_is_asked:
+                self._start_is_asked = False
+                self._run.start_pipeline()
 
     def struck(self, fault: Fault) -> bool:
         """Return whether a crash point that was armed for this fault has been reached."""
@@ -85,7 +87,7 @@ class TroubleDesk:
                 for fault, description in DESCRIPTIONS.items()
             ]
             log = [{"at_ms": at_ms, "text": text} for at_ms, text in self._log[-LOG_KEPT:]]
-            return {"faults": faults, "log": log, "restart_driver": self._frozen()}
+            return {"faults": faults, "log": log, "start_pipeline": self._run.pipeline_is_stopped}
 
     def _ready(self, fault: Fault) -> bool:
         if fault not in DESCRIPTIONS:
@@ -160,8 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         names = {f"/faults/{fault.value}": fault for fault in DESCRIPTIONS}
-        if self.path == "/restart-driver":
-            accepted, message = self.desk.restart_driver()
+        if self.path == "/start-pipeline":
+            accepted, message = self.desk.start_pipeline()
         elif self.path in names:
             accepted, message = self.desk.cause(names[self.path])
         else:

@@ -15,6 +15,8 @@ from tests.browser.demo_process import DemoProcess, wait_for
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 SHOWN_LIMIT_MS = 45_000
 READ_LIMIT_S = 45.0
+RESTART_LIMIT_MS = 120_000
+"""A driver that stands still is ended by force, and the next one has a JVM to start."""
 FIRST_BATCH_LIMIT_S = 240.0
 
 
@@ -79,7 +81,12 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     go_to(page, "Audit")
     expect_audited(page, "commit", "its driver stands still, decided batch")
 
-    press(page, "restart-driver")
+    go_to(page, "Pipelines")
+    hook(page, "pipeline-").locator('[class*="st-key-restart-"] button').first.click()
+    hook(page, "pipeline-order-reason").locator("input").fill("its driver still stands still")
+    press(page, "pipeline-order-go")
+    expect(hook(page, "pipeline-order-result")).to_contain_text("restarted", timeout=RESTART_LIMIT_MS)
+    press(page, "pipeline-order-close")
     wait_for("the restarted pipeline to go on", lambda: len(committed(demo)) > len(after), FIRST_BATCH_LIMIT_S)
     keys = [row.key for row in committed(demo)]
     assert len(keys) == len(set(keys)), "the replay of a batch that was committed by hand wrote its rows again"

@@ -157,6 +157,28 @@ def blocked(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the pipelines: running, with a sign of life a moment ago, unless changed."""
+    return {
+        "key": f"pipeline:{name}",
+        "pipeline": name,
+        "life": "life-1",
+        "attempt": 88,
+        "state": "running",
+        "run_at_ms": now_ms() - 600_000,
+        "started_at_ms": now_ms() - 590_000,
+        "restarting_at_ms": None,
+        "stopped_at_ms": None,
+        "sign_at_ms": now_ms() - 900,
+        "sign": "event checkpoint.completed",
+        "interval_ms": 5000,
+        "source": "ip_count_source",
+        "sink": "ip_count_sink",
+        "revision": "88",
+        **changes,
+    }
+
+
 @dataclass
 class Answers:
     """What the collector knows; a test changes it between two looks."""
@@ -164,6 +186,7 @@ class Answers:
     transactions: list[dict[str, Any]] = field(default_factory=list)
     hanging: list[dict[str, Any]] = field(default_factory=list)
     blocked: list[dict[str, Any]] = field(default_factory=list)
+    pipelines: list[dict[str, Any]] = field(default_factory=list)
     aborts: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     audit: list[dict[str, Any]] = field(default_factory=list)
@@ -253,14 +276,15 @@ class Answers:
         self.orders.append(order)
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
-        rows = {row["key"]: row for row in (*self.transactions, *self.hanging)}
+        rows = {row["key"]: row for row in (*self.transactions, *self.hanging, *self.pipelines)}
         for key in order["keys"]:
             if key not in rows or order["seen"].get(key) != rows[key]["revision"]:
                 was = rows.get(key, {}).get("state", "not known any more")
                 return 409, _error(
                     "order_refused", f"transaction {key} changed since it was shown: it is {was} now; look again"
                 )
-        dry, word = order["dry_run"], {"commit": "committed", "abort": "aborted"}[order["action"]]
+        words = {"commit": "committed", "abort": "aborted", "restart": "restarted", "stop": "stopped"}
+        dry, word = order["dry_run"], words[order["action"]]
         if not dry:
             self.transactions = [row for row in self.transactions if row["key"] not in order["keys"]]
             self.hanging = [row for row in self.hanging if row["key"] not in order["keys"]]
@@ -320,7 +344,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, self.known.raw[path])
         if path in ("status", "overview"):
             return self._answer(200, getattr(self.known, path)())
-        if path in ("transactions", "hanging", "blocked", "aborts", "checkpoints", "audit"):
+        if path in ("transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit"):
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path)
             return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})

@@ -25,6 +25,7 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "transaction": [lambda client: client.transaction(KEY)],
     "hanging": [lambda client: client.hanging()],
     "blocked": [lambda client: client.blocked(), lambda client: client.blocked(lagging_too=True)],
+    "pipelines": [lambda client: client.pipelines()],
     "aborts": [lambda client: client.aborts(limit=abort_history.MOST_ROWS)],
     "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MOST_ROWS)],
     "audit": [lambda client: client.audit()],

@@ -1,0 +1,171 @@
+"""The dialog in which a pipeline is restarted or stopped: what will happen, a reason, and what its supervisor answered.
+
+It stands on the run as it was shown when the button was pressed; the collector refuses the order when another has started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from app import live
+from app.collector_client import CollectorError, Failure
+from app.collector_rows import Action, OrderResult, Pipeline
+from app.markup import Html, el, plain_label, visible
+from app.order_dialog import REASON_CHARACTERS
+from app.time_text import duration, since
+
+_ASKED = "pipeline_order"
+_DONE = {Action.RESTART: "restarted", Action.STOP: "stopped"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedOrder:
+    """An order to one pipeline's supervisor, and how far it has come."""
+
+    action: Action
+    pipeline: Pipeline
+    rehearsal: OrderResult | None = None
+    result: OrderResult | None = None
+    refusal: CollectorError | None = None
+    complaint: str = ""
+
+    @property
+    def to_type(self) -> str:
+        """Return what must be typed: the prefix of a pipeline that nothing would start again."""
+        return self.pipeline.pipeline if self.action is Action.STOP else ""
+
+
+def buttons(pipeline: Pipeline) -> None:
+    """Write the two orders; pressed, each opens the dialog on the run as shown here."""
+    may_order = bool(st.session_state.get("may_order"))
+    why_not = None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None
+    for action in (Action.RESTART, Action.STOP):
+        st.button(
+            f"{action.value.capitalize()} …",
+            key=f"{action.value}-{pipeline.token}",
+            disabled=not may_order,
+            help=why_not,
+            on_click=_ask,
+            args=(action, pipeline),
+        )
+
+
+def show_if_asked() -> None:
+    """Show the dialog while an order is being given. Called once per run of the page, outside every fragment."""
+    asked: AskedOrder | None = st.session_state.get(_ASKED)
+    if asked is not None:
+        title = f"{asked.action.value.capitalize()} {plain_label(asked.pipeline.pipeline)}?"
+        st.dialog(title, width="large", on_dismiss=_put_away)(_body)()
+
+
+def what_will_happen(action: Action, pipeline: Pipeline) -> str:
+    """Return what the order does to the run that is shown, and to what it has in doubt."""
+    ends = (
+        f"An order for run {pipeline.attempt} is written to the topic of orders. Its supervisor ends the driver, by force when "
+        "it stands still, "
+    )
+    if action is Action.RESTART:
+        return ends + (
+            "and starts the next run. That one settles first what this one left: it commits what was decided, rolls the rest "
+            "back, and replays it."
+        )
+    return ends + (
+        "and then ends itself: nothing starts this pipeline again but you. What was decided and is not committed stays in doubt "
+        "until it is committed here, or until the pipeline is started again from its checkpoint directory."
+    )
+
+
+def _ask(action: Action, pipeline: Pipeline) -> None:
+    st.session_state[_ASKED] = AskedOrder(action=action, pipeline=pipeline)
+    st.session_state["show_dialog"] = True
+
+
+def _put_away() -> None:
+    st.session_state.pop(_ASKED, None)
+
+
+def _body() -> None:
+    asked: AskedOrder | None = st.session_state.get(_ASKED)
+    if asked is None:
+        st.rerun()
+    elif asked.result is not None or asked.refusal is not None:
+        with st.container(key="pipeline-order-result"):
+            live.write(_refused(asked.refusal) if asked.refusal is not None else _ended(asked.action, asked.result))
+        st.button("Close", key="pipeline-order-close", type="primary", on_click=_put_away)
+    else:
+        _show_question(asked)
+
+
+def _show_question(asked: AskedOrder) -> None:
+    one = asked.pipeline
+    live.write(el("div", el("h4", "What will happen"), el("p", what_will_happen(asked.action, one)),
+                  el("p", f"It was {one.state} when you looked, last sign of life ", since(one.sign_at_ms, live.zone()),
+                     f" ago: {one.sign or 'none'}."), class_="order"))  # fmt: skip
+    if asked.rehearsal is not None:
+        will = "; ".join(step.will for step in asked.rehearsal.steps)
+        live.write(el("p", f"Dry run: nothing was sent. Audit {asked.rehearsal.audit}. Would be written: {will}."))
+    with st.form("pipeline-order-form", border=False, enter_to_submit=False):
+        st.text_input(
+            "Reason", key="pipeline-order-reason", max_chars=500, placeholder="goes to the audit, with your name"
+        )
+        if asked.to_type:
+            live.write(el("p", "To stop it, type ", el("code", asked.to_type), ".", class_="warn"))
+            st.text_input("To confirm", key="pipeline-order-confirm", autocomplete="off")
+        if asked.complaint:
+            live.write(el("p", el("b", "✖ "), asked.complaint, class_="warn", role="alert"))
+        with st.container(horizontal=True):
+            st.form_submit_button(
+                asked.action.value.capitalize(),
+                key="pipeline-order-go",
+                type="primary",
+                on_click=_give,
+                args=(asked, False),
+            )
+            st.form_submit_button("Dry run", key="pipeline-order-dry-run", on_click=_give, args=(asked, True))
+            st.form_submit_button("Cancel", key="pipeline-order-cancel", on_click=_put_away)
+
+
+def _give(asked: AskedOrder, dry_run: bool) -> None:
+    """Give the order that was shown, once: what became of it replaces it in the session."""
+    if st.session_state.get(_ASKED) is not asked:
+        return
+    reason = (st.session_state.get("pipeline-order-reason") or "").strip()
+    typed = (st.session_state.get("pipeline-order-confirm") or "").strip()
+    confirm = asked.to_type if typed and typed in (asked.to_type, visible(asked.to_type).strip()) else typed
+    complaint = ""
+    if len(reason) < REASON_CHARACTERS:
+        complaint = f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit."
+    elif confirm != asked.to_type and not dry_run:
+        complaint = f"{visible(asked.to_type)} was not typed as it is shown. Nothing was done."
+    if complaint:
+        st.session_state[_ASKED] = replace(asked, complaint=complaint)
+        return
+    try:
+        result = live.collector().order(asked.action, [asked.pipeline], reason=reason, dry_run=dry_run, confirm=confirm)
+    except CollectorError as error:
+        st.session_state[_ASKED] = replace(asked, refusal=error)
+    else:
+        said = {"rehearsal": result} if dry_run else {"result": result}
+        st.session_state[_ASKED] = replace(asked, complaint="", **said)
+
+
+def _ended(action: Action, result: OrderResult) -> Html:
+    """Return ``✔ restarted in 9.1 s · audit 512`` with the supervisor's answer, or that there is none yet."""
+    detail = "; ".join(step.detail for step in result.steps if step.detail)
+    if result.outcome == "accepted":
+        head, tone = f"✔ {_DONE[action]} in {duration(result.took_ms)}", "good"
+    elif result.outcome == "pending":
+        head, tone = "△ sent, and not answered yet: it is followed up, Audit will tell", "urgent"
+    else:
+        head, tone = f"✖ not {_DONE[action]}", "urgent"
+    return el("div", el("p", el("b", head), f" · audit {result.audit}", class_=f"result {tone}", role="status"),
+              el("p", detail) if detail else None, class_="order")  # fmt: skip
+
+
+def _refused(refusal: CollectorError) -> Html:
+    heading = (
+        "What became of it is not known." if refusal.failure is Failure.NO_ANSWER_TO_ORDER else "Nothing was done."
+    )
+    return el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert")
