@@ -10,7 +10,7 @@ import streamlit as st
 from app import live, order_dialog
 from app.collector_rows import BlockedPartition, Reader, Transaction
 from app.markup import Html, el
-from app.order_text import table
+from app.order_text import fact_line, table
 from app.time_text import amount, clock_time, counted, duration, since
 from app.transaction_groups import TransactionGroup
 from app.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
@@ -85,15 +85,7 @@ def _hanging(one: Transaction, zone: tzinfo) -> None:
 
 
 def _card(one: Transaction, zone: tzinfo) -> Html:
-    facts = [
-        el(
-            "li",
-            fact.fact,
-            " ",
-            el("small", f"{fact.source}{', ' + clock_time(fact.at_ms, zone) if fact.at_ms else ''}"),
-        )
-        for fact in one.evidence
-    ]
+    facts = [fact_line(fact, zone) for fact in one.evidence]
     title = el("div", verdict_badge(one.verdict), el("b", one.transaction, class_="name"), f" on {', '.join(one.partitions)}",
                class_="title")  # fmt: skip
     open_for = el("div", el("span", "open ", since(one.opened_at_ms, zone)),

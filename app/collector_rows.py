@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -249,11 +248,6 @@ class Pipeline:
     source: str
     sink: str
     revision: str
-
-    @property
-    def token(self) -> str:
-        """Return ten hex digits that name it: safe in a widget's key."""
-        return hashlib.sha256(self.key.encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from app import live
 from app.collector_client import CollectorError, Failure
 from app.collector_rows import Json, Moment, Transaction, TransactionDetail
 from app.markup import Html, el, join, plain_label
+from app.order_text import fact_line
 from app.time_text import amount, clock_time, counted, duration, exact_time, since, time_left
 from app.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 
@@ -111,15 +112,7 @@ def _share(at_ms: int, start_ms: int, end_ms: int) -> float:
 
 def _why(detail: TransactionDetail, zone: tzinfo) -> Html:
     one = detail.transaction
-    facts = [
-        el(
-            "li",
-            fact.fact,
-            " ",
-            el("small", f"{fact.source}{', ' + clock_time(fact.at_ms, zone) if fact.at_ms else ''}"),
-        )
-        for fact in one.evidence
-    ]
+    facts = [fact_line(fact, zone) for fact in one.evidence]
     sign_of_life = detail.last_sign_of_life_ms
     return el(
         "section",

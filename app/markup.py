@@ -5,6 +5,7 @@ Transactional ids, topics and reasons come from outside and may hold anything; a
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 from collections.abc import Iterable
@@ -55,3 +56,8 @@ def _escaped(child: Child) -> str:
 def plain_label(text: object) -> str:
     """Return text for a Streamlit label, which reads Markdown: every sign that Markdown or Streamlit reads is escaped."""
     return _MARKDOWN.sub(r"\\\1", visible(text))
+
+
+def widget_token(name: str) -> str:
+    """Return ten hex digits for a name from outside: the same each time, and safe in a widget's key."""
+    return hashlib.sha256(name.encode()).hexdigest()[:10]

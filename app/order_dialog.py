@@ -7,13 +7,14 @@ looks, which may reorder or end them, change neither what the dialog names nor w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 
-from app import live
+from app import live, order_form
 from app.collector_client import CollectorError, Failure
 from app.collector_rows import Action, OrderResult, Transaction
-from app.markup import el, join, plain_label, visible
+from app.markup import el, join, plain_label
 from app.order_text import (
     changes_table,
     result_line,
@@ -26,7 +27,7 @@ from app.time_text import counted
 from app.transaction_groups import TransactionGroup
 from lifecycle.identity import PREFIX_PATTERN
 
-REASON_CHARACTERS = 3
+KEY = "order"
 _ORDER, _LAST = "order", "last_order"
 
 
@@ -133,50 +134,34 @@ def _show_question(asked: AskedOrder) -> None:
             live.write(
                 el("div", el("h4", heading), steps_table(asked.rehearsal, asked.shown, dry_run=True), class_="order")
             )
-    with st.form("order-form", border=False, enter_to_submit=False):
-        st.text_input("Reason", key="order-reason", max_chars=500, placeholder="goes to the audit, with your name")
-        if asked.to_type:
-            live.write(
-                el("p", "Nothing is known that would bring these rows back. To abort all the same, type ",
-                   el("code", asked.to_type), ".", class_="warn")
-            )  # fmt: skip
-            st.text_input("To confirm", key="order-confirm", autocomplete="off")
-        if asked.complaint:
-            live.write(el("p", el("b", "✖ "), asked.complaint, class_="warn", role="alert"))
-        with st.container(horizontal=True):
-            go = f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}"
-            st.form_submit_button(go, key="order-go", type="primary", on_click=_give, args=(asked, False))
-            st.form_submit_button("Dry run", key="order-dry-run", on_click=_give, args=(asked, True))
-            st.form_submit_button("Cancel", key="order-cancel", on_click=_put_away)
+    order_form.show(
+        KEY,
+        go=f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
+        warning="Nothing is known that would bring these rows back. To abort all the same",
+        to_type=asked.to_type,
+        complaint=asked.complaint,
+        give=partial(_give, asked),
+        cancel=_put_away,
+    )
 
 
 def _give(asked: AskedOrder, dry_run: bool) -> None:
     """Give the order that was shown, once: what became of it replaces it in the session."""
     if st.session_state.get(_ORDER) is not asked:
         return
-    reason = (st.session_state.get("order-reason") or "").strip()
-    typed = (st.session_state.get("order-confirm") or "").strip()
-    # An id may hold signs that nobody can type: what is drawn for them counts.
-    confirm = asked.to_type if asked.to_type and typed in (asked.to_type, visible(asked.to_type).strip()) else typed
-    complaint = _complaint(asked, reason=reason, confirm=confirm, dry_run=dry_run)
-    if complaint:
-        st.session_state[_ORDER] = replace(asked, complaint=complaint)
+    order = order_form.filled(KEY, to_type=asked.to_type, dry_run=dry_run)
+    if order.complaint:
+        st.session_state[_ORDER] = replace(asked, complaint=order.complaint)
         return
     try:
-        result = live.collector().order(asked.action, asked.shown, reason=reason, dry_run=dry_run, confirm=confirm)
+        result = live.collector().order(
+            asked.action, asked.shown, reason=order.reason, dry_run=dry_run, confirm=order.confirm
+        )
     except CollectorError as error:
         st.session_state[_ORDER] = replace(asked, refusal=error, now=_as_they_are_now(asked.shown))
     else:
         said = {"rehearsal": result} if dry_run else {"result": result}
         st.session_state[_ORDER] = replace(asked, complaint="", **said)
-
-
-def _complaint(asked: AskedOrder, *, reason: str, confirm: str, dry_run: bool) -> str:
-    if len(reason) < REASON_CHARACTERS:
-        return f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit."
-    if asked.to_type and confirm != asked.to_type and not dry_run:
-        return f"{visible(asked.to_type)} was not typed as it is shown. Nothing was done."
-    return ""
 
 
 def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:

@@ -10,6 +10,7 @@ from app.markup import Html, el
 from app.time_text import amount, clock_time, counted, duration, time_left
 from app.transaction_groups import rows_held
 from app.verdict_signs import Tone, badge, state_text, verdict_badge
+from lifecycle.verdicts import Evidence
 
 _STEP_TONES = {
     "committed": ("✔", Tone.GOOD),
@@ -103,18 +104,16 @@ def safety_facts(action: Action, shown: Sequence[Transaction], zone: tzinfo) -> 
     """Return the facts the verdict rests on, each once, with source and newest time."""
     verdicts = list(dict.fromkeys(one.verdict for one in shown))
     facts = list({(fact.fact, fact.source): fact for one in shown for fact in one.evidence}.values())
-    lines = [
-        el(
-            "li",
-            fact.fact,
-            " ",
-            el("small", f"{fact.source}, {clock_time(fact.at_ms, zone)}" if fact.at_ms else fact.source),
-        )
-        for fact in facts
-    ]
+    lines = [fact_line(fact, zone) for fact in facts]
     if not lines:
         lines = [el("li", "The collector gave no evidence.")]
     return el("div", el("p", *[verdict_badge(verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
+
+
+def fact_line(fact: Evidence, zone: tzinfo) -> Html:
+    """Return one fact of a list, with its source and time."""
+    source = f"{fact.source}, {clock_time(fact.at_ms, zone)}" if fact.at_ms else fact.source
+    return el("li", fact.fact, " ", el("small", source))
 
 
 def steps_table(result: OrderResult, shown: Sequence[Transaction], *, dry_run: bool) -> Html:

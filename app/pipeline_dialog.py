@@ -6,16 +6,17 @@ It stands on the run as it was shown when the button was pressed; the collector 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 
-from app import live
+from app import live, order_form
 from app.collector_client import CollectorError, Failure
 from app.collector_rows import Action, OrderResult, Pipeline
-from app.markup import Html, el, plain_label, visible
-from app.order_dialog import REASON_CHARACTERS
+from app.markup import Html, el, plain_label, widget_token
 from app.time_text import duration, since
 
+KEY = "pipeline-order"
 _ASKED = "pipeline_order"
 _DONE = {Action.RESTART: "restarted", Action.STOP: "stopped"}
 
@@ -44,7 +45,7 @@ def buttons(pipeline: Pipeline) -> None:
     for action in (Action.RESTART, Action.STOP):
         st.button(
             f"{action.value.capitalize()} …",
-            key=f"{action.value}-{pipeline.token}",
+            key=f"{action.value}-{widget_token(pipeline.key)}",
             disabled=not may_order,
             help=why_not,
             on_click=_ask,
@@ -106,44 +107,29 @@ def _show_question(asked: AskedOrder) -> None:
     if asked.rehearsal is not None:
         will = "; ".join(step.will for step in asked.rehearsal.steps)
         live.write(el("p", f"Dry run: nothing was sent. Audit {asked.rehearsal.audit}. Would be written: {will}."))
-    with st.form("pipeline-order-form", border=False, enter_to_submit=False):
-        st.text_input(
-            "Reason", key="pipeline-order-reason", max_chars=500, placeholder="goes to the audit, with your name"
-        )
-        if asked.to_type:
-            live.write(el("p", "To stop it, type ", el("code", asked.to_type), ".", class_="warn"))
-            st.text_input("To confirm", key="pipeline-order-confirm", autocomplete="off")
-        if asked.complaint:
-            live.write(el("p", el("b", "✖ "), asked.complaint, class_="warn", role="alert"))
-        with st.container(horizontal=True):
-            st.form_submit_button(
-                asked.action.value.capitalize(),
-                key="pipeline-order-go",
-                type="primary",
-                on_click=_give,
-                args=(asked, False),
-            )
-            st.form_submit_button("Dry run", key="pipeline-order-dry-run", on_click=_give, args=(asked, True))
-            st.form_submit_button("Cancel", key="pipeline-order-cancel", on_click=_put_away)
+    order_form.show(
+        KEY,
+        go=asked.action.value.capitalize(),
+        warning="To stop it",
+        to_type=asked.to_type,
+        complaint=asked.complaint,
+        give=partial(_give, asked),
+        cancel=_put_away,
+    )
 
 
 def _give(asked: AskedOrder, dry_run: bool) -> None:
     """Give the order that was shown, once: what became of it replaces it in the session."""
     if st.session_state.get(_ASKED) is not asked:
         return
-    reason = (st.session_state.get("pipeline-order-reason") or "").strip()
-    typed = (st.session_state.get("pipeline-order-confirm") or "").strip()
-    confirm = asked.to_type if typed and typed in (asked.to_type, visible(asked.to_type).strip()) else typed
-    complaint = ""
-    if len(reason) < REASON_CHARACTERS:
-        complaint = f"Give a reason of at least {REASON_CHARACTERS} characters: it is kept with the order in the audit."
-    elif confirm != asked.to_type and not dry_run:
-        complaint = f"{visible(asked.to_type)} was not typed as it is shown. Nothing was done."
-    if complaint:
-        st.session_state[_ASKED] = replace(asked, complaint=complaint)
+    order = order_form.filled(KEY, to_type=asked.to_type, dry_run=dry_run)
+    if order.complaint:
+        st.session_state[_ASKED] = replace(asked, complaint=order.complaint)
         return
     try:
-        result = live.collector().order(asked.action, [asked.pipeline], reason=reason, dry_run=dry_run, confirm=confirm)
+        result = live.collector().order(
+            asked.action, [asked.pipeline], reason=order.reason, dry_run=dry_run, confirm=order.confirm
+        )
     except CollectorError as error:
         st.session_state[_ASKED] = replace(asked, refusal=error)
     else:

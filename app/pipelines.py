@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import live, pipeline_dialog
 from app.collector_rows import Pipeline
-from app.markup import Html, el
+from app.markup import Html, el, widget_token
 from app.time_text import counted, duration, since
 from app.verdict_signs import Tone, badge
 
@@ -43,11 +43,12 @@ def _pipelines() -> None:
 
 
 def _pipeline(one: Pipeline, zone: tzinfo) -> None:
-    with st.container(key=f"pipeline-{one.token}", border=True, horizontal=True, vertical_alignment="center"):
+    token = widget_token(one.key)
+    with st.container(key=f"pipeline-{token}", border=True, horizontal=True, vertical_alignment="center"):
         with st.container():
             live.write(_card(one, zone))
         with st.container(
-            horizontal=True, width=BUTTONS_PX, horizontal_alignment="right", key=f"pipeline-buttons-{one.token}"
+            horizontal=True, width=BUTTONS_PX, horizontal_alignment="right", key=f"pipeline-buttons-{token}"
         ):
             pipeline_dialog.buttons(one)
 

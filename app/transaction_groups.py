@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from app.collector_rows import Action, Transaction
+from app.markup import widget_token
 from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
 
@@ -33,8 +33,7 @@ class TransactionGroup:
     def token(self) -> str:
         """Return ten hex digits that name this group: stable while it lives, safe in a widget's key."""
         one = self.first
-        name = repr((one.pipeline, one.life, one.batch, one.attempt) if self.is_batch else one.key)
-        return hashlib.sha256(name.encode()).hexdigest()[:10]
+        return widget_token(repr((one.pipeline, one.life, one.batch, one.attempt) if self.is_batch else one.key))
 
     @property
     def verdict(self) -> Verdict:

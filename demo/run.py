@@ -216,7 +216,9 @@ class DemoRun:
         return wait_until(what, look, limit_s, self.check_running)
 
     def stop_pipeline(self) -> None:
-        """End the pipeline in order: its supervisor sweeps what it left."""
+        """End the pipeline in order: its supervisor sweeps what it left. Raises DemoFailed when it ended before."""
+        if self.pipeline_is_stopped:
+            raise DemoFailed(f"the pipeline ended before it was told to; see {self.logs / 'pipeline.log'}")
         self._children.pop("pipeline").stop(STOP_LIMIT_S * 2)
 
     def stop(self) -> None:

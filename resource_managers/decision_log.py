@@ -162,7 +162,7 @@ class DecisionLog:
                 return first, end
             except TimeoutError:
                 raise DecisionLogUnreadable(
-                    f"{self.topic!r} cannot be read: no answer in {READ_LIMIT_S:.0f} s"
+                    f"{self.topic!r} cannot be read: no answer in {2 * READ_LIMIT_S:.0f} s"
                 ) from None
             except KafkaException as error:
                 cause = error.args[0]

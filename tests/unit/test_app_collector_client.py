@@ -14,7 +14,8 @@ from app.collector_rows import Action, Role
 from app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
 from app.settings import TOKEN as TOKEN_VARIABLE
 from lifecycle.verdicts import Verdict
-from tests.unit.app_contract_server import TOKEN, Answers, ContractServer, batch, foreign
+from tests.unit.app_contract_rows import batch, foreign
+from tests.unit.app_contract_server import TOKEN, Answers, ContractServer
 
 
 @pytest.fixture

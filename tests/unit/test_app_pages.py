@@ -6,60 +6,17 @@ The driver never fires ``run_every`` and has no JavaScript: that the pages move 
 from __future__ import annotations
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from app import live
-from app.settings import COLLECTOR_URL, TROUBLE_URL
-from app.settings import TOKEN as TOKEN_VARIABLE
-from tests.unit.app_contract_server import TOKEN, Answers, ContractServer, batch, blocked, foreign, hanging, now_ms
-
-HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
+from tests.unit.app_contract_rows import batch, blocked, foreign, hanging, now_ms
+from tests.unit.app_contract_server import TOKEN, Answers
+from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
 
 
 @pytest.fixture
 def answers(monkeypatch):
-    known = Answers(transactions=batch())
-    with ContractServer(known) as server:
-        monkeypatch.setenv(COLLECTOR_URL, server.url)
-        monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-        monkeypatch.delenv(TROUBLE_URL, raising=False)
-        st.cache_resource.clear()
+    with answering(Answers(transactions=batch()), monkeypatch) as known:
         yield known
-        st.cache_resource.clear()
-
-
-def opened(name: str) -> AppTest:
-    """Return the page ``app.<name>`` with the top line and the dialog around it, run once."""
-
-    def script(name: str) -> None:
-        import importlib
-
-        from app import live, order_dialog
-
-        live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
-        order_dialog.show_last_result()
-        importlib.import_module(f"app.{name}").show()
-        order_dialog.show_if_asked()
-
-    page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20).run()
-    assert not page.exception, page.exception
-    return page
-
-
-def said(page: AppTest) -> str:
-    """Return all markup on the page."""
-    return "\n".join(element.proto.body for element in page.get("html"))
-
-
-def button(page: AppTest, label: str):
-    """Return the one button of that label."""
-    (found,) = [one for one in page.button if one.label == label]
-    return found
-
-
-def labels(page: AppTest) -> list[str]:
-    return [one.label for one in page.button]
 
 
 def test_overview_says_first_what_needs_a_hand(answers):

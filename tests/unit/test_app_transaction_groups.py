@@ -7,7 +7,7 @@ from app.collector_rows import Action
 from app.order_text import what_will_happen
 from app.transaction_groups import grouped, matching
 from lifecycle.verdicts import Verdict
-from tests.unit.app_contract_server import batch, foreign, transaction
+from tests.unit.app_contract_rows import batch, foreign, transaction
 
 
 def groups_of(*rows):

@@ -1,0 +1,168 @@
+"""Rows as docs/api.md has them, for a collector that a page test asks instead of a real one."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def transaction(**changes: Any) -> dict[str, Any]:
+    """Return one row of the table: a decided slot of ours, 20 s after its opening, unless changed."""
+    opened = now_ms() - 20_000
+    row: dict[str, Any] = {
+        "resource_manager": "kafka",
+        "transaction": "ip-count-0-1",
+        "producer_id": 4001,
+        "producer_epoch": 7,
+        "pipeline": "ip-count",
+        "ours": True,
+        "life": "life-1",
+        "batch": 1841,
+        "attempt": 88,
+        "slot": 0,
+        "state": "decided",
+        "verdict": "commit it",
+        "rule": 2,
+        "opened_at_ms": opened,
+        "timeout_ms": 60_000,
+        "deadline_ms": opened + 60_000,
+        "rows": 3101,
+        "bytes": 310_100,
+        "partitions": ["ip_count_sink-0"],
+        "may_commit": True,
+        "may_abort": False,
+        "loses_data": False,
+        "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": opened + 900}],
+        "revision": "r1",
+        "updated_at_ms": now_ms(),
+        **changes,
+    }
+    row.setdefault("key", f"kafka:{row['transaction']}:{row['producer_id']}:{row['opened_at_ms']}")
+    return row
+
+
+def batch(number: int = 1841, slots: int = 4, **changes: Any) -> list[dict[str, Any]]:
+    """Return the slots of one decided batch."""
+    return [
+        transaction(
+            **{
+                "transaction": f"ip-count-{slot}-{number % 2}",
+                "producer_id": 4001 + slot,
+                "slot": slot,
+                "batch": number,
+                "partitions": [f"ip_count_sink-{slot}"],
+                **changes,
+            }
+        )
+        for slot in range(slots)
+    ]
+
+
+def foreign(name: str = "abandoned-1", **changes: Any) -> dict[str, Any]:
+    """Return an open transaction of somebody else, which may be aborted after a typed confirmation."""
+    return transaction(
+        **{
+            "transaction": name,
+            "pipeline": name,
+            "ours": False,
+            "life": None,
+            "batch": None,
+            "attempt": None,
+            "slot": None,
+            "state": "open",
+            "verdict": "foreign",
+            "rows": None,
+            "bytes": None,
+            "may_commit": False,
+            "may_abort": True,
+            "loses_data": True,
+            "evidence": [{"fact": "no checkpoint names this id", "source": "transaction log", "at_ms": None}],
+            **changes,
+        }
+    )
+
+
+def hanging(**changes: Any) -> dict[str, Any]:
+    """Return a transaction that its coordinator has committed and whose partition never got the marker."""
+    since = now_ms() - 90_000
+    return {
+        "key": "hanging:orders-2:4711:5:88100",
+        "topic": "orders",
+        "partition": 2,
+        "transaction": "orders-1",
+        "producer_id": 4711,
+        "producer_epoch": 5,
+        "start_offset": 88100,
+        "coordinator_epoch": 3,
+        "last_record_at_ms": since - 1000,
+        "since_ms": since,
+        "found_at_ms": since + 3000,
+        "verdict": "hanging",
+        "rule": 6,
+        "hidden": 120,
+        "waiting": 1,
+        "remedy": "commit marker on the partition",
+        "may_commit": True,
+        "may_abort": False,
+        "loses_data": False,
+        "confirm": "",
+        "evidence": [{"fact": "orders-1 is CompleteCommit, epoch 6", "source": "coordinator", "at_ms": since}],
+        "revision": "h1",
+        **changes,
+    }
+
+
+def blocked(**changes: Any) -> dict[str, Any]:
+    """Return a partition that a foreign transaction holds back, with a group that waits and one that does not."""
+    since = now_ms() - 65_000
+    return {
+        "topic": "orders",
+        "partition": 2,
+        "last_stable_offset": 88100,
+        "high_watermark": 88220,
+        "hidden": 120,
+        "holder_key": "kafka:orders-1:4711:5@1",
+        "holder_transaction": "orders-1",
+        "holder_producer_id": 4711,
+        "holder_producer_epoch": 5,
+        "holder_start_offset": 88100,
+        "held_since_ms": since,
+        "waiting": 1,
+        "waiting_since_ms": since,
+        "waited_ms": 65_000,
+        "lag": 120,
+        "groups": [
+            {"group": "billing", "kind": "waiting", "certainty": "likely", "state": "Stable", "offset": 88100, "lag": 120,
+             "since_ms": since, "waited_ms": 65_000},
+            {"group": "audit", "kind": "markers only", "certainty": "certain", "state": "Stable", "offset": 88099, "lag": 1,
+             "since_ms": since, "waited_ms": None},
+        ],
+        "seen_at_ms": now_ms(),
+        **changes,
+    }  # fmt: skip
+
+
+def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the pipelines: running, with a sign of life a moment ago, unless changed."""
+    return {
+        "key": f"pipeline:{name}",
+        "pipeline": name,
+        "life": "life-1",
+        "attempt": 88,
+        "state": "running",
+        "run_at_ms": now_ms() - 600_000,
+        "started_at_ms": now_ms() - 590_000,
+        "restarting_at_ms": None,
+        "stopped_at_ms": None,
+        "sign_at_ms": now_ms() - 900,
+        "sign": "event checkpoint.completed",
+        "interval_ms": 5000,
+        "source": "ip_count_source",
+        "sink": "ip_count_sink",
+        "revision": "88",
+        **changes,
+    }

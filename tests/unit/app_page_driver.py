@@ -1,0 +1,64 @@
+"""Drives pages by Streamlit's own test driver, over a server that answers by docs/api.md."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from app.settings import COLLECTOR_URL, TROUBLE_URL
+from app.settings import TOKEN as TOKEN_VARIABLE
+from tests.unit.app_contract_server import TOKEN, Answers, ContractServer
+
+HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
+
+
+@contextlib.contextmanager
+def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    """Have pages ask a collector that knows this."""
+    with ContractServer(known) as server:
+        monkeypatch.setenv(COLLECTOR_URL, server.url)
+        monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+        monkeypatch.delenv(TROUBLE_URL, raising=False)
+        st.cache_resource.clear()
+        yield known
+        st.cache_resource.clear()
+
+
+def opened(name: str) -> AppTest:
+    """Return the page ``app.<name>`` with the top line and the dialogs around it, run once."""
+
+    def script(name: str) -> None:
+        import importlib
+
+        from app import live, order_dialog, pipeline_dialog
+
+        live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
+        order_dialog.show_last_result()
+        importlib.import_module(f"app.{name}").show()
+        order_dialog.show_if_asked()
+        pipeline_dialog.show_if_asked()
+
+    page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20).run()
+    assert not page.exception, page.exception
+    return page
+
+
+def said(page: AppTest) -> str:
+    """Return all markup on the page."""
+    return "\n".join(element.proto.body for element in page.get("html"))
+
+
+def button(page: AppTest, label: str) -> Any:
+    """Return the one button of that label."""
+    (found,) = [one for one in page.button if one.label == label]
+    return found
+
+
+def labels(page: AppTest) -> list[str]:
+    """Return what stands on the page's buttons."""
+    return [one.label for one in page.button]
