@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -29,6 +30,8 @@ SETTLING = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError._NOENT,
     }
 )
 """What a client may be told for a moment after a broker came back; whether the topic is missing is asked before."""
@@ -168,7 +171,13 @@ class DecisionLog:
                 cause = error.args[0]
                 if cause.code() not in SETTLING or time.monotonic() > deadline:
                     raise DecisionLogUnreadable(f"{self.topic!r} cannot be read: {cause.str()}") from None
+            self._look_up_leader()
             time.sleep(0.05)
+
+    def _look_up_leader(self) -> None:
+        """Have the leader looked up again: an admin client asks of the one it knows, also where it is told that this one is old."""
+        with contextlib.suppress(KafkaException):  # The question itself is asked again, and says what is wrong.
+            self._asker().list_topics(self.topic, timeout=1)
 
     def start_run(self, run: RunStarted) -> int:
         """Append the start of a run; its offset is the run's attempt number."""

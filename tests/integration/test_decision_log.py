@@ -7,16 +7,18 @@ import subprocess
 import sys
 import threading
 import uuid
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from demo.broker import Broker
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable, DecisionVoid
 from resource_managers.decision_log import RETENTION_MS, DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
-from tests.integration.pipeline_process import ROOT
+from tests.integration.pipeline_process import ROOT, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -199,3 +201,30 @@ def test_a_log_whose_head_expired_is_read_from_its_first_record(connection, topi
     assert latest is not None
     assert latest[1].run == "kept"
     assert fresh.decide(ruling(attempt)) == attempt + 1
+
+
+def test_the_log_is_read_as_soon_as_its_broker_is_back_also_by_who_asked_while_it_was_gone(tmp_path: Path):
+    with Broker(tmp_path / "broker") as broker:
+        log = DecisionLog(KafkaConnection(broker.bootstrap_servers))
+        log.ensure_topic()
+        attempt = start(log)
+        log.read_to_end()
+        told, back = [], threading.Event()
+
+        def ask() -> None:
+            while not back.wait(0.02):
+                try:
+                    log.read_to_end()
+                except DecisionLogUnreadable as error:
+                    told.append(error)
+
+        asking = threading.Thread(target=ask)
+        broker.kill()
+        asking.start()
+        try:
+            wait_until("it was told that the broker is gone", lambda: told)
+            broker.start()
+        finally:
+            back.set()
+            asking.join()
+        assert log.read_to_end().latest_run("p")[0] == attempt
