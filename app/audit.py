@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import live
-from app.collector_rows import AuditRow
+from app.collector_rows import Action, AuditRow
 from app.markup import Html, el
 from app.order_text import table
 from app.time_text import counted, exact_time
@@ -48,7 +48,7 @@ def _audit() -> None:
 def _table(rows: list[AuditRow]) -> Html:
     zone = live.zone()
     return table(
-        ["Audit", "When", "Who", "Action", "Why", "Outcome", "Detail", "Transactions and evidence then"],
+        ["Audit", "When", "Who", "Action", "Why", "Outcome", "Detail", "Of what, on which evidence"],
         [
             [
                 str(row.audit),
@@ -72,7 +72,9 @@ def _outcome(outcome: str) -> tuple[str, str, Tone]:
 
 
 def _evidence(row: AuditRow) -> Html:
-    said = f"{counted(len(row.keys), 'transaction')}, {counted(len(row.evidence), 'fact')}"
+    of_pipelines = row.action in (Action.RESTART.value, Action.STOP.value)
+    named = counted(len(row.keys), "pipeline" if of_pipelines else "transaction")
+    said = f"{named}, {counted(len(row.evidence), 'fact')}"
     return el(
         "details",
         el("summary", said),

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,9 @@ from pipeline.status_file import StatusFile
 
 log = logging.getLogger("pipeline")
 
+LONGEST_SOCKET_DIRECTORY = 60
+"""Bytes. A Unix socket's path has 107 (104 on macOS), and Spark appends 43: a dot, a UUID, ``.sock``."""
+
 
 def make_spark(settings: PipelineSettings) -> SparkSession:
     """Return the Spark session: Kafka source, Arrow batches, speculation off."""
@@ -53,7 +57,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here.
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_temporary_files()}",
         "spark.driver.defaultJavaOptions": _class_archive(settings.spark_classes),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
@@ -70,6 +74,12 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     for name, value in properties.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _temporary_files() -> str:
+    """Have the JVM keep its temporary files where Python does, which a supervisor clears; Spark's sockets must fit there."""
+    directory = tempfile.gettempdir()
+    return f'"-Djava.io.tmpdir={directory}"' if len(os.fsencode(directory)) <= LONGEST_SOCKET_DIRECTORY else ""
 
 
 def _class_archive(path: str) -> str:

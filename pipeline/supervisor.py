@@ -6,6 +6,7 @@ import ctypes
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,12 +45,12 @@ class Supervisor:
         self._restarts = 0
         self._in_a_row = 0
         self._orders = OrderWatch(connect(settings), settings.orders_topic, settings.prefix)
-        self._run_file = Path()
+        self._run_file = self._scratch = Path()
 
     def run(self) -> int:
         """Run until asked to stop, or until restarts are used up; return the exit code of the last driver."""
         with tempfile.TemporaryDirectory(prefix="indoubt-") as directory:
-            self._run_file = Path(directory) / "run.json"
+            self._run_file, self._scratch = Path(directory) / "run.json", Path(directory) / "driver"
             self._orders.start()
             try:
                 return self._supervise()
@@ -94,10 +95,16 @@ class Supervisor:
     def _run_driver(self) -> tuple[int, PipelineOrder | None]:
         """Run one driver to its end; return its exit code, and the order that ended it if there was one."""
         self._run_file.unlink(missing_ok=True)
+        self._scratch.mkdir()
         command = [sys.executable, "-m", "pipeline", "driver", "--settings", self._settings.to_json()]
         command += ["--run-file", str(self._run_file)]
         process = subprocess.Popen(
-            command, cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL, preexec_fn=_die_with_supervisor
+            command,
+            cwd=ROOT,
+            env={"SPARK_LOCAL_DIRS": str(self._scratch)} | os.environ | {"TMPDIR": str(self._scratch)},
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=_die_with_supervisor,
         )
         order: PipelineOrder | None = None
         try:
@@ -109,6 +116,8 @@ class Supervisor:
             return process.returncode, order
         finally:
             _end_children()
+            # A driver that was killed, and its JVM, leave all their temporary files.
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _next_order(self) -> PipelineOrder | None:
         """Return the next order that is meant for the present run; orders wait until the driver has told which one it is."""

@@ -27,6 +27,12 @@ def values(start: int, count: int) -> list[bytes]:
     return [b"row %06d" % n for n in range(start, start + count)]
 
 
+def scratch_directory(pid: int) -> Path:
+    """Return where a driver keeps its temporary files."""
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return Path(dict(line.decode().split("=", 1) for line in environment if line)["TMPDIR"])
+
+
 def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_still(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
@@ -64,11 +70,17 @@ def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_stil
         produce(connection, source, values(500, 500))
         wait_until("rows of the second run", lambda: read_committed(connection, sink).total() >= 1000)
 
+        scratch = scratch_directory(pipeline.status["driver_pid"])
+        left_behind = sorted(path.name for path in scratch.iterdir())
+        assert any(name.endswith(".sock") for name in left_behind), "Spark's sockets are elsewhere"
         for process in ("driver_pid", "jvm_pid"):
             os.kill(pipeline.status[process], signal.SIGSTOP)
         done = command(collector, "restart", name, "--yes", "--reason", "it stands still", "--json")
         assert (done.code, done.answer["outcome"]) == (0, "accepted"), done
         assert "the driver stands still" in pipeline.log
+        assert not set(left_behind) & {path.name for path in scratch.iterdir()}, (
+            "temporary files of the killed driver stay"
+        )
         produce(connection, source, values(1000, 500))
         wait_until("rows of the third run", lambda: read_committed(connection, sink).total() >= 1500)
 
@@ -78,6 +90,7 @@ def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_stil
         done = command(collector, "stop", name, "--yes", "--reason", "a test", "--confirm", name, "--json")
         assert (done.code, done.answer["steps"][0]["outcome"]) == (0, "stopped"), done
         assert pipeline.wait_exit(60) == 0
+        assert not scratch.parent.exists()
         assert read_committed(connection, sink) == Counter(values(0, 1500))
         audit = [row for row in collector.rows("audit") if row["keys"] == [f"pipeline:{name}"]]
         assert [row["outcome"] for row in reversed(audit)] == ["dry_run", "accepted", "accepted", "refused", "accepted"]
