@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from confluent_kafka import Message
 
@@ -9,7 +11,7 @@ from collector import lifecycle_batch
 from collector.history_rows import events_table
 from collector.observations import EventSeen, Observation
 from collector.observers.decision_topic import NO_PIPELINE
-from collector.observers.topic_observer import TopicObserver
+from collector.observers.topic_observer import HandOver, TopicObserver
 from collector.observers.topic_reader import Records
 from collector.verdicts import LogSight
 from lifecycle import events
@@ -33,16 +35,14 @@ class LifecycleTopic(TopicObserver):
         """Return the event. Raises MalformedRecord."""
         return EventSeen(event=events.decode(message.value()))
 
-    def hand_over(self, records: Records) -> None:
-        """Hand over events of transactions in columns where there are many, and all others one by one."""
+    def decoded(self, records: Records) -> HandOver:
+        """Decode events of transactions and checkpoints in columns where there are many, and all others one by one."""
         messages = records.messages
         if len(messages) < COLUMNS_FROM:
-            super().hand_over(records)
-            return
+            return super().decoded(records)
         columns, numbers = lifecycle_batch.decode([message.value() for message in messages])
         is_odd = np.ones(len(messages), bool)
         is_odd[numbers] = False
         others = [self.observed(messages[number]) for number in is_odd.nonzero()[0].tolist()]
         table = events_table(self.source, records.partition[numbers], records.offset[numbers], columns)
-        self.current.observe_events(columns, table, others, self.offsets(records))
-        self.count(len(messages))
+        return partial(self.current.observe_events, columns, table, others, self.offsets(records))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from confluent_kafka import Message
 
@@ -21,7 +24,17 @@ READ_LIMIT_S = 0.2
 MISSING_PAUSE_S = 0.25
 """How long a topic that is made is not seen, at most."""
 SHOWN_CHARACTERS = 200
+AHEAD_FROM = 1_000
+"""Records of one read from which it is likely that more wait: they are decoded while those before them are folded."""
 log = logging.getLogger(__name__)
+HandOver = Callable[[], None]
+
+
+class _Ahead(NamedTuple):
+    """Records that were read and not handed over yet."""
+
+    records: Records
+    decoded: Future[HandOver]
 
 
 class TopicObserver(Observer):
@@ -71,15 +84,31 @@ class TopicObserver(Observer):
                 self._follow(reader.topic_id)
             reader.start(self._source.next_offsets)
             self.looked()
+            with ThreadPoolExecutor(1, f"{self.name} decoder") as decoder:
+                self._follow_on(reader, decoder)
+
+    def _follow_on(self, reader: TopicReader, decoder: ThreadPoolExecutor) -> None:
+        """Read on until stopped. While many records come, they are decoded beside, as those before them are folded."""
+        ahead: _Ahead | None = None
+        try:
             while not self.stopping.is_set():
-                records = reader.read(READ_LIMIT_S)
-                if records.messages:
-                    self.hand_over(records)
-                    # Only now: after a failure the topic is read again from here, in this process or the next.
-                    self._source.next_offsets.update(records.next_offsets)
+                records = reader.read(READ_LIMIT_S if ahead is None else 0)
+                is_many = len(records.messages) >= AHEAD_FROM
+                begun = _Ahead(records, decoder.submit(self.decoded, records)) if is_many else None
+                if ahead is not None:
+                    before, ahead = ahead, None
+                    self._hand_over(before.records, before.decoded.result())
+                if begun is None and records.messages:
+                    self._hand_over(records, self.decoded(records))
+                ahead = begun
                 self.looked()
-                self._has_reached_end |= reader.has_reached_end
-                self.read_on(reader.has_reached_end)
+                has_reached_end = reader.has_reached_end and ahead is None
+                self._has_reached_end |= has_reached_end
+                self.read_on(has_reached_end)
+        finally:
+            # Also when the next read failed: these were read of this topic, and the next may be another one.
+            if ahead is not None:
+                self._hand_over(ahead.records, ahead.decoded.result())
 
     def _is_found(self, reader: TopicReader) -> bool:
         """Ask for the topic until it is there or the observer is stopped; return whether it is. Raises Unreachable and others.
@@ -95,9 +124,16 @@ class TopicObserver(Observer):
             self.stopping.wait(MISSING_PAUSE_S)
         return False
 
-    def hand_over(self, records: Records) -> None:
-        """Hand over what a read brought."""
-        self.arrived([self.observed(message) for message in records.messages])
+    def decoded(self, records: Records) -> HandOver:
+        """Return what hands over the records of a read. Called in the order of the reads, from one thread at a time."""
+        observed = [self.observed(message) for message in records.messages]
+        return lambda: self.current.observe(observed)
+
+    def _hand_over(self, records: Records, hand_over: HandOver) -> None:
+        hand_over()
+        self.count(len(records.messages))
+        # Only now: after a failure the topic is read again from here, in this process or the next.
+        self._source.next_offsets.update(records.next_offsets)
 
     def offsets(self, records: Records) -> Offsets:
         """Return how far the topic was read with these records."""

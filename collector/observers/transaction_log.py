@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from confluent_kafka import Message
 
@@ -10,7 +11,7 @@ from collector.broker_records import records_of
 from collector.clock import CLOCK
 from collector.current_state import CurrentState
 from collector.observations import BrokerRecord, IdExpired, Observation
-from collector.observers.topic_observer import TopicObserver
+from collector.observers.topic_observer import HandOver, TopicObserver
 from collector.observers.topic_reader import ReadDenied, Records
 from collector.store import Store
 from collector.transaction_state_batch import StateDecoder
@@ -40,20 +41,18 @@ class TransactionLog(TopicObserver):
             return IdExpired(transaction=transaction)
         return record_of(transaction, decode_value(value), self.topic)
 
-    def hand_over(self, records: Records) -> None:
-        """Hand over records in columns where there are many, and the odd ones among them one by one."""
+    def decoded(self, records: Records) -> HandOver:
+        """Decode records in columns where there are many, and the odd ones among them one by one."""
         messages = records.messages
         if self.has_caught_up:
             # Coordinators write with their own clocks, and nobody else writes here.
             CLOCK.heard(max(message.timestamp()[1] for message in messages[-LATEST:]))
         if len(messages) < COLUMNS_FROM:
-            super().hand_over(records)
-            return
+            return super().decoded(records)
         states, ordinary = self._decoder.decode([m.key() for m in messages], [m.value() for m in messages])
         found = records_of(self.source, records.partition[ordinary], records.offset[ordinary], states)
         others = [self.observed(messages[number]) for number in (~ordinary).nonzero()[0].tolist()]
-        self.current.observe_records(found, others, self.offsets(records))
-        self.count(len(messages))
+        return partial(self.current.observe_records, found, others, self.offsets(records))
 
     @property
     def absence(self) -> str:
