@@ -20,7 +20,7 @@ _CAUSES = {
     AbortCause.UNKNOWN: "not known",
 }
 _CERTAINTY = {"certain": ("✔", Tone.GOOD), "likely": ("≈", Tone.NOTICE), "guess": ("?", Tone.WARNING)}
-MOST_ROWS = 1000
+MOST_ROWS = 500
 ROWS_A_PAGE = 50
 
 

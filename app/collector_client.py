@@ -134,7 +134,7 @@ class CollectorClient:
         """Return the partitions whose readers wait or have stopped, the longest waits first; or all on which a group lags."""
         return self._rows("/api/v1/blocked", read_blocked, {"all": "true"} if lagging_too else {})
 
-    def aborts(self, *, limit: int = 1000, **filters: str) -> Rows[Abort]:
+    def aborts(self, *, limit: int = 500, **filters: str) -> Rows[Abort]:
         """Return aborted and lost transactions, newest first."""
         return self._rows("/api/v1/aborts", read_abort, {**filters, "limit": str(limit)})
 

@@ -17,6 +17,8 @@ from lifecycle.verdicts import URGENCY, Verdict
 
 GROUPS_A_PAGE = 20
 MOST_TRANSACTIONS = 500
+MOST_WITH_SETTLED = 200
+"""With the settled ones there are always that many, also on a quiet cluster: the most urgent, then the newest."""
 BUTTONS_PX = 400
 
 
@@ -32,7 +34,8 @@ def show() -> None:
 
 def _list() -> None:
     verdicts, words, settled_too = _filters()
-    transactions = live.collector().transactions(settled_too=settled_too, limit=MOST_TRANSACTIONS)
+    most = MOST_WITH_SETTLED if settled_too else MOST_TRANSACTIONS
+    transactions = live.collector().transactions(settled_too=settled_too, limit=most)
     groups = grouped(transactions)
     found = matching(groups, words=words, verdicts=verdicts)
     zone = live.zone()

@@ -58,7 +58,7 @@ PAGES = (
     Question(path="/api/v1/status"),
     Question(path="/api/v1/overview"),
     Question(path="/api/v1/transactions?limit=500"),
-    Question(path="/api/v1/transactions?limit=500&all=true"),
+    Question(path="/api/v1/transactions?limit=200&all=true"),
     Question(path="/api/v1/transactions/{key}", key_of="/api/v1/transactions?verdict=foreign&limit=1"),
     Question(path="/api/v1/transactions/{key}", key_of="/api/v1/transactions?pipeline=word-count&limit=1"),
     Question(path="/api/v1/transactions/{key}", key_of="/api/v1/aborts?limit=1"),
@@ -66,7 +66,7 @@ PAGES = (
     Question(path="/api/v1/blocked"),
     Question(path="/api/v1/blocked?all=true"),
     Question(path="/api/v1/pipelines"),
-    Question(path="/api/v1/aborts?limit=1000"),
+    Question(path="/api/v1/aborts?limit=500"),
     Question(path="/api/v1/checkpoints?limit=500"),
     Question(path="/api/v1/audit"),
 )

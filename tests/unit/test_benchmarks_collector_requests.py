@@ -19,8 +19,8 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "status": [lambda client: client.status()],
     "overview": [lambda client: client.overview()],
     "transactions": [
-        lambda client: client.transactions(),
-        lambda client: client.transactions(settled_too=True, limit=pending_commits.MOST_TRANSACTIONS),
+        lambda client: client.transactions(limit=pending_commits.MOST_TRANSACTIONS),
+        lambda client: client.transactions(settled_too=True, limit=pending_commits.MOST_WITH_SETTLED),
     ],
     "transaction": [lambda client: client.transaction(KEY)],
     "hanging": [lambda client: client.hanging()],
