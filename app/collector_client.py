@@ -151,9 +151,19 @@ class CollectorClient:
         return self._rows("/api/v1/audit", read_audit, {})
 
     def order(
-        self, action: Action, shown: Sequence[Transaction | Pipeline], *, reason: str, dry_run: bool, confirm: str = ""
+        self,
+        action: Action,
+        shown: Sequence[Transaction | Pipeline],
+        *,
+        reason: str,
+        dry_run: bool,
+        confirm: str = "",
+        idempotency_key: str = "",
     ) -> OrderResult:
-        """Give one order over what was shown, as it was shown; the collector refuses it when any of it has changed."""
+        """Give one order over what was shown, as it was shown; the collector refuses it when any of it has changed.
+
+        ``idempotency_key``: by which ``answer`` finds what became of it.
+        """
         body = {
             "action": action.value,
             "keys": [one.key for one in shown],
@@ -161,6 +171,7 @@ class CollectorClient:
             "reason": reason,
             "dry_run": dry_run,
             "confirm": confirm,
+            "idempotency_key": idempotency_key,
         }
         try:
             answer = self._ask("POST", "/api/v1/orders", json=body, timeout=ORDER_LIMIT_S)
@@ -173,6 +184,16 @@ class CollectorClient:
                 ) from error
             raise
         return self._understand("/api/v1/orders", read_result, answer)
+
+    def answer(self, idempotency_key: str) -> OrderResult | None:
+        """Return what became of an order; None: it has no answer yet, or it never arrived. One that was refused is raised."""
+        path = "/api/v1/orders"
+        found = self._ask("GET", path, params={"idempotency_key": idempotency_key})
+        if found.get("refused"):
+            raise CollectorError(Failure.REFUSED, str(found["refused"]))
+        return self._understand(
+            path, lambda value: read_result(value) if value is not None else None, found.get("answer")
+        )
 
     def _read(self, path: str, read: Callable[[Any], Row]) -> Row:
         return self._understand(path, read, self._ask("GET", path))

@@ -32,16 +32,11 @@ _ORDER, _LAST = "order", "last_order"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedOrder:
-    """An order being given: the transactions as shown, and how far it has come."""
+class AskedOrder(order_form.Asked):
+    """An order over transactions as they were shown; ``now``: as they are after it was refused."""
 
-    action: Action
     shown: tuple[Transaction, ...]
-    rehearsal: OrderResult | None = None
-    result: OrderResult | None = None
-    refusal: CollectorError | None = None
     now: tuple[Transaction | None, ...] = ()
-    complaint: str = ""
 
     @property
     def about(self) -> str:
@@ -153,15 +148,12 @@ def _give(asked: AskedOrder, dry_run: bool) -> None:
     if order.complaint:
         st.session_state[_ORDER] = replace(asked, complaint=order.complaint)
         return
-    try:
-        result = live.collector().order(
-            asked.action, asked.shown, reason=order.reason, dry_run=dry_run, confirm=order.confirm
-        )
-    except CollectorError as error:
-        st.session_state[_ORDER] = replace(asked, refusal=error, now=_as_they_are_now(asked.shown))
-    else:
-        said = {"rehearsal": result} if dry_run else {"result": result}
-        st.session_state[_ORDER] = replace(asked, complaint="", **said)
+    sent = order_form.sent(asked, asked.shown, order, dry_run=dry_run)
+    st.session_state[_ORDER] = replace(sent, now=_as_they_are_now(asked.shown)) if sent.refusal is not None else sent
+
+
+def _ask_again(asked: AskedOrder) -> None:
+    st.session_state[_ORDER] = order_form.asked_again(asked)
 
 
 def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
@@ -198,13 +190,14 @@ def _show_result(asked: AskedOrder, result: OrderResult) -> None:
 
 
 def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
-    nothing_done = refusal.failure is not Failure.NO_ANSWER_TO_ORDER
+    nothing_done = not asked.has_no_answer
     heading = "Refused: nothing was done." if refusal.failure is Failure.REFUSED else (
         "Nothing was done." if nothing_done else "What became of it is not known.")  # fmt: skip
     with st.container(key="order-refused"):
         live.write(el("div", el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert"),
                       join([changes_table(asked.shown, asked.now)] if asked.now else []), class_="order"))  # fmt: skip
     with st.container(horizontal=True):
+        order_form.ask_again_button(KEY, asked, partial(_ask_again, asked))
         now = tuple(one for one in asked.now if one is not None)
         still = TransactionGroup(transactions=now).orderable(asked.action) if now else ()
         if still and nothing_done:

@@ -11,7 +11,7 @@ from functools import partial
 import streamlit as st
 
 from app import live, order_form
-from app.collector_client import CollectorError, Failure
+from app.collector_client import CollectorError
 from app.collector_rows import Action, OrderResult, Pipeline
 from app.markup import Html, el, plain_label, widget_token
 from app.time_text import duration, since
@@ -22,15 +22,10 @@ _DONE = {Action.RESTART: "restarted", Action.STOP: "stopped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedOrder:
-    """An order to one pipeline's supervisor, and how far it has come."""
+class AskedOrder(order_form.Asked):
+    """An order to one pipeline's supervisor."""
 
-    action: Action
     pipeline: Pipeline
-    rehearsal: OrderResult | None = None
-    result: OrderResult | None = None
-    refusal: CollectorError | None = None
-    complaint: str = ""
 
     @property
     def to_type(self) -> str:
@@ -93,7 +88,10 @@ def _body() -> None:
         st.rerun()
     elif asked.result is not None or asked.refusal is not None:
         with st.container(key="pipeline-order-result"):
-            live.write(_refused(asked.refusal) if asked.refusal is not None else _ended(asked.action, asked.result))
+            live.write(
+                _refused(asked, asked.refusal) if asked.refusal is not None else _ended(asked.action, asked.result)
+            )
+        order_form.ask_again_button(KEY, asked, partial(_ask_again, asked))
         st.button("Close", key="pipeline-order-close", type="primary", on_click=_put_away)
     else:
         _show_question(asked)
@@ -126,15 +124,11 @@ def _give(asked: AskedOrder, dry_run: bool) -> None:
     if order.complaint:
         st.session_state[_ASKED] = replace(asked, complaint=order.complaint)
         return
-    try:
-        result = live.collector().order(
-            asked.action, [asked.pipeline], reason=order.reason, dry_run=dry_run, confirm=order.confirm
-        )
-    except CollectorError as error:
-        st.session_state[_ASKED] = replace(asked, refusal=error)
-    else:
-        said = {"rehearsal": result} if dry_run else {"result": result}
-        st.session_state[_ASKED] = replace(asked, complaint="", **said)
+    st.session_state[_ASKED] = order_form.sent(asked, [asked.pipeline], order, dry_run=dry_run)
+
+
+def _ask_again(asked: AskedOrder) -> None:
+    st.session_state[_ASKED] = order_form.asked_again(asked)
 
 
 def _ended(action: Action, result: OrderResult) -> Html:
@@ -150,8 +144,6 @@ def _ended(action: Action, result: OrderResult) -> Html:
               el("p", detail) if detail else None, class_="order")  # fmt: skip
 
 
-def _refused(refusal: CollectorError) -> Html:
-    heading = (
-        "What became of it is not known." if refusal.failure is Failure.NO_ANSWER_TO_ORDER else "Nothing was done."
-    )
+def _refused(asked: AskedOrder, refusal: CollectorError) -> Html:
+    heading = "What became of it is not known." if asked.has_no_answer else "Nothing was done."
     return el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert")

@@ -30,6 +30,10 @@ class Answers:
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     audit: list[dict[str, Any]] = field(default_factory=list)
     orders: list[dict[str, Any]] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+    """What became of each order, by its idempotency key."""
+    loses: str = ""
+    """``answer``: an order is carried out and its sender is not told; ``order``: it is not even received."""
     role: str = "operator"
     token: str = TOKEN
     loading: bool = False
@@ -113,6 +117,15 @@ class Answers:
     def give(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body; what is accepted settles the transactions."""
         self.orders.append(order)
+        status, answer = self._result(order)
+        refused = answer["error"]["message"] if status == 409 else None
+        self.answers[order.get("idempotency_key", "")] = {
+            "answer": answer if status == 200 else None,
+            "refused": refused,
+        }
+        return status, answer
+
+    def _result(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
         rows = {row["key"]: row for row in (*self.transactions, *self.hanging, *self.pipelines)}
@@ -187,6 +200,9 @@ class _Handler(BaseHTTPRequestHandler):
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path)
             return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})
+        if path == "orders":
+            nothing = {"answer": None, "refused": None}
+            return self._answer(200, self.known.answers.get(query["idempotency_key"][0], nothing))
         if path.startswith("transactions/") and (found := self.known.detail(path.removeprefix("transactions/"))):
             return self._answer(200, found)
         return self._answer(404, _error("not_found", f"{path} is not known"))
@@ -195,7 +211,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))) or b"{}")
         if (refused := self._refused()) is not None:
             return self._answer(*refused)
-        return self._answer(*self.known.give(body))
+        if self.known.loses == "order":
+            return self._hang_up()
+        answer = self.known.give(body)
+        return self._hang_up() if self.known.loses else self._answer(*answer)
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
 
     def _refused(self) -> tuple[int, dict[str, Any]] | None:
         if self.headers.get("Authorization") != f"Bearer {self.known.token}":

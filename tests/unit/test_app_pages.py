@@ -6,6 +6,7 @@ The driver never fires ``run_every`` and has no JavaScript: that the pages move 
 from __future__ import annotations
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app import live
 from tests.unit.app_contract_rows import batch, blocked, foreign, hanging, now_ms
@@ -48,6 +49,46 @@ def test_an_order_is_confirmed_with_a_reason_and_its_result_is_shown_in_place(an
     page = page.button(key="order-close").click().run()
     assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
     assert "order-reason" not in [one.key for one in page.text_input]
+
+
+def without_answer(answers, loses: str) -> AppTest:
+    """Return the page after an order whose answer never came."""
+    answers.loses = loses
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    page.text_input(key="order-reason").set_value("driver frozen")
+    page = button(page, "Commit 4 transactions").click().run()
+    assert "What became of it is not known." in said(page)
+    answers.loses = ""
+    return page
+
+
+def test_what_became_of_an_order_without_an_answer_is_asked_and_nothing_is_sent_twice(answers):
+    page = button(without_answer(answers, "answer"), "Ask what became of it").click().run()
+    assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
+    assert len(answers.orders) == 1
+
+
+def test_an_order_that_never_arrived_is_not_taken_for_done(answers):
+    page = button(without_answer(answers, "order"), "Ask what became of it").click().run()
+    assert "it never arrived, and then nothing was done" in said(page)
+    assert "What became of it is not known." in said(page)
+    answers.loading = True
+    page = button(page, "Ask what became of it").click().run()
+    assert "history is being loaded" in said(page)
+    assert "What became of it is not known." in said(page)
+    assert answers.orders == []
+
+
+def test_an_order_without_an_answer_may_have_been_refused(answers):
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    answers.transactions = batch(state="committed", revision="later")
+    page.text_input(key="order-reason").set_value("driver frozen")
+    answers.loses = "answer"
+    page = button(page, "Commit 4 transactions").click().run()
+    page = button(page, "Ask what became of it").click().run()
+    assert "Refused: nothing was done." in said(page)
+    assert "changed since it was shown" in said(page)
+    assert "Ask what became of it" not in labels(page)
 
 
 def test_without_a_reason_nothing_is_sent(answers):

@@ -86,6 +86,17 @@ def test_a_run_that_started_meanwhile_refuses_the_order(answers):
     assert "changed since it was shown" in said(page)
 
 
+def test_what_became_of_an_order_without_an_answer_is_asked(answers):
+    page = press(opened("pipelines"), "Restart …")
+    page.text_input(key="pipeline-order-reason").set_value("its driver is frozen")
+    answers.loses = "answer"
+    page = press(page, "Restart")
+    assert "What became of it is not known." in said(page)
+    page = press(page, "Ask what became of it")
+    assert "✔ restarted in 31 ms" in said(page)
+    assert len(answers.orders) == 1
+
+
 def test_an_unanswered_order_says_that_it_is_followed_up(answers):
     steps = [{"key": "pipeline:ip-count", "will": "order", "outcome": "unknown", "detail": "run 88 has not answered"}]
     answers.give = lambda order: (200, {"audit": 9, "outcome": "pending", "took_ms": 25_000, "steps": steps})
