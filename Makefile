@@ -1,8 +1,8 @@
 # The two commands that matter: make demo, make test. Each sets up what is missing first.
 PYTHON ?= python3
 RUN := .venv/bin/python
-# Test files run at the same time, each process with a broker of its own: most tests wait, and two cores are enough.
-WORKERS ?= 2
+# Test files run at the same time, each process with a broker of its own: most tests wait, so three keep two cores busy.
+WORKERS ?= 3
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
 # Against which release of Kafka 'make brokers' runs what rests on a broker.

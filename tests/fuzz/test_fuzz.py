@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).with_name("corpus")
 KEPT = sorted(path for path in CORPUS.rglob("*") if path.is_file())
 RUNS = 10_000
-SECONDS = 6
+SECONDS = 4
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
