@@ -35,7 +35,7 @@ class Asked:
         return self.refusal is not None and self.refusal.failure is Failure.NO_ANSWER_TO_ORDER
 
 
-AskedOrder = TypeVar("AskedOrder", bound=Asked)
+AnyAsked = TypeVar("AnyAsked", bound=Asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def filled(key: str, *, to_type: str, dry_run: bool) -> Filled:
     return Filled(reason=reason, confirm=confirm, complaint=complaint)
 
 
-def sent(asked: AskedOrder, shown: Sequence[Transaction | Pipeline], order: Filled, *, dry_run: bool) -> AskedOrder:
+def sent(asked: AnyAsked, shown: Sequence[Transaction | Pipeline], order: Filled, *, dry_run: bool) -> AnyAsked:
     """Send the order; return it with what became of it."""
     key = "" if dry_run else uuid4().hex
     try:
@@ -105,7 +105,7 @@ def ask_again_button(key: str, asked: Asked, ask: Callable[[], None]) -> None:
         st.button("Ask what became of it", key=f"{key}-ask-again", type="primary", on_click=ask)
 
 
-def asked_again(asked: AskedOrder) -> AskedOrder:
+def asked_again(asked: AnyAsked) -> AnyAsked:
     """Return an order whose answer never came with what the collector says became of it. Nothing is sent a second time."""
     try:
         result = live.collector().answer(asked.idempotency_key)

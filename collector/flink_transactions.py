@@ -71,7 +71,7 @@ class Sink:
     prefix: str
     subtasks: dict[int, SubtaskIds] = field(default_factory=dict)
     commits: list[tuple[int, int, int]] = field(default_factory=list)
-    """Start, begin of the commit, and number of committed transactions."""
+    """Start, begin of the commit, and number of committed transactions; none where nobody asked when they were."""
     _naming: Naming | None = field(default=None, init=False, compare=False)
 
     @property
@@ -91,9 +91,17 @@ class Sink:
 
 
 def sinks(
-    transactions: Iterable[BrokerTransaction], inits: Mapping[str, Sequence[Init]], prefixes: Collection[str]
+    transactions: Iterable[BrokerTransaction],
+    inits: Mapping[str, Sequence[Init]],
+    prefixes: Collection[str],
+    *,
+    timed: bool = True,
 ) -> dict[str, Sink]:
-    """Return what is known of each of these prefixes."""
+    """Return what is known of each of these prefixes.
+
+    ``timed``: also when each was committed, which tells nothing where no Flink is watched. A page waits for this look at all that
+    is in memory, so what is done for each transaction is little.
+    """
     found = {prefix: Sink(prefix) for prefix in prefixes}
     places: dict[str, tuple[Sink, SubtaskIds, int] | None] = {}
     for transaction in transactions:
@@ -105,8 +113,10 @@ def sinks(
         sink, ids, number = place
         if start_ms > ids.taken_ms.get(number, -1):
             ids.taken_ms[number] = start_ms
-        if transaction.is_committing and (ended_ms := transaction.ended_ms) is not None:
-            ids.committed[number] = ids.committed.get(number, 0) + 1
+        if transaction.prepare_commit_ms is None and transaction.complete_commit_ms is None:
+            continue
+        ids.committed[number] = ids.committed.get(number, 0) + 1
+        if timed and (ended_ms := transaction.ended_ms) is not None:
             sink.commits.append((start_ms, ended_ms, number))
     for id_, taken in inits.items():
         place = places[id_] if id_ in places else _place_of(id_, found)

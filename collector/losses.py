@@ -51,7 +51,8 @@ def material(state: State, sight: LogSight, views: Iterable[TransactionView]) ->
 def judged(found: Material) -> list[Loss]:
     """Return whether data was lost with each transaction, in the order given."""
     ids = (FlinkId.parse(case.view.transaction) for case in found.cases if _may_be_flinks(case))
-    sinks = flink_transactions.sinks(found.transactions, found.inits, {id_.prefix for id_ in ids if id_ is not None})
+    prefixes = {id_.prefix for id_ in ids if id_ is not None}
+    sinks = flink_transactions.sinks(found.transactions, found.inits, prefixes, timed=bool(found.flink.jobs))
     losses = []
     for case in found.cases:
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)

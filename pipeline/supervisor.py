@@ -95,7 +95,11 @@ class Supervisor:
     def _run_driver(self) -> tuple[int, PipelineOrder | None]:
         """Run one driver to its end; return its exit code, and the order that ended it if there was one."""
         self._run_file.unlink(missing_ok=True)
-        self._scratch.mkdir()
+        try:
+            self._scratch.mkdir(exist_ok=True)
+        except OSError as error:
+            # A full disk, say: the driver's temporary files are then where they are by default.
+            log.warning("no directory for the driver's temporary files: %s", error)
         command = [sys.executable, "-m", "pipeline", "driver", "--settings", self._settings.to_json()]
         command += ["--run-file", str(self._run_file)]
         process = subprocess.Popen(
