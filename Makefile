@@ -16,8 +16,8 @@ demo: setup           ## run all of it on this machine and print the address (Ct
 test: setup-tests check   ## every check and every test, on the real broker and in a real browser
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-unit: setup-tests     ## the fast tests: no services
-	@$(RUN) -m pytest tests/unit -n $(WORKERS)
+unit: setup-tests     ## the fast tests: no services, no whole pages, no files that are damaged on purpose
+	@$(RUN) -m pytest tests/unit -n $(WORKERS) -m "not slow"
 
 integration: setup-tests
 	@$(RUN) -m pytest tests/integration

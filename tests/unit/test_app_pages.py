@@ -13,6 +13,8 @@ from tests.unit.app_contract_rows import batch, blocked, foreign, hanging, now_m
 from tests.unit.app_contract_server import TOKEN, Answers
 from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def answers(monkeypatch):

@@ -9,6 +9,8 @@ from tests.unit.app_contract_rows import pipeline
 from tests.unit.app_contract_server import Answers
 from tests.unit.app_page_driver import HOSTILE, answering, button, opened, said
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def answers(monkeypatch):

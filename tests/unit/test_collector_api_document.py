@@ -12,6 +12,8 @@ from tests.unit.hostile_calls import hostile_calls
 from tests.unit.served_api import OPERATOR, VIEWER
 from tests.unit.test_alert_api import AlertApi
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertApi]:

@@ -24,6 +24,8 @@ from collector.verdicts import Limits
 from lifecycle.events import EventType, encode
 from tests.unit.collector_observations import event
 
+pytestmark = pytest.mark.slow
+
 AUDIT = (1, "anna", "abort", '["kafka:a:1:2"]', "it hangs", "accepted", "[]", "[]")
 EVENTS = 40_000
 

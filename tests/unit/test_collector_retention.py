@@ -29,6 +29,8 @@ from collector.verdicts import Limits as VerdictLimits
 from lifecycle.events import EventType, encode
 from tests.unit.collector_observations import branch_gone, branch_listed, database_handle, event
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_795_000_000_000 // HOUR_MS * HOUR_MS + 30 * MINUTE_MS
 OLD = NOW - 40 * DAY_MS
 
