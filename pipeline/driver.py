@@ -57,8 +57,9 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here.
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {_temporary_files()}",
-        "spark.driver.defaultJavaOptions": _class_archive(settings.spark_classes),
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        # Default ones: they stay where a user sets the extra ones.
+        "spark.driver.defaultJavaOptions": f"{_class_archive(settings.spark_classes)} {_temporary_files()}".strip(),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
         "spark.sql.session.timeZone": "UTC",
