@@ -188,12 +188,11 @@ class CollectorClient:
     def answer(self, idempotency_key: str) -> OrderResult | None:
         """Return what became of an order; None: it has no answer yet, or it never arrived. One that was refused is raised."""
         path = "/api/v1/orders"
-        found = self._ask("GET", path, params={"idempotency_key": idempotency_key})
-        if found.get("refused"):
-            raise CollectorError(Failure.REFUSED, str(found["refused"]))
-        return self._understand(
-            path, lambda value: read_result(value) if value is not None else None, found.get("answer")
-        )
+        said = self._ask("GET", path, params={"idempotency_key": idempotency_key})
+        refused, answer = self._understand(path, lambda value: (value["refused"], value["answer"]), said)
+        if refused:
+            raise CollectorError(Failure.REFUSED, str(refused))
+        return self._understand(path, read_result, answer) if answer is not None else None
 
     def _read(self, path: str, read: Callable[[Any], Row]) -> Row:
         return self._understand(path, read, self._ask("GET", path))

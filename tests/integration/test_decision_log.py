@@ -18,7 +18,7 @@ from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStar
 from lifecycle.errors import DecisionLogUnreadable, DecisionVoid
 from resource_managers.decision_log import RETENTION_MS, DecisionLog
 from resource_managers.kafka_connection import KafkaConnection
-from tests.integration.pipeline_process import ROOT, wait_until
+from tests.integration.pipeline_process import LIMIT_S, ROOT, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -226,5 +226,6 @@ def test_the_log_is_read_as_soon_as_its_broker_is_back_also_by_who_asked_while_i
             broker.start()
         finally:
             back.set()
-            asking.join()
+            asking.join(LIMIT_S)
+        assert not asking.is_alive(), "the log was still being read"
         assert log.read_to_end().latest_run("p")[0] == attempt

@@ -167,6 +167,12 @@ def test_nobody_listens(answers, client):
     gone.close()
 
 
+@pytest.mark.parametrize("said", [b"[]", b"{}", b'{"refused": null, "answer": 3}'])
+def test_an_unexpected_word_on_an_order_is_an_error_that_says_so(client, answers, said):
+    answers.raw["orders"] = said
+    assert failing(lambda: client.answer("key")).failure is Failure.UNEXPECTED
+
+
 def test_an_order_whose_answer_never_came_may_have_been_carried_out(client):
     shown = client.transactions()
     with socket.create_server(("127.0.0.1", 0)) as listener:
