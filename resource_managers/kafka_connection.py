@@ -45,6 +45,11 @@ _SECRETS = frozenset({"sasl.password", "ssl.key.password"})
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
+RECONNECT_WITHIN_MS = 1_000
+"""How long a client waits at most before it tries again to reach a broker.
+
+librdkafka's own 10 s would leave it without a leader to ask for that long after the broker came back.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=False)
@@ -72,7 +77,8 @@ class KafkaConnection:
 
     def for_librdkafka(self, **more: Any) -> dict[str, Any]:
         """Return a confluent-kafka configuration with ``more`` properties on top."""
-        return {"bootstrap.servers": self.bootstrap_servers, **self.properties, **more}
+        own = {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": RECONNECT_WITHIN_MS}
+        return {**own, **self.properties, **more}
 
     def for_kafka_python(self) -> dict[str, Any]:
         """Return keyword arguments for kafka-python's clients."""

@@ -21,11 +21,10 @@ from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest, WriteTxnMarkersRequest
 
 from lifecycle.errors import Unreachable
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka_connection import RECONNECT_WITHIN_MS, KafkaConnection
 
 IN_FLIGHT = 200
 REQUEST_LIMIT_MS = 10_000
-RECONNECT_PAUSE_MS = 1_000
 BOOTSTRAP_LIMIT_MS = 15_000
 ErrorClass = type[Exception]
 END_TXN, END_TXN_WITHOUT_EPOCHS = 5, 4
@@ -61,7 +60,7 @@ class KafkaWire:
                 **connection.for_kafka_python(),
                 max_in_flight_requests_per_connection=IN_FLIGHT,
                 request_timeout_ms=REQUEST_LIMIT_MS,
-                reconnect_backoff_max_ms=RECONNECT_PAUSE_MS,
+                reconnect_backoff_max_ms=RECONNECT_WITHIN_MS,
                 bootstrap_timeout_ms=BOOTSTRAP_LIMIT_MS,
             )
         except kafka_errors.KafkaError as error:

@@ -68,7 +68,7 @@ def _grows(records: Records) -> bool:
 @functools.cache
 def _admin_of(connection: KafkaConnection) -> AdminClient:
     """Return the client that all readers of a cluster ask with: each has threads and connections of its own."""
-    settings = {"log_level": 2, "socket.timeout.ms": 6_000, "reconnect.backoff.max.ms": 1_000}
+    settings = {"log_level": 2, "socket.timeout.ms": 6_000}
     return AdminClient(connection.for_librdkafka(**settings), logger=log)
 
 
@@ -96,7 +96,6 @@ class TopicReader:
             "fetch.error.backoff.ms": 100,
             "fetch.queue.backoff.ms": 50,
             "socket.timeout.ms": 6_000,
-            "reconnect.backoff.max.ms": 1_000,
         }
         self._consumer = Consumer(connection.for_librdkafka(**settings), logger=log)
         self._admin = _admin_of(connection)

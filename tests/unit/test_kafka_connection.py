@@ -27,7 +27,8 @@ def connection() -> KafkaConnection:
 
 def test_librdkafka_takes_it_as_it_is(connection):
     found = connection.for_librdkafka(**{"client.id": "x"})
-    assert found == {"bootstrap.servers": "a:9092, b:9092", **SASL, "client.id": "x"}
+    own = {"bootstrap.servers": "a:9092, b:9092", "reconnect.backoff.max.ms": 1_000}
+    assert found == {**own, **SASL, "client.id": "x"}
     Producer({**found, "ssl.ca.location": "probe"})
 
 
