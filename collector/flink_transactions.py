@@ -91,37 +91,35 @@ class Sink:
 
 
 def sinks(
-    transactions: Iterable[BrokerTransaction],
+    starts: Mapping[str, int],
+    commits: Mapping[str, int],
     inits: Mapping[str, Sequence[Init]],
     prefixes: Collection[str],
-    *,
-    timed: bool = True,
+    timed: Iterable[BrokerTransaction] = (),
 ) -> dict[str, Sink]:
     """Return what is known of each of these prefixes.
 
-    ``timed``: also when each was committed, which tells nothing where no Flink is watched. A page waits for this look at all that
-    is in memory, so what is done for each transaction is little.
+    ``starts``: when the newest transaction of each id began; ``commits``: how many of an id's were committed, where any was;
+    ``timed``: transactions of which it matters when they were committed, which tells nothing where no Flink is watched.
     """
     found = {prefix: Sink(prefix) for prefix in prefixes}
     places: dict[str, tuple[Sink, SubtaskIds, int] | None] = {}
-    for transaction in transactions:
-        id_, _, start_ms = transaction.identity
-        if id_ not in places:
-            places[id_] = _place_of(id_, found)
-        if (place := places[id_]) is None:
-            continue
-        sink, ids, number = place
-        if start_ms > ids.taken_ms.get(number, -1):
-            ids.taken_ms[number] = start_ms
-        if transaction.prepare_commit_ms is None and transaction.complete_commit_ms is None:
-            continue
-        ids.committed[number] = ids.committed.get(number, 0) + 1
-        if timed and (ended_ms := transaction.ended_ms) is not None:
-            sink.commits.append((start_ms, ended_ms, number))
+    for id_, start_ms in starts.items():
+        place = places[id_] = _place_of(id_, found)
+        if place is not None:
+            _, ids, number = place
+            ids.take(number, start_ms)
+            if (count := commits.get(id_)) is not None:
+                ids.committed[number] = count
     for id_, taken in inits.items():
         place = places[id_] if id_ in places else _place_of(id_, found)
         if place is not None and taken:
             place[1].take(place[2], taken[-1].at_ms)
+    for transaction in timed:
+        place = places.get(transaction.identity.transaction)
+        ended_ms = transaction.ended_ms
+        if place is not None and transaction.is_committing and ended_ms is not None:
+            place[0].commits.append((transaction.identity.start_ms, ended_ms, place[2]))
     return found
 
 

@@ -60,6 +60,8 @@ class State:
     latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
     older_by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
     """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
+    commits_of_id: dict[str, int] = field(default_factory=dict)
+    """How many of an id's transactions in memory were committed, where any was."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
     told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
@@ -160,6 +162,8 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.open.add(identity)
     if after.is_aborting:
         state.aborted.add(identity)
+    if after.is_committing and (before is None or not before.is_committing):
+        state.commits_of_id[identity.transaction] = state.commits_of_id.get(identity.transaction, 0) + 1
     latest = state.latest_of_id.get(identity.transaction)
     if before is not None:
         _take_from_older(state, identity, before.handle_identity)
@@ -416,16 +420,27 @@ def _oldest(told: list[ToldTransaction], most: int) -> list[ToldTransaction]:
 
 def drop_transaction(state: State, identity: BrokerIdentity) -> None:
     """Let one transaction leave memory, with what was told of it."""
-    handle = state.broker[identity].handle_identity
+    dropped = state.broker[identity]
+    handle = dropped.handle_identity
     if of_handle(state, handle) == identity:
         state.told.pop(handle, None)
     _take_from_older(state, identity, handle)
     del state.broker[identity]
+    if dropped.is_committing:
+        _take_commit(state, identity.transaction)
     state.offsets.pop(identity, None)
     for members in (state.settled, state.open, state.aborted):
         members.discard(identity)
     if state.latest_of_id.get(identity.transaction) == identity:
         del state.latest_of_id[identity.transaction]
+
+
+def _take_commit(state: State, transaction: str) -> None:
+    left = state.commits_of_id[transaction] - 1
+    if left:
+        state.commits_of_id[transaction] = left
+    else:
+        del state.commits_of_id[transaction]
 
 
 def _trim_checkpoints(state: State) -> None:

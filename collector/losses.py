@@ -28,7 +28,12 @@ class Material:
     """What is judged, taken out of a state at one moment; whoever holds it needs no lock."""
 
     cases: tuple[LossCase, ...]
-    transactions: tuple[BrokerTransaction, ...] = ()
+    starts: Mapping[str, int]
+    """When the newest transaction of each id began, epoch ms."""
+    commits: Mapping[str, int]
+    """How many transactions of each id were committed, where any was."""
+    timed: tuple[BrokerTransaction, ...]
+    """All in memory, where a Flink is watched: when its sinks committed tells whose they are."""
     inits: Mapping[str, tuple[Init, ...]]
     flink: FlinkState
     offsets: Mapping[BrokerIdentity, Mapping[str, OffsetsSeen]]
@@ -41,7 +46,9 @@ def material(state: State, sight: LogSight, views: Iterable[TransactionView]) ->
     identities = (case.view.broker.identity for case in cases if case.view.broker is not None)
     return Material(
         cases=cases,
-        transactions=tuple(state.broker.values()) if wants_flink else (),
+        starts={id_: newest.start_ms for id_, newest in state.latest_of_id.items()} if wants_flink else {},
+        commits=dict(state.commits_of_id) if wants_flink else {},
+        timed=tuple(state.broker.values()) if wants_flink and state.flink.jobs else (),
         inits=dict(state.inits) if wants_flink else {},
         flink=state.flink.copy() if wants_flink else FlinkState(),
         offsets={identity: dict(state.offsets[identity]) for identity in identities if identity in state.offsets},
@@ -52,7 +59,7 @@ def judged(found: Material) -> list[Loss]:
     """Return whether data was lost with each transaction, in the order given."""
     ids = (FlinkId.parse(case.view.transaction) for case in found.cases if _may_be_flinks(case))
     prefixes = {id_.prefix for id_ in ids if id_ is not None}
-    sinks = flink_transactions.sinks(found.transactions, found.inits, prefixes, timed=bool(found.flink.jobs))
+    sinks = flink_transactions.sinks(found.starts, found.commits, found.inits, prefixes, found.timed)
     losses = []
     for case in found.cases:
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)

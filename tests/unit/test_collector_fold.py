@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -178,6 +179,22 @@ def test_decisions_of_transactions_that_are_no_longer_kept_are_dropped_too() -> 
     assert len(state.ledger.commit_decisions(PREFIX)) == 50
     assert state.ledger.listing(handle("ip-count-0-0", epoch=1000).key) is not None
     assert state.ledger.outcome(handle("ip-count-0-1", epoch=1).key) is None
+
+
+def test_the_commits_of_an_id_are_those_in_memory() -> None:
+    state = State(settled_kept=50)
+    for n in range(300):
+        end = BrokerStatus.COMPLETE_ABORT if n % 5 == 0 else BrokerStatus.COMPLETE_COMMIT
+        for status in (BrokerStatus.PREPARE_COMMIT, end) if n % 5 else (end,):
+            apply(state, broker_record(status, n, transaction=f"orders-0-{n % 7}", start=n, epoch=n))
+    trim(state)
+    in_memory = Counter(t.identity.transaction for t in state.broker.values() if t.is_committing)
+    assert state.commits_of_id == in_memory
+    assert in_memory.total() == 40
+    for n in range(300, 1000):
+        apply(state, broker_record(BrokerStatus.COMPLETE_ABORT, n, transaction="other", start=n, epoch=n))
+    trim(state)
+    assert not state.commits_of_id
 
 
 def test_a_failed_attempt_that_is_tried_again_completes() -> None:
