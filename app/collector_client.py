@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from app.alert_rows import Alert, Receiver, Silence, read_alert, read_receiver, read_silence
 from app.collector_json import (
     read_abort,
     read_audit,
@@ -145,6 +146,29 @@ class CollectorClient:
     def pipelines(self) -> Rows[Pipeline]:
         """Return the pipelines that ever started a run."""
         return self._rows("/api/v1/pipelines", read_pipeline, {})
+
+    def alerts(self) -> Rows[Alert]:
+        """Return alerts: firing ones first, then pending, then resolved."""
+        return self._rows("/api/v1/alerts", read_alert, {})
+
+    def silences(self) -> Rows[Silence]:
+        """Return silences, also those that ended."""
+        return self._rows("/api/v1/silences", read_silence, {})
+
+    def receivers(self) -> Rows[Receiver]:
+        """Return who is told of alerts, and how far that has come."""
+        return self._rows("/api/v1/receivers", read_receiver, {})
+
+    def silence(self, matchers: Mapping[str, str], *, reason: str, duration_ms: int) -> Silence:
+        """Have nobody told of alerts that carry all of these labels, from now on for so long."""
+        body = {"matchers": dict(matchers), "reason": reason, "duration_ms": duration_ms}
+        path = "/api/v1/silences"
+        return self._understand(path, read_silence, self._ask("POST", path, json=body))
+
+    def end_silence(self, number: int, *, reason: str) -> Silence:
+        """End a silence now."""
+        path = f"/api/v1/silences/{number}"
+        return self._understand(path, read_silence, self._ask("DELETE", path, params={"reason": reason}))
 
     def audit(self) -> Rows[AuditRow]:
         """Return the newest orders given, newest first."""

@@ -40,20 +40,20 @@ def read_status(value: Json) -> Status:
     """Return the status."""
     return Status(
         now_ms=int(value["now_ms"]),
-        cluster=_text(value.get("cluster")),
-        bootstrap=_text(value.get("bootstrap")),
-        name=_text(value["name"]),
+        cluster=read_text(value.get("cluster")),
+        bootstrap=read_text(value.get("bootstrap")),
+        name=read_text(value["name"]),
         role=Role(value["role"]),
         read_only=bool(value.get("read_only", False)),
         malformed=int(value.get("malformed") or 0),
         events=int(value.get("events") or 0),
         observers=tuple(
             Observer(
-                name=_text(one["name"]),
-                state=_text(one["state"]),
-                delay_ms=_int(one.get("delay_ms")),
-                since_ms=_int(one.get("since_ms")),
-                error=_text(one.get("error")),
+                name=read_text(one["name"]),
+                state=read_text(one["state"]),
+                delay_ms=read_int(one.get("delay_ms")),
+                since_ms=read_int(one.get("since_ms")),
+                error=read_text(one.get("error")),
             )
             for one in value["observers"]
         ),
@@ -71,8 +71,8 @@ def read_overview(value: Json) -> Overview:
         waiting_groups=int(counts["waiting_groups"]),
         committed_per_minute=float(counts["committed_per_minute"] or 0),
         aborted_per_minute=float(counts["aborted_per_minute"] or 0),
-        oldest_open_at_ms=_int(value.get("oldest_open_at_ms")),
-        quiet_since_ms=_int(value.get("quiet_since_ms")),
+        oldest_open_at_ms=read_int(value.get("oldest_open_at_ms")),
+        quiet_since_ms=read_int(value.get("quiet_since_ms")),
         per_minute=tuple(
             Minute(
                 minute_ms=int(one["minute_ms"]),
@@ -92,13 +92,13 @@ def read_overview(value: Json) -> Overview:
 def _needs_hand(one: Json) -> NeedsHand:
     return NeedsHand(
         verdict=Verdict(one["verdict"]),
-        pipeline=_text(one["pipeline"]),
-        batch=_int(one.get("batch")),
+        pipeline=read_text(one["pipeline"]),
+        batch=read_int(one.get("batch")),
         keys=_texts(one["keys"]),
-        rows=_int(one.get("rows")),
-        decided_at_ms=_int(one.get("decided_at_ms")),
-        deadline_ms=_int(one.get("deadline_ms")),
-        headline=_text(one.get("headline")),
+        rows=read_int(one.get("rows")),
+        decided_at_ms=read_int(one.get("decided_at_ms")),
+        deadline_ms=read_int(one.get("deadline_ms")),
+        headline=read_text(one.get("headline")),
         partitions=_texts(one.get("partitions")),
     )
 
@@ -107,39 +107,41 @@ def read_transaction(value: Json) -> Transaction:
     """Return one transaction."""
     return Transaction(
         key=str(value["key"]),
-        resource_manager=_text(value["resource_manager"]),
-        transaction=_text(value["transaction"]),
-        producer_id=_int(value.get("producer_id")),
-        producer_epoch=_int(value.get("producer_epoch")),
-        pipeline=_text(value.get("pipeline")),
+        resource_manager=read_text(value["resource_manager"]),
+        transaction=read_text(value["transaction"]),
+        producer_id=read_int(value.get("producer_id")),
+        producer_epoch=read_int(value.get("producer_epoch")),
+        pipeline=read_text(value.get("pipeline")),
         ours=bool(value["ours"]),
         life=value.get("life"),
-        batch=_int(value.get("batch")),
-        attempt=_int(value.get("attempt")),
-        slot=_int(value.get("slot")),
+        batch=read_int(value.get("batch")),
+        attempt=read_int(value.get("attempt")),
+        slot=read_int(value.get("slot")),
         state=TransactionState(value["state"]),
         verdict=Verdict(value["verdict"]),
-        rule=_int(value.get("rule")),
-        opened_at_ms=_int(value.get("opened_at_ms")),
-        timeout_ms=_int(value.get("timeout_ms")),
-        deadline_ms=_int(value.get("deadline_ms")),
-        rows=_int(value.get("rows")),
-        bytes=_int(value.get("bytes")),
+        rule=read_int(value.get("rule")),
+        opened_at_ms=read_int(value.get("opened_at_ms")),
+        timeout_ms=read_int(value.get("timeout_ms")),
+        deadline_ms=read_int(value.get("deadline_ms")),
+        rows=read_int(value.get("rows")),
+        bytes=read_int(value.get("bytes")),
         partitions=_texts(value.get("partitions")),
         may_commit=bool(value["may_commit"]),
         may_abort=bool(value["may_abort"]),
         loses_data=bool(value["loses_data"]),
-        evidence=_evidence(value),
+        evidence=read_evidence(value),
         revision=str(value["revision"]),
-        updated_at_ms=_int(value.get("updated_at_ms")),
-        to_type=_text(value["transaction"]) if value["loses_data"] else "",
+        updated_at_ms=read_int(value.get("updated_at_ms")),
+        to_type=read_text(value["transaction"]) if value["loses_data"] else "",
     )
 
 
 def read_hanging(value: Json) -> Transaction:
     """Return a hanging transaction: on one partition, open since its last record at the latest, with no timeout."""
-    name = _text(value.get("transaction")) or f"producer {value['producer_id']}"
-    known_open_ms = [at_ms for at_ms in (_int(value.get("last_record_at_ms")), _int(value["since_ms"])) if at_ms]
+    name = read_text(value.get("transaction")) or f"producer {value['producer_id']}"
+    known_open_ms = [
+        at_ms for at_ms in (read_int(value.get("last_record_at_ms")), read_int(value["since_ms"])) if at_ms
+    ]
     return Transaction(
         key=str(value["key"]),
         resource_manager="kafka",
@@ -154,7 +156,7 @@ def read_hanging(value: Json) -> Transaction:
         slot=None,
         state=TransactionState.OPEN,
         verdict=Verdict(value["verdict"]),
-        rule=_int(value.get("rule")),
+        rule=read_int(value.get("rule")),
         opened_at_ms=min(known_open_ms, default=None),
         timeout_ms=None,
         deadline_ms=None,
@@ -164,16 +166,17 @@ def read_hanging(value: Json) -> Transaction:
         may_commit=bool(value["may_commit"]),
         may_abort=bool(value["may_abort"]),
         loses_data=bool(value["loses_data"]),
-        evidence=_evidence(value),
+        evidence=read_evidence(value),
         revision=str(value["revision"]),
-        updated_at_ms=_int(value.get("found_at_ms")),
-        to_type=_text(value.get("confirm")),
+        updated_at_ms=read_int(value.get("found_at_ms")),
+        to_type=read_text(value.get("confirm")),
     )
 
 
-def _evidence(value: Json) -> tuple[Evidence, ...]:
+def read_evidence(value: Json) -> tuple[Evidence, ...]:
+    """Return the evidence of a row."""
     return tuple(
-        Evidence(fact=_text(one["fact"]), source=_text(one.get("source")), at_ms=_int(one.get("at_ms")))
+        Evidence(fact=read_text(one["fact"]), source=read_text(one.get("source")), at_ms=read_int(one.get("at_ms")))
         for one in _list(value.get("evidence"))
     )
 
@@ -185,32 +188,32 @@ def read_blocked(value: Json) -> BlockedPartition:
         last_stable_offset=int(value["last_stable_offset"]),
         high_watermark=int(value["high_watermark"]),
         hidden=int(value["hidden"]),
-        holder_key=_text(value.get("holder_key")),
+        holder_key=read_text(value.get("holder_key")),
         holder=_holder(value),
-        held_since_ms=_int(value.get("held_since_ms")),
+        held_since_ms=read_int(value.get("held_since_ms")),
         readers=tuple(
             Reader(
-                group=_text(one["group"]),
-                kind=_text(one["kind"]),
-                certainty=_text(one.get("certainty")),
-                lag=_int(one.get("lag")),
-                waited_ms=_int(one.get("waited_ms")),
+                group=read_text(one["group"]),
+                kind=read_text(one["kind"]),
+                certainty=read_text(one.get("certainty")),
+                lag=read_int(one.get("lag")),
+                waited_ms=read_int(one.get("waited_ms")),
             )
             for one in _list(value.get("groups"))
         ),
-        seen_at_ms=_int(value.get("seen_at_ms")),
+        seen_at_ms=read_int(value.get("seen_at_ms")),
     )
 
 
 def _holder(value: Json) -> str:
     producer_id = value.get("holder_producer_id")
-    return _text(value.get("holder_transaction")) or (f"producer {producer_id}" if producer_id is not None else "")
+    return read_text(value.get("holder_transaction")) or (f"producer {producer_id}" if producer_id is not None else "")
 
 
 def read_detail(value: Json) -> TransactionDetail:
     """Return a transaction with its timeline (oldest first) and evidence."""
     moments = (
-        Moment(at_ms=int(one["at_ms"]), what=_text(one["what"]), source=_text(one.get("source")))
+        Moment(at_ms=int(one["at_ms"]), what=read_text(one["what"]), source=read_text(one.get("source")))
         for one in _list(value.get("timeline"))
     )
     return TransactionDetail(
@@ -220,7 +223,7 @@ def read_detail(value: Json) -> TransactionDetail:
         decision=value.get("decision"),
         handle=value.get("handle"),
         broker=value.get("broker"),
-        last_sign_of_life_ms=_int(value.get("last_sign_of_life_ms")),
+        last_sign_of_life_ms=read_int(value.get("last_sign_of_life_ms")),
     )
 
 
@@ -229,30 +232,30 @@ def read_abort(value: Json) -> Abort:
     return Abort(
         at_ms=int(value["at_ms"]),
         key=str(value["key"]),
-        transaction=_text(value["transaction"]),
-        pipeline=_text(value.get("pipeline")),
-        batch=_int(value.get("batch")),
-        slot=_int(value.get("slot")),
+        transaction=read_text(value["transaction"]),
+        pipeline=read_text(value.get("pipeline")),
+        batch=read_int(value.get("batch")),
+        slot=read_int(value.get("slot")),
         lost=value["verdict"] == "lost",
         cause=AbortCause(value["cause"]),
-        certainty=_text(value.get("certainty")),
-        open_ms=_int(value.get("open_ms")),
-        rows=_int(value.get("rows")),
+        certainty=read_text(value.get("certainty")),
+        open_ms=read_int(value.get("open_ms")),
+        rows=read_int(value.get("rows")),
     )
 
 
 def read_checkpoint(value: Json) -> CheckpointRow:
     """Return one checkpoint."""
     return CheckpointRow(
-        pipeline=_text(value["pipeline"]),
+        pipeline=read_text(value["pipeline"]),
         number=int(value["number"]),
         state=CheckpointState(value["state"]),
-        started_at_ms=_int(value.get("started_at_ms")),
-        ended_at_ms=_int(value.get("ended_at_ms")),
-        duration_ms=_int(value.get("duration_ms")),
-        transactions=_int(value.get("transactions")),
-        rows=_int(value.get("rows")),
-        source=_text(value.get("source")),
+        started_at_ms=read_int(value.get("started_at_ms")),
+        ended_at_ms=read_int(value.get("ended_at_ms")),
+        duration_ms=read_int(value.get("duration_ms")),
+        transactions=read_int(value.get("transactions")),
+        rows=read_int(value.get("rows")),
+        source=read_text(value.get("source")),
     )
 
 
@@ -261,11 +264,11 @@ def read_audit(value: Json) -> AuditRow:
     return AuditRow(
         audit=int(value["audit"]),
         at_ms=int(value["at_ms"]),
-        who=_text(value["who"]),
-        action=_text(value["action"]),
+        who=read_text(value["who"]),
+        action=read_text(value["action"]),
         keys=_texts(value.get("keys")),
-        reason=_text(value.get("reason")),
-        outcome=_text(value["outcome"]),
+        reason=read_text(value.get("reason")),
+        outcome=read_text(value["outcome"]),
         detail=tuple(dict.fromkeys(_lines(value.get("detail")))),
         evidence=_lines(value.get("evidence")),
     )
@@ -275,16 +278,16 @@ def read_pipeline(value: Json) -> Pipeline:
     """Return a row of the pipelines."""
     return Pipeline(
         key=str(value["key"]),
-        pipeline=_text(value["pipeline"]),
+        pipeline=read_text(value["pipeline"]),
         attempt=int(value["attempt"]),
-        state=_text(value["state"]),
-        run_at_ms=_int(value["run_at_ms"]),
-        sign_at_ms=_int(value["sign_at_ms"]),
-        sign=_text(value["sign"]),
-        interval_ms=_int(value["interval_ms"]),
-        source=_text(value["source"]),
-        sink=_text(value["sink"]),
-        revision=_text(value["revision"]),
+        state=read_text(value["state"]),
+        run_at_ms=read_int(value["run_at_ms"]),
+        sign_at_ms=read_int(value["sign_at_ms"]),
+        sign=read_text(value["sign"]),
+        interval_ms=read_int(value["interval_ms"]),
+        source=read_text(value["source"]),
+        sink=read_text(value["sink"]),
+        revision=read_text(value["revision"]),
     )
 
 
@@ -292,21 +295,22 @@ def read_result(value: Json) -> OrderResult:
     """Return what became of an order."""
     return OrderResult(
         audit=int(value["audit"]),
-        outcome=_text(value["outcome"]),
+        outcome=read_text(value["outcome"]),
         took_ms=int(value.get("took_ms") or 0),
         steps=tuple(
             Step(
                 key=str(one["key"]),
-                will=_text(one.get("will")),
-                outcome=_text(one.get("outcome")),
-                detail=_text(one.get("detail")),
+                will=read_text(one.get("will")),
+                outcome=read_text(one.get("outcome")),
+                detail=read_text(one.get("detail")),
             )
             for one in value["steps"]
         ),
     )
 
 
-def _int(value: Any) -> int | None:
+def read_int(value: Any) -> int | None:
+    """Return a whole number, None where it is not known."""
     return None if value is None else int(value)
 
 
@@ -314,7 +318,8 @@ def _float(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _text(value: Any) -> str:
+def read_text(value: Any) -> str:
+    """Return a text, empty where there is none."""
     return "" if value is None else str(value)
 
 

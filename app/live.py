@@ -12,7 +12,7 @@ import streamlit as st
 import streamlit.components.v2 as components
 
 from app.collector_client import CollectorClient, CollectorError, Failure
-from app.collector_rows import Status
+from app.collector_rows import Role, Status
 from app.markup import Html, el, join
 from app.settings import Settings
 from app.time_text import clock_time, counted, exact_time, since, zone_named
@@ -76,6 +76,7 @@ def top_line() -> None:
         return
     st.session_state.pop(_LOST_SINCE, None)
     st.session_state["may_order"] = status.may_order
+    st.session_state["is_operator"] = status.role is Role.OPERATOR
     st.session_state["why_no_orders"] = why_no_orders(status)
     _clock(data={"nowMs": status.now_ms}, key="clock", height=0)
     write(_who_and_where(status))

@@ -11,6 +11,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its order: ``pipeline-order-reason``,
   ``pipeline-order-confirm``, ``pipeline-order-go``, ``pipeline-order-dry-run``, ``pipeline-order-cancel``,
   ``pipeline-order-close``, ``pipeline-order-result``
+- Alerts: ``alert-<t>`` with ``silence-<t>``, ``silence-<number>`` with ``end-silence-<number>``, ``resolved-table``; the dialog:
+  ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``, ``silence-form-cancel``
 - an order over transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``audit-table``
@@ -25,6 +27,7 @@ import streamlit as st
 
 from app import (
     abort_history,
+    alerts,
     audit,
     blocked_readers,
     checkpoints,
@@ -34,6 +37,7 @@ from app import (
     pending_commits,
     pipeline_dialog,
     pipelines,
+    silence_dialog,
     trouble,
 )
 
@@ -57,6 +61,7 @@ def main() -> None:
             pending_commits.page(),
             blocked_readers.page(),
             st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
+            st.Page(alerts.show, title="Alerts", url_path="alerts"),
             st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
             st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
             st.Page(audit.show, title="Audit", url_path="audit"),
@@ -74,6 +79,7 @@ def main() -> None:
     page.run()
     order_dialog.show_if_asked()
     pipeline_dialog.show_if_asked()
+    silence_dialog.show_if_asked()
 
 
 def _times_choice() -> None:

@@ -68,6 +68,9 @@ PAGES = (
     Question(path="/api/v1/pipelines"),
     Question(path="/api/v1/aborts?limit=500"),
     Question(path="/api/v1/checkpoints?limit=500"),
+    Question(path="/api/v1/alerts"),
+    Question(path="/api/v1/silences"),
+    Question(path="/api/v1/receivers"),
     Question(path="/api/v1/audit"),
 )
 """Every look that app/collector_client.py takes."""

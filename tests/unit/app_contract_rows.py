@@ -166,3 +166,37 @@ def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
         "revision": "88",
         **changes,
     }
+
+
+def alert(rule: str = "A2", **changes: Any) -> dict[str, Any]:
+    """Return a row of the alerts: a commit that is overdue, firing for 40 s, unless changed."""
+    return {
+        "key": f"{rule}|kafka:ip-count-0-1:4001:7",
+        "rule": rule,
+        "name": "commit overdue",
+        "state": "firing",
+        "severity": "critical",
+        "summary": "ip-count-0-1 was decided and is not committed",
+        "evidence": [{"fact": "decision 88213 lists it", "source": "decision log", "at_ms": now_ms() - 60_000}],
+        "labels": {"rule": rule, "severity": "critical", "pipeline": "ip-count", "transaction": "ip-count-0-1"},
+        "since_ms": now_ms() - 40_000,
+        "found_at_ms": now_ms() - 50_000,
+        "fired_at_ms": now_ms() - 40_000,
+        "group": f"{rule}|ip-count",
+        "silenced_by": None,
+        **changes,
+    }
+
+
+def silence(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """Return a row of the silences: one of a whole pipeline, for an hour from now, unless changed."""
+    return {
+        "silence": number,
+        "matchers": {"pipeline": "ip-count"},
+        "reason": "its broker is being moved",
+        "author": "bob",
+        "starts_at_ms": now_ms() - 1000,
+        "ends_at_ms": now_ms() + 3_600_000,
+        "state": "active",
+        **changes,
+    }

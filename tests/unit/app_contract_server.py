@@ -13,9 +13,12 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.unit.app_contract_rows import now_ms
+from tests.unit.app_contract_rows import now_ms, silence
 
 TOKEN = "operator-token-of-the-test"
+TABLES = (
+    "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
+)  # fmt: skip
 
 
 @dataclass
@@ -29,6 +32,9 @@ class Answers:
     aborts: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     audit: list[dict[str, Any]] = field(default_factory=list)
+    alerts: list[dict[str, Any]] = field(default_factory=list)
+    silences: list[dict[str, Any]] = field(default_factory=list)
+    receivers: list[dict[str, Any]] = field(default_factory=list)
     orders: list[dict[str, Any]] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
     """What became of each order, by its idempotency key."""
@@ -125,6 +131,28 @@ class Answers:
         }
         return status, answer
 
+    def silence(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body; the alerts whose labels match are silenced."""
+        if len(body["reason"]) < 3 or not body["matchers"]:
+            return 422, _error("unprocessable", "'reason' takes 3 to 2000 characters: say why")
+        made = silence(len(self.silences) + 1, matchers=body["matchers"], reason=body["reason"], author="anna",
+                       ends_at_ms=now_ms() + body["duration_ms"])  # fmt: skip
+        self.silences.append(made)
+        for one in self.alerts:
+            if body["matchers"].items() <= one["labels"].items():
+                one["silenced_by"] = made["silence"]
+        return 200, made
+
+    def end_silence(self, number: int) -> tuple[int, dict[str, Any]]:
+        """Return status and body; what it silenced is not silenced any more."""
+        found = next((one for one in self.silences if one["silence"] == number), None)
+        if found is None:
+            return 404, _error("not_found", f"there is no silence {number}: GET /api/v1/silences lists them")
+        found["state"] = "ended"
+        for one in self.alerts:
+            one["silenced_by"] = None if one["silenced_by"] == number else one["silenced_by"]
+        return 200, found
+
     def _result(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
@@ -196,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, self.known.raw[path])
         if path in ("status", "overview"):
             return self._answer(200, getattr(self.known, path)())
-        if path in ("transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit"):
+        if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path)
             return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})
@@ -213,8 +241,14 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(*refused)
         if self.known.loses == "order":
             return self._hang_up()
-        answer = self.known.give(body)
+        is_silence = urlsplit(self.path).path == "/api/v1/silences"
+        answer = self.known.silence(body) if is_silence else self.known.give(body)
         return self._hang_up() if self.known.loses else self._answer(*answer)
+
+    def do_DELETE(self) -> None:
+        if (refused := self._refused()) is not None:
+            return self._answer(*refused)
+        return self._answer(*self.known.end_silence(int(urlsplit(self.path).path.rpartition("/")[2])))
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -35,13 +35,14 @@ def opened(name: str) -> AppTest:
     def script(name: str) -> None:
         import importlib
 
-        from app import live, order_dialog, pipeline_dialog
+        from app import live, order_dialog, pipeline_dialog, silence_dialog
 
         live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
         order_dialog.show_last_result()
         importlib.import_module(f"app.{name}").show()
         order_dialog.show_if_asked()
         pipeline_dialog.show_if_asked()
+        silence_dialog.show_if_asked()
 
     page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20).run()
     assert not page.exception, page.exception

@@ -28,6 +28,9 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "pipelines": [lambda client: client.pipelines()],
     "aborts": [lambda client: client.aborts(limit=abort_history.MOST_ROWS)],
     "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MOST_ROWS)],
+    "alerts": [lambda client: client.alerts()],
+    "silences": [lambda client: client.silences()],
+    "receivers": [lambda client: client.receivers()],
     "audit": [lambda client: client.audit()],
 }
 """How pages call each method of the app's client that looks."""
@@ -54,7 +57,7 @@ def asked_for(look: Callable[[CollectorClient], Any], monkeypatch: pytest.Monkey
 
 def test_every_look_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
-    assert methods - {"close", "order", "answer"} == set(LOOKS)
+    assert methods - {"close", "order", "answer", "silence", "end_silence"} == set(LOOKS)
     asked = {asked_for(look, monkeypatch) for looks in LOOKS.values() for look in looks}
     assert asked == {question.path.replace("{key}", quote(KEY, safe="")) for question in collector_requests.PAGES}
 

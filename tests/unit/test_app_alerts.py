@@ -1,0 +1,113 @@
+"""The page of alerts, and its silences, by Streamlit's own test driver over a server of docs/api.md."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.unit.app_contract_rows import alert, now_ms, silence
+from tests.unit.app_contract_server import Answers
+from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(Answers(alerts=[alert()]), monkeypatch) as known:
+        yield known
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    """Press the one button of that label, and return the page after it."""
+    return button(page, label).click().run()
+
+
+def test_an_alert_is_shown_with_its_severity_its_rule_and_its_evidence(answers):
+    answers.alerts.append(alert("A1", state="pending", severity="warning", name="timeout near", summary="4 s are left"))
+    page = opened("alerts")
+    for text in ("1 firing, 1 pending", "critical, firing", "ip-count-0-1 was decided and is not committed",
+                 "A2 commit overdue", "decision 88213 lists it", "pipeline ip-count", "warning, pending", "4 s are left",
+                 "No receiver is set"):  # fmt: skip
+        assert text in said(page), text
+    assert labels(page).count("Silence …") == 2
+
+
+def test_what_is_resolved_stands_below_and_needs_nobody(answers):
+    answers.alerts[0] |= {"state": "resolved"}
+    page = opened("alerts")
+    assert "No alert is firing or pending." in said(page)
+    assert "Resolved" in said(page)
+    assert "Silence …" not in labels(page)
+
+
+def test_how_each_receiver_stands(answers):
+    answers.receivers = [
+        {"receiver": "slack", "waiting": 0, "oldest_at_ms": None, "given_up": 0, "error": ""},
+        {"receiver": "webhook", "waiting": 3, "oldest_at_ms": now_ms() - 9000, "given_up": 1, "error": "HTTP 503"},
+    ]
+    page = opened("alerts")
+    for text in ("slack", "up", "webhook", "failing", "HTTP 503"):
+        assert text in said(page), text
+    assert "No receiver is set" not in said(page)
+
+
+def test_a_silence_takes_a_reason_and_the_chosen_labels(answers):
+    page = press(opened("alerts"), "Silence …")
+    assert "nobody is told of them" in said(page)
+    page = press(page, "Silence")
+    assert "Give a reason of at least 3 characters" in said(page)
+    assert answers.silences == []
+    page.text_input(key="silence-form-reason").set_value("being looked into")
+    page.multiselect(key="silence-form-labels").set_value(["rule", "pipeline"])
+    page = press(page, "Silence")
+    (made,) = answers.silences
+    assert (made["matchers"], made["reason"]) == ({"rule": "A2", "pipeline": "ip-count"}, "being looked into")
+    assert 3_500_000 < made["ends_at_ms"] - now_ms() <= 3_600_000
+    page = page.run()
+    for text in ("1 of them silenced", "silenced until", "by anna: being looked into", "pipeline=ip-count"):
+        assert text in said(page), text
+    assert "Silence …" not in labels(page)
+
+
+def test_without_a_label_nothing_is_silenced(answers):
+    page = press(opened("alerts"), "Silence …")
+    page.text_input(key="silence-form-reason").set_value("all of it")
+    page.multiselect(key="silence-form-labels").set_value([])
+    page = press(page, "Silence")
+    assert "Choose at least one label" in said(page)
+    assert answers.silences == []
+
+
+def test_a_silence_is_ended_with_a_reason(answers):
+    answers.silences, answers.alerts[0]["silenced_by"] = [silence()], 1
+    page = press(opened("alerts"), "End …")
+    page.text_input(key="silence-form-reason").set_value("the move is done")
+    page = press(page, "End it").run()
+    assert answers.silences[0]["state"] == "ended"
+    assert "Silence …" in labels(page)
+    assert "its broker is being moved" not in said(page)
+
+
+def test_a_refusal_of_the_collector_stays_in_the_dialog(answers):
+    answers.silences, answers.alerts[0]["silenced_by"] = [silence()], 1
+    page = press(opened("alerts"), "End …")
+    answers.silences.clear()
+    page.text_input(key="silence-form-reason").set_value("the move is done")
+    page = press(page, "End it")
+    assert "there is no silence 1" in said(page)
+
+
+def test_a_viewer_sees_the_alerts_and_may_not_silence_them(answers):
+    answers.role = "viewer"
+    page = opened("alerts")
+    assert "critical, firing" in said(page)
+    assert button(page, "Silence …").disabled
+
+
+def test_text_from_outside_stays_text(answers):
+    answers.alerts[0] |= {"summary": HOSTILE, "labels": {"rule": "A2", "pipeline": HOSTILE}}
+    answers.silences = [silence(reason=HOSTILE, author=HOSTILE, matchers={"pipeline": HOSTILE})]
+    page = press(opened("alerts"), "Silence …")
+    assert "<img" not in said(page)
+    assert "&lt;img" in said(page)
