@@ -339,15 +339,19 @@ def _checkpoint_trouble(
         return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
     if newest.state is CheckpointState.FAILED and newest.failed_ms is not None:
         recovery_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
-        if now_ms - newest.failed_ms < max(recovery_ms, 3 * one.gap_ms):
+        waited_ms = now_ms - _could_run_from(newest.failed_ms, history)
+        if waited_ms < max(recovery_ms, 3 * one.gap_ms):
             return None
-        fact = f"failed and was not tried again for {_seconds(now_ms - newest.failed_ms)}"
+        fact = f"failed and was not tried again for {_seconds(waited_ms)}"
         return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
     interval_ms = history.interval_ms if history is not None else 0
     usual_ms = 3 * max(interval_ms, one.p99_ms)
-    if newest.begun_ms is None or now_ms - newest.begun_ms < max(limits.checkpoint_stalled_ms, usual_ms):
+    if newest.begun_ms is None:
         return None
-    fact = f"is not completed after {_seconds(now_ms - newest.begun_ms)}"
+    runs_ms = now_ms - _could_run_from(newest.begun_ms, history)
+    if runs_ms < max(limits.checkpoint_stalled_ms, usual_ms):
+        return None
+    fact = f"is not completed after {_seconds(runs_ms)}"
     return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.begun_ms)
 
 
@@ -356,6 +360,14 @@ def _was_stopped_since(at_ms: int | None, history: PipelineHistory | None) -> bo
     if history is None or at_ms is None or history.facts.stopped_on_request_ms is None:
         return False
     return history.facts.stopped_on_request_ms >= max(at_ms, history.facts.started_ms or 0)
+
+
+def _could_run_from(at_ms: int, history: PipelineHistory | None) -> int:
+    """Return from when on its pipeline could go on with what was begun or failed then: not while it was stopped on request."""
+    stopped_ms = history.facts.stopped_on_request_ms if history is not None else None
+    if history is None or stopped_ms is None or stopped_ms < at_ms:
+        return at_ms
+    return max(at_ms, history.facts.started_ms or 0)
 
 
 def _unseen_ms(one: ObserverStatus, now_ms: int) -> int:

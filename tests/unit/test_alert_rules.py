@@ -214,11 +214,14 @@ def of_checkpoints(
     newest: CheckpointFacts,
     failures: int = 0,
     stopped: int | None = None,
+    again: int | None = None,
     p99: int = 0,
     gap: int = 0,
     **history: Any,
 ) -> Picture:
-    facts = PipelineFacts(pipeline=PREFIX, stopped_on_request_ms=None if stopped is None else T0 + stopped)
+    """Return a picture of a pipeline's checkpoints; ``again``: when its query started again."""
+    stopped_ms, started_ms = (None if at_ms is None else T0 + at_ms for at_ms in (stopped, again))
+    facts = PipelineFacts(pipeline=PREFIX, stopped_on_request_ms=stopped_ms, started_ms=started_ms)
     history_of: dict[str, PipelineHistory] = {PREFIX: pipeline(facts=facts, **history)}
     one = CheckpointHistory(
         pipeline=PREFIX, newest=newest, completed_ms=T0 - 5_000, failures=failures, p99_ms=p99, gap_ms=gap
@@ -253,6 +256,13 @@ def of_checkpoints(
         # Stopped on purpose: its last batch waits for the next start.
         (of_checkpoints(3_600_000, checkpoint(started=0, failed=100), stopped=200), False),
         (of_checkpoints(3_600_000, checkpoint(started=300, failed=400), stopped=200), True),
+        # Started again after that: it has as long as ever from then on.
+        (of_checkpoints(915_900, checkpoint(started=0, failed=100), stopped=200, again=900_000), False),
+        (of_checkpoints(916_000, checkpoint(started=0, failed=100), stopped=200, again=900_000), True),
+        (of_checkpoints(959_900, checkpoint(started=0), stopped=200, again=900_000), False),
+        (of_checkpoints(960_000, checkpoint(started=0), stopped=200, again=900_000), True),
+        # A crash is no stop on request.
+        (of_checkpoints(916_000, checkpoint(started=0, failed=100), again=910_000), True),
     ],
 )
 def test_a6_failing_or_stalled_checkpoints(picture: Picture, is_found: bool) -> None:
