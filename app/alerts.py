@@ -17,6 +17,7 @@ from app.time_text import clock_time, counted, exact_time, since
 from app.verdict_signs import Tone, badge
 
 BUTTONS_PX = 130
+STANDING_SHOWN = 50
 RESOLVED_SHOWN = 50
 _SEVERITIES = {
     "critical": ("✖", Tone.URGENT, "rows are lost, invisible or about to be: look now"),
@@ -38,10 +39,11 @@ def _alerts() -> None:
     live.write(el("h3", "Alerts", el("small", _how_many(alerts))))
     if not standing:
         live.write(el("p", "✔ No alert is firing or pending.", class_="quiet"))
-    for alert in standing:
+    for alert in standing[:STANDING_SHOWN]:
         _alert(alert, {one.number: one for one in active}, zone)
-    if alerts.more:
-        live.write(el("p", f"{counted(alerts.more, 'less urgent alert')} not shown.", class_="more"))
+    if less_urgent := max(0, len(standing) - STANDING_SHOWN) + alerts.more:
+        live.write(el("p", f"{counted(less_urgent, 'less urgent alert')} not shown: python -m collector alerts lists them.",
+                      class_="more"))  # fmt: skip
     if active:
         live.write(el("h3", "Silences", el("small", " matching alerts are judged and shown, and nobody is told")))
     for silence in active:

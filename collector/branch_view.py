@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collector.branches import BranchFacts
-from collector.fold import State
 from collector.observations import BranchProof, OperatorOrder
+from collector.state import State
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType

@@ -13,19 +13,20 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from collector import branch_view, fold, history_rows, judging, newest_transactions, transaction_joins
+from collector import branch_view, history_rows, judging, newest_transactions, state_trimming, transaction_joins
 from collector.branches import BranchFacts, PlaceLook
 from collector.broker_records import BrokerRecords
 from collector.clock import now_ms
 from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
 from collector.flink_facts import FlinkJobFacts, newest_first
 from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.fold import State, apply
+from collector.fold import apply
 from collector.fold_columns import put_events, put_records
 from collector.judging import Judged, Moment, PipelineNow
 from collector.lifecycle_batch import EventColumns
 from collector.newest_transactions import OpeningPlace
 from collector.observations import BrokerRecord, Malformed, Observed, OperatorOrder
+from collector.state import State
 from collector.state_loading import read_kept
 from collector.store import HistoryDamaged, Store
 from collector.verdicts import Limits, LogSight, PipelineHistory
@@ -106,13 +107,13 @@ class CurrentState:
     def forget_decisions(self) -> None:
         """Drop what the decision log said: another one has taken its place."""
         with self._lock:
-            fold.forget_decisions(self._state)
+            state_trimming.forget_decisions(self._state)
         self.changed()
 
     def forget_open_transactions(self) -> None:
         """Drop what the coordinator's log said of open transactions: another log has taken its place."""
         with self._lock:
-            fold.forget_open_transactions(self._state)
+            state_trimming.forget_open_transactions(self._state)
         self.changed()
 
     def carried_out(self, order: OperatorOrder) -> None:

@@ -5,10 +5,10 @@ Observations of different sources may arrive in any order; those of the decision
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import assert_never
 
-from collector.branches import BranchFacts, PlaceLook, branch_key, with_gone, with_listed
+from collector.branches import branch_key, with_gone, with_listed
 from collector.facts import (
     BrokerIdentity,
     BrokerTransaction,
@@ -21,9 +21,7 @@ from collector.facts import (
     merged,
     of_record,
 )
-from collector.flink_facts import FlinkState
 from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.id_leaks import KnownIds
 from collector.observations import (
     BranchGone,
     BranchListed,
@@ -38,8 +36,10 @@ from collector.observations import (
     OffsetsSeen,
     OperatorOrder,
 )
+from collector.state import State, put_with_older, take_from_older
+from collector.state_trimming import trim_when_needed
 from collector.transaction_state_records import BrokerStatus
-from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Outcome, Ruling, RunStarted
+from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
 from lifecycle.identity import Handle
@@ -48,52 +48,6 @@ OPERATOR = "operator:"
 """What ``who`` starts with in decision log records that an operator caused."""
 INITS_KEPT_PER_ID = 4
 _TOLD_IN = "lifecycle events"
-
-
-@dataclass(slots=True)
-class State:
-    """Everything that is known now. Values are frozen: a reader may keep them after the lock is gone."""
-
-    settled_kept: int = 10_000
-    checkpoints_kept: int = 2_000
-    broker: dict[BrokerIdentity, BrokerTransaction] = field(default_factory=dict)
-    latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
-    older_by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
-    """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
-    commits_of_id: dict[str, int] = field(default_factory=dict)
-    """How many of an id's transactions in memory were committed, where any was."""
-    inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
-    told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
-    pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
-    checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
-    branches: dict[str, BranchFacts] = field(default_factory=dict)
-    """Branches that databases list or listed, by key."""
-    looks: dict[str, PlaceLook] = field(default_factory=dict)
-    """The newest look at each database, by its name."""
-    orders: dict[str, OperatorOrder] = field(default_factory=dict)
-    flink: FlinkState = field(init=False)
-    offsets: dict[BrokerIdentity, dict[str, OffsetsSeen]] = field(default_factory=dict)
-    """Where the records of transactions are, by partition, as far as that was looked for."""
-    ids: KnownIds = field(default_factory=KnownIds)
-    ledger: DecisionLedger = field(default_factory=DecisionLedger)
-    open: set[BrokerIdentity] = field(default_factory=set)
-    """Transactions whose end was not seen."""
-    settled: set[BrokerIdentity] = field(default_factory=set)
-    """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
-    aborted: set[BrokerIdentity] = field(default_factory=set)
-    """Transactions that were undone: those that were decided are lost."""
-    last_decided: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Highest batch per life that has a commit decision that counts, and when: every batch below it is done with."""
-    committed: int = 0
-    """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
-    rolled_back: int = 0
-    events: int = 0
-    malformed: int = 0
-    trim_at: int = 0
-
-    def __post_init__(self) -> None:
-        """Let Flink's part keep as many checkpoints."""
-        self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
 
 
 def apply(state: State, observation: Observation) -> None:
@@ -166,42 +120,15 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.commits_of_id[identity.transaction] = state.commits_of_id.get(identity.transaction, 0) + 1
     latest = state.latest_of_id.get(identity.transaction)
     if before is not None:
-        _take_from_older(state, identity, before.handle_identity)
+        take_from_older(state, identity, before.handle_identity)
     if latest is None or (latest.start_ms, latest.producer_id) <= (identity.start_ms, identity.producer_id):
         state.latest_of_id[identity.transaction] = identity
         if latest is not None and latest != identity:
             state.settled.add(latest)
-            _put_with_older(state, latest)
+            put_with_older(state, latest)
     else:
         state.settled.add(identity)
-        _put_with_older(state, identity)
-
-
-def of_handle(state: State, handle: HandleIdentity) -> BrokerIdentity | None:
-    """Return the newest transaction in memory that has this handle.
-
-    An id whose epoch stays (transaction version 0 and 1) has several. There may be a million ids with one transaction each: only
-    what is not the latest of its id takes an entry.
-    """
-    latest = state.latest_of_id.get(handle.transaction)
-    if latest is None or latest.producer_id != handle.producer_id:
-        return state.older_by_handle.get(handle)
-    # By its parts: to make its handle would take three times as long, and many pages ask.
-    if state.broker[latest].handle_epoch == handle.producer_epoch:
-        return latest
-    return state.older_by_handle.get(handle)
-
-
-def _put_with_older(state: State, identity: BrokerIdentity) -> None:
-    handle = state.broker[identity].handle_identity
-    indexed = state.older_by_handle.get(handle)
-    if indexed is None or indexed.start_ms <= identity.start_ms:
-        state.older_by_handle[handle] = identity
-
-
-def _take_from_older(state: State, identity: BrokerIdentity, handle: HandleIdentity) -> None:
-    if state.older_by_handle and state.older_by_handle.get(handle) == identity:
-        del state.older_by_handle[handle]
+        put_with_older(state, identity)
 
 
 def _branch(state: State, seen: BranchListed | BranchGone) -> None:
@@ -348,108 +275,6 @@ def with_sign(facts: PipelineFacts, at_ms: int, sign: str) -> PipelineFacts:
     if (at_ms, sign) <= (facts.sign_ms or -1, facts.sign):
         return facts
     return replace(facts, sign_ms=at_ms, sign=sign)
-
-
-def forget_open_transactions(state: State) -> None:
-    """Drop transactions whose end was not seen: their coordinator's log is gone."""
-    for identity in list(state.open):
-        drop_transaction(state, identity)
-
-
-def forget_decisions(state: State) -> None:
-    """Drop what was decided: the log is gone, and the offsets of another one begin anew."""
-    state.ledger = DecisionLedger()
-    state.last_decided.clear()
-
-
-def trim_when_needed(state: State) -> None:
-    """Trim once what could leave memory has grown by as much as is kept, so that its cost per observation stays small."""
-    if _trimmable(state) > max(state.trim_at, 2 * state.settled_kept):
-        trim(state)
-
-
-def _trimmable(state: State) -> int:
-    return len(state.settled) + len(state.told) + len(state.checkpoints) + len(state.inits) + len(state.branches)
-
-
-def trim(state: State) -> None:
-    """Drop the oldest settled transactions, and what was told and decided of them, down to the number that is kept."""
-    told_before = list(state.told.values())
-    _trim_transactions(state)
-    _trim_checkpoints(state)
-    inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
-    for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
-        del state.inits[id_]
-    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
-        del state.offsets[identity]
-    for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
-        del state.orders[key]
-    gone = {told.about for told in told_before if told.about is not None and told.identity not in state.told}
-    for about in gone - {told.about for told in state.told.values()}:
-        state.ledger.forget(about)
-    state.trim_at = _trimmable(state) + state.settled_kept
-
-
-def _trim_transactions(state: State) -> None:
-    settled = [state.broker[identity] for identity in state.settled]
-    settled.sort(key=lambda t: (t.ended_ms or t.identity.start_ms, t.identity))
-    for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
-        drop_transaction(state, transaction.identity)
-    gone = sorted((b.gone_ms, key) for key, b in state.branches.items() if b.gone_ms is not None)
-    for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
-        del state.branches[key]
-    listed = {key for key, branch in state.branches.items() if branch.is_listed}
-    unseen = [
-        t for t in state.told.values() if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
-    ]
-    for told in _oldest(unseen, len(unseen) - state.settled_kept):
-        del state.told[told.identity]
-
-
-def _oldest(told: list[ToldTransaction], most: int) -> list[ToldTransaction]:
-    """Return the ``most`` of them that were heard of longest ago; of those heard of at one time the first by their keys."""
-    if most <= 0:
-        return []
-    heard_ms = [max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0) for t in told]
-    last_ms = sorted(heard_ms)[most - 1]
-    older = [t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms < last_ms]
-    # A key is put together of several parts: it is only made where it decides.
-    same = sorted((t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms == last_ms), key=lambda t: t.key)
-    return older + same[: most - len(older)]
-
-
-def drop_transaction(state: State, identity: BrokerIdentity) -> None:
-    """Let one transaction leave memory, with what was told of it."""
-    dropped = state.broker[identity]
-    handle = dropped.handle_identity
-    if of_handle(state, handle) == identity:
-        state.told.pop(handle, None)
-    _take_from_older(state, identity, handle)
-    del state.broker[identity]
-    if dropped.is_committing:
-        _take_commit(state, identity.transaction)
-    state.offsets.pop(identity, None)
-    for members in (state.settled, state.open, state.aborted):
-        members.discard(identity)
-    if state.latest_of_id.get(identity.transaction) == identity:
-        del state.latest_of_id[identity.transaction]
-
-
-def _take_commit(state: State, transaction: str) -> None:
-    left = state.commits_of_id[transaction] - 1
-    if left:
-        state.commits_of_id[transaction] = left
-    else:
-        del state.commits_of_id[transaction]
-
-
-def _trim_checkpoints(state: State) -> None:
-    by_pipeline: dict[str, list[int]] = {}
-    for pipeline, number in state.checkpoints:
-        by_pipeline.setdefault(pipeline, []).append(number)
-    for pipeline, numbers in by_pipeline.items():
-        for number in sorted(numbers)[: max(0, len(numbers) - state.checkpoints_kept)]:
-            del state.checkpoints[pipeline, number]
 
 
 def _text(event: LifecycleEvent, name: str) -> str:

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 from collector import broker_records
 from collector.broker_records import BrokerRecords
 from collector.facts import KAFKA, HandleIdentity, PipelineFacts, ToldTransaction
-from collector.fold import State, put_checkpoint_event, put_init, put_transaction, trim_when_needed, with_sign
+from collector.fold import put_checkpoint_event, put_init, put_transaction, with_sign
 from collector.lifecycle_batch import TRANSACTION_TYPES, TYPES, EventColumns
+from collector.state import State
+from collector.state_trimming import trim_when_needed
 from collector.transaction_state_batch import Integers
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType

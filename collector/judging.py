@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from collector import transaction_joins
 from collector.facts import PipelineFacts
-from collector.fold import State
+from collector.state import State
 from collector.transaction_view import TransactionView
 from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
 from lifecycle.checkpoints import CheckpointState

@@ -12,8 +12,9 @@ from collector.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
 from collector.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.flink_facts import FlinkState
 from collector.flink_transactions import FlinkId
-from collector.fold import State, apply, put_init, put_transaction
+from collector.fold import apply, put_init, put_transaction
 from collector.observations import OffsetsSeen
+from collector.state import State
 from collector.transaction_view import TransactionView
 from collector.verdicts import LogSight
 from lifecycle.errors import MalformedRecord

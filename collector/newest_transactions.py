@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from collector import branch_view
 from collector.branches import BranchFacts
 from collector.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
-from collector.fold import State, of_handle
 from collector.observations import BranchProof
+from collector.state import State, of_handle
 from collector.transaction_joins import at_coordinator, elsewhere, is_known_committed, is_quiet, view_of
 from collector.transaction_view import TransactionView, told_opening_ms
 from lifecycle.branch_id import BranchId

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from collector import history_observations, queries
 from collector.facts import BrokerTransaction, Init
-from collector.fold import State, apply, put_init, put_transaction
+from collector.fold import apply, put_init, put_transaction
 from collector.fold_columns import put_events
 from collector.id_leaks import KnownIds
 from collector.lifecycle_batch import EventColumns
 from collector.observations import Observation
+from collector.state import State
 from collector.store import Store
 from lifecycle.errors import MalformedRecord
 

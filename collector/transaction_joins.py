@@ -13,8 +13,8 @@ from collector import branch_view
 from collector.branch_view import TOLD_ENDS
 from collector.branches import BranchFacts
 from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
-from collector.fold import State, of_handle
 from collector.observations import BranchProof, OperatorOrder
+from collector.state import State, of_handle
 from collector.transaction_view import TransactionView
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled

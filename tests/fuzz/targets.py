@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable
 
 from collector import history_rows, lifecycle_batch, table_schemas
-from collector.fold import State, apply
+from collector.fold import apply
 from collector.judging import Judged
 from collector.observations import DecisionSeen, EventSeen, Observation, Observed, Position
 from collector.observers.transaction_log import TOPIC, record_of
+from collector.state import State
 from collector.transaction_joins import find, views
 from collector.transaction_rows import checkpoint_row, detail_row, transaction_row
 from collector.transaction_state_batch import StateDecoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from collector.facts import PipelineFacts
-from collector.fold import State, apply
+from collector.fold import apply
 from collector.observations import (
     BranchGone,
     BranchListed,
@@ -15,6 +15,7 @@ from collector.observations import (
     EventSeen,
     Observation,
 )
+from collector.state import State
 from collector.transaction_joins import views
 from collector.transaction_state_records import BrokerStatus
 from collector.transaction_view import TransactionView

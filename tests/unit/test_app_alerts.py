@@ -41,6 +41,15 @@ def test_what_is_resolved_stands_below_and_needs_nobody(answers):
     assert "Silence …" not in labels(page)
 
 
+def test_of_very_many_the_most_urgent_are_shown_and_the_others_counted(answers):
+    answers.alerts = [alert(key=f"A2|{number}", summary=f"alert number {number}.") for number in range(60)]
+    page = opened("alerts")
+    assert "60 firing" in said(page)
+    assert "alert number 49." in said(page)
+    assert "alert number 50." not in said(page)
+    assert "10 less urgent alerts not shown" in said(page)
+
+
 def test_how_each_receiver_stands(answers):
     answers.receivers = [
         {"receiver": "slack", "waiting": 0, "oldest_at_ms": None, "given_up": 0, "error": ""},

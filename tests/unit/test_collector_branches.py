@@ -13,9 +13,9 @@ from collector import branch_evidence, databases
 from collector.branch_view import unproven_branches
 from collector.branches import BranchDetail, PlaceLook
 from collector.current_state import CurrentState
-from collector.fold import trim
 from collector.observations import BranchProof, Observation, Observed, OperatorOrder, Position
 from collector.observers.databases import ends_known
+from collector.state_trimming import trim
 from collector.store import Store
 from collector.transaction_joins import find, views
 from collector.verdicts import Limits, LogSight, judge

@@ -10,10 +10,11 @@ import pytest
 
 from collector import history_rows
 from collector.broker_records import BrokerRecords, records_of
-from collector.fold import State, apply
+from collector.fold import apply
 from collector.fold_columns import put_records
 from collector.observations import BrokerRecord, Observed, Position
 from collector.observers.transaction_log import record_of
+from collector.state import State
 from collector.transaction_state_batch import StateDecoder
 from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
 

@@ -18,9 +18,9 @@ from collector.current_state import CurrentState
 from collector.data_loss import Loss, LossVerdict
 from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.flink_transactions import FlinkId, Naming, sinks
-from collector.fold import State
 from collector.observations import BrokerRecord, Observation, Observed, OffsetsSeen, Position
 from collector.recent_losses import RecentLosses
+from collector.state import State
 from collector.store import Store
 from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import Limits, LogSight

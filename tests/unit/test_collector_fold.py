@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from collector.fold import State, apply, trim
+from collector.fold import apply
 from collector.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
+from collector.state import State
+from collector.state_trimming import trim
 from collector.transaction_joins import find, views
 from collector.transaction_state_records import BrokerStatus
 from lifecycle.checkpoints import CheckpointState

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from collector import fold_columns, history_rows, lifecycle_batch
-from collector.fold import State, apply
+from collector.fold import apply
 from collector.fold_columns import put_events
 from collector.observations import EventSeen, Observed, Position
+from collector.state import State
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import EventType, LifecycleEvent, decode, encode
 from tests.unit.collector_observations import T0, handle

@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from collector.fold import State, apply
+from collector.fold import apply
 from collector.observers.transaction_log import record_of
+from collector.state import State
 from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
 from lifecycle.errors import MalformedRecord, UnknownVersion
 

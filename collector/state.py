@@ -1,0 +1,95 @@
+"""The present state that observations fold into, and the index that finds a transaction by its handle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from collector.branches import BranchFacts, PlaceLook
+from collector.facts import (
+    BrokerIdentity,
+    BrokerTransaction,
+    CheckpointFacts,
+    HandleIdentity,
+    Init,
+    PipelineFacts,
+    ToldTransaction,
+)
+from collector.flink_facts import FlinkState
+from collector.id_leaks import KnownIds
+from collector.observations import OffsetsSeen, OperatorOrder
+from lifecycle.decisions import DecisionLedger
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that is known now. Values are frozen: a reader may keep them after the lock is gone."""
+
+    settled_kept: int = 10_000
+    checkpoints_kept: int = 2_000
+    broker: dict[BrokerIdentity, BrokerTransaction] = field(default_factory=dict)
+    latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
+    older_by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
+    """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
+    commits_of_id: dict[str, int] = field(default_factory=dict)
+    """How many of an id's transactions in memory were committed, where any was."""
+    inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
+    told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
+    pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
+    branches: dict[str, BranchFacts] = field(default_factory=dict)
+    """Branches that databases list or listed, by key."""
+    looks: dict[str, PlaceLook] = field(default_factory=dict)
+    """The newest look at each database, by its name."""
+    orders: dict[str, OperatorOrder] = field(default_factory=dict)
+    flink: FlinkState = field(init=False)
+    offsets: dict[BrokerIdentity, dict[str, OffsetsSeen]] = field(default_factory=dict)
+    """Where the records of transactions are, by partition, as far as that was looked for."""
+    ids: KnownIds = field(default_factory=KnownIds)
+    ledger: DecisionLedger = field(default_factory=DecisionLedger)
+    open: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions whose end was not seen."""
+    settled: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
+    aborted: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions that were undone: those that were decided are lost."""
+    last_decided: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Highest batch per life that has a commit decision that counts, and when: every batch below it is done with."""
+    committed: int = 0
+    """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
+    rolled_back: int = 0
+    events: int = 0
+    malformed: int = 0
+    trim_at: int = 0
+
+    def __post_init__(self) -> None:
+        """Let Flink's part keep as many checkpoints."""
+        self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
+
+
+def of_handle(state: State, handle: HandleIdentity) -> BrokerIdentity | None:
+    """Return the newest transaction in memory that has this handle.
+
+    An id whose epoch stays (transaction version 0 and 1) has several. There may be a million ids with one transaction each: only
+    what is not the latest of its id takes an entry.
+    """
+    latest = state.latest_of_id.get(handle.transaction)
+    if latest is None or latest.producer_id != handle.producer_id:
+        return state.older_by_handle.get(handle)
+    # By its parts: to make its handle would take three times as long, and many pages ask.
+    if state.broker[latest].handle_epoch == handle.producer_epoch:
+        return latest
+    return state.older_by_handle.get(handle)
+
+
+def put_with_older(state: State, identity: BrokerIdentity) -> None:
+    """Have ``of_handle`` find a transaction that is not the latest of its id."""
+    handle = state.broker[identity].handle_identity
+    indexed = state.older_by_handle.get(handle)
+    if indexed is None or indexed.start_ms <= identity.start_ms:
+        state.older_by_handle[handle] = identity
+
+
+def take_from_older(state: State, identity: BrokerIdentity, handle: HandleIdentity) -> None:
+    """Undo that, before it changes or leaves."""
+    if state.older_by_handle and state.older_by_handle.get(handle) == identity:
+        del state.older_by_handle[handle]

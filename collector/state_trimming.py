@@ -1,0 +1,109 @@
+"""What leaves the present state: the oldest that is settled, and what was told and decided of it."""
+
+from __future__ import annotations
+
+from collector.facts import BrokerIdentity, ToldTransaction
+from collector.state import State, of_handle, take_from_older
+from lifecycle.decisions import DecisionLedger
+
+
+def forget_open_transactions(state: State) -> None:
+    """Drop transactions whose end was not seen: their coordinator's log is gone."""
+    for identity in list(state.open):
+        drop_transaction(state, identity)
+
+
+def forget_decisions(state: State) -> None:
+    """Drop what was decided: the log is gone, and the offsets of another one begin anew."""
+    state.ledger = DecisionLedger()
+    state.last_decided.clear()
+
+
+def trim_when_needed(state: State) -> None:
+    """Trim once what could leave memory has grown by as much as is kept, so that its cost per observation stays small."""
+    if _trimmable(state) > max(state.trim_at, 2 * state.settled_kept):
+        trim(state)
+
+
+def _trimmable(state: State) -> int:
+    return len(state.settled) + len(state.told) + len(state.checkpoints) + len(state.inits) + len(state.branches)
+
+
+def trim(state: State) -> None:
+    """Drop the oldest settled transactions, and what was told and decided of them, down to the number that is kept."""
+    told_before = list(state.told.values())
+    _trim_transactions(state)
+    _trim_checkpoints(state)
+    inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
+    for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
+        del state.inits[id_]
+    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
+        del state.offsets[identity]
+    for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
+        del state.orders[key]
+    gone = {told.about for told in told_before if told.about is not None and told.identity not in state.told}
+    for about in gone - {told.about for told in state.told.values()}:
+        state.ledger.forget(about)
+    state.trim_at = _trimmable(state) + state.settled_kept
+
+
+def _trim_transactions(state: State) -> None:
+    settled = [state.broker[identity] for identity in state.settled]
+    settled.sort(key=lambda t: (t.ended_ms or t.identity.start_ms, t.identity))
+    for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
+        drop_transaction(state, transaction.identity)
+    gone = sorted((b.gone_ms, key) for key, b in state.branches.items() if b.gone_ms is not None)
+    for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
+        del state.branches[key]
+    listed = {key for key, branch in state.branches.items() if branch.is_listed}
+    unseen = [
+        t for t in state.told.values() if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
+    ]
+    for told in _oldest(unseen, len(unseen) - state.settled_kept):
+        del state.told[told.identity]
+
+
+def _oldest(told: list[ToldTransaction], most: int) -> list[ToldTransaction]:
+    """Return the ``most`` of them that were heard of longest ago; of those heard of at one time the first by their keys."""
+    if most <= 0:
+        return []
+    heard_ms = [max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0) for t in told]
+    last_ms = sorted(heard_ms)[most - 1]
+    older = [t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms < last_ms]
+    # A key is put together of several parts: it is only made where it decides.
+    same = sorted((t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms == last_ms), key=lambda t: t.key)
+    return older + same[: most - len(older)]
+
+
+def drop_transaction(state: State, identity: BrokerIdentity) -> None:
+    """Let one transaction leave memory, with what was told of it."""
+    dropped = state.broker[identity]
+    handle = dropped.handle_identity
+    if of_handle(state, handle) == identity:
+        state.told.pop(handle, None)
+    take_from_older(state, identity, handle)
+    del state.broker[identity]
+    if dropped.is_committing:
+        _take_commit(state, identity.transaction)
+    state.offsets.pop(identity, None)
+    for members in (state.settled, state.open, state.aborted):
+        members.discard(identity)
+    if state.latest_of_id.get(identity.transaction) == identity:
+        del state.latest_of_id[identity.transaction]
+
+
+def _take_commit(state: State, transaction: str) -> None:
+    left = state.commits_of_id[transaction] - 1
+    if left:
+        state.commits_of_id[transaction] = left
+    else:
+        del state.commits_of_id[transaction]
+
+
+def _trim_checkpoints(state: State) -> None:
+    by_pipeline: dict[str, list[int]] = {}
+    for pipeline, number in state.checkpoints:
+        by_pipeline.setdefault(pipeline, []).append(number)
+    for pipeline, numbers in by_pipeline.items():
+        for number in sorted(numbers)[: max(0, len(numbers) - state.checkpoints_kept)]:
+            del state.checkpoints[pipeline, number]
