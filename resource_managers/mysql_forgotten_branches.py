@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError
 from resource_managers.database_errors import LockTimeout
-
-if TYPE_CHECKING:
-    from resource_managers.mysql_session import MySqlSession
+from resource_managers.database_session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +26,7 @@ CLOSING_S = 1.0
 LOOK_EVERY_S = 0.005
 
 
-def is_held(session: MySqlSession, branch: BranchId) -> bool:
+def is_held(session: DatabaseSession, branch: BranchId) -> bool:
     """Say whether somebody has this branch's marker row locked: a branch that was finished has let go of it."""
     try:
         session.query(HELD, (str(branch),))
@@ -38,7 +35,7 @@ def is_held(session: MySqlSession, branch: BranchId) -> bool:
     return False
 
 
-def list_again(session: MySqlSession, branch: BranchId) -> None:
+def list_again(session: DatabaseSession, branch: BranchId) -> None:
     """Have XA RECOVER list a forgotten branch again, so that it can be committed or rolled back as any other.
 
     A second branch of the same name is prepared, which the server lists, and in which InnoDB has nothing to keep: it counts
@@ -60,7 +57,7 @@ def list_again(session: MySqlSession, branch: BranchId) -> None:
     )
 
 
-def wait_until_closed(session: MySqlSession, connection: int) -> None:
+def wait_until_closed(session: DatabaseSession, connection: int) -> None:
     """Return when a connection has ended that was closed: until then nobody can finish its branch. After 1 s in any case."""
     deadline = time.monotonic() + CLOSING_S
     while session.query(SESSION, (connection,)) and time.monotonic() < deadline:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from typing import TYPE_CHECKING
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, Unreachable, ZombieWriter
 from resource_managers.database_errors import LockTimeout
 from resource_managers.database_own_tables import OwnTable
-
-if TYPE_CHECKING:
-    from resource_managers.mysql_session import MySqlSession
+from resource_managers.database_session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +43,7 @@ def lock_name(database: str, prefix: str) -> str:
     return f"indoubt:{hashlib.sha256(f'{database}:{prefix}'.encode()).hexdigest()[:32]}:"
 
 
-def take_slot(session: MySqlSession, mine: BranchId, wait_s: int) -> None:
+def take_slot(session: DatabaseSession, mine: BranchId, wait_s: int) -> None:
     """Note this attempt, end the sessions of writers that it overtakes, and take the slot's lock.
 
     Noted before the lock is taken, so that whoever sees it taken sees by which attempt; and after, because an older attempt
@@ -70,7 +67,7 @@ def take_slot(session: MySqlSession, mine: BranchId, wait_s: int) -> None:
     _note(session, mine)
 
 
-def _lock(session: MySqlSession, name: str, mine: BranchId, wait_s: int) -> None:
+def _lock(session: DatabaseSession, name: str, mine: BranchId, wait_s: int) -> None:
     if _get_lock(session, name, CLOSING_S):
         return
     _refuse_if_overtaken(session, mine)
@@ -81,11 +78,11 @@ def _lock(session: MySqlSession, name: str, mine: BranchId, wait_s: int) -> None
         raise LockTimeout(f"{mine}: an earlier writer of this slot still holds it after {wait_s} s")
 
 
-def _get_lock(session: MySqlSession, name: str, wait_s: int) -> bool:
+def _get_lock(session: DatabaseSession, name: str, wait_s: int) -> bool:
     return bool(session.query("select get_lock(%s, %s)", (name, wait_s))[0][0] == 1)
 
 
-def _refuse_if_overtaken(session: MySqlSession, mine: BranchId) -> None:
+def _refuse_if_overtaken(session: DatabaseSession, mine: BranchId) -> None:
     noted = _noted(session, mine)
     if noted is not None and noted > mine.attempt:
         raise _overtaken(mine, noted)
@@ -95,14 +92,14 @@ def _overtaken(mine: BranchId, attempt: int) -> ZombieWriter:
     return ZombieWriter(f"{mine} was overtaken: attempt {attempt} writes in its slot already")
 
 
-def _noted(session: MySqlSession, mine: BranchId) -> int | None:
+def _noted(session: DatabaseSession, mine: BranchId) -> int | None:
     found = session.query(
         "select attempt from indoubt_writers where prefix = %s and slot = %s", (mine.prefix, mine.slot)
     )
     return int(found[0][0]) if found else None
 
 
-def _note(session: MySqlSession, mine: BranchId) -> None:
+def _note(session: DatabaseSession, mine: BranchId) -> None:
     # Once a run and slot: a batch like the one before it writes nothing.
     if _noted(session, mine) != mine.attempt:
         session.query(
@@ -112,7 +109,7 @@ def _note(session: MySqlSession, mine: BranchId) -> None:
         )
 
 
-def _end(session: MySqlSession, connection: int, why: str) -> None:
+def _end(session: DatabaseSession, connection: int, why: str) -> None:
     log.warning("%s, which is connected still", why)
     try:
         session.query("kill %s", (connection,))

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ZombieWriter
-
-if TYPE_CHECKING:
-    from resource_managers.postgres_session import PostgresSession
+from resource_managers.database_session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ def writer_name(branch: BranchId) -> BranchId:
     return replace(branch, prefix=hashlib.sha256(branch.prefix.encode()).hexdigest()[:LONGEST_PREFIX])
 
 
-def take_slot(session: PostgresSession, mine: BranchId) -> None:
+def take_slot(session: DatabaseSession, mine: BranchId) -> None:
     """Name this session, then end the sessions of writers that ``mine`` overtakes.
 
     In this order: of two attempts that begin at once, the older sees the newer. Raises ZombieWriter.
