@@ -52,8 +52,14 @@ def transactions(current: CurrentState, wanted: Wanted) -> Page:
     found, more = [one for one in current.judged() if wanted.fits(one)], 0
     if wanted.settled and wanted.verdict in (None, Verdict.SETTLED.value):
         last = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None
+        # What needs a hand stands before all of these, and takes its rows of the page. One at least: so ``more`` counts the rest.
+        urgent = [one for one in found if one.judgement.verdict is not Verdict.SETTLED]
+        before = sum(1 for one in urgent if after is None or urgency(one) > after)
         settled, more = current.settled(
-            most=wanted.limit, after=last, pipeline=wanted.pipeline, resource_manager=wanted.resource_manager
+            most=max(1, wanted.limit - before),
+            after=last,
+            pipeline=wanted.pipeline,
+            resource_manager=wanted.resource_manager,
         )
         found += settled
     shown = page(found, urgency, transaction_row, wanted.limit, after)
