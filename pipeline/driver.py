@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
-from pipeline import jvm_options, spark_home
+from pipeline import spark_home
 from pipeline.connections import check_cluster, connect, connect_databases
 from pipeline.event_sender import EventSender
 from pipeline.exit_codes import FAILED, OVERTAKEN, STOPPED, WRONG_SETTINGS
@@ -31,6 +32,9 @@ from pipeline.sinks import read_sinks
 from pipeline.status_file import StatusFile
 
 log = logging.getLogger("pipeline")
+
+LONGEST_SOCKET_DIRECTORY = 60
+"""Bytes. A Unix socket's path has 107 (104 on macOS), and Spark appends 43: a dot, a UUID, ``.sock``."""
 
 
 def make_spark(settings: PipelineSettings) -> SparkSession:
@@ -45,7 +49,6 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     jars = sorted(str(jar) for jar in Path(settings.spark_jars).glob("*.jar"))
     if not jars:
         raise SettingsError(f"no jars in spark_jars ({settings.spark_jars}): run 'make setup'")
-    own = pairs(settings.spark_properties)
     builder = SparkSession.builder.appName(f"indoubt {settings.prefix}").master(settings.spark_master)
     properties = {
         "spark.jars": ",".join(jars),
@@ -53,11 +56,10 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": jvm_options.heap(own_size="spark.driver.memory" in own),
+        # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         # Default ones: they stay where a user sets the extra ones.
-        "spark.driver.defaultJavaOptions": " ".join(
-            filter(None, [jvm_options.class_archive(settings.spark_classes), jvm_options.temporary_files()])
-        ),
+        "spark.driver.defaultJavaOptions": f"{_class_archive(settings.spark_classes)} {_temporary_files()}".strip(),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
         "spark.sql.session.timeZone": "UTC",
@@ -68,11 +70,22 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
         "spark.python.daemon.module": "pipeline.python_daemon",
         "spark.log.level": "WARN",
-        **own,
+        **pairs(settings.spark_properties),
     }
     for name, value in properties.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _temporary_files() -> str:
+    """Have the JVM keep its temporary files where Python does, which a supervisor clears; Spark's sockets must fit there."""
+    directory = tempfile.gettempdir()
+    return f'"-Djava.io.tmpdir={directory}"' if len(os.fsencode(directory)) <= LONGEST_SOCKET_DIRECTORY else ""
+
+
+def _class_archive(path: str) -> str:
+    # A JVM passes over an archive that is not there or does not fit, and with the log off it does so without a word.
+    return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off,cds+dynamic=off' if path else ""
 
 
 class Driver:
