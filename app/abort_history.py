@@ -10,7 +10,7 @@ from app.collector_rows import Abort, AbortCause, Rows
 from app.markup import Html, el
 from app.order_text import table
 from app.time_text import amount, counted, duration, exact_time
-from app.verdict_signs import Tone, badge
+from app.verdict_signs import Tone, badge, certainty_badge
 
 _CAUSES = {
     AbortCause.TIMEOUT: "the broker's timeout",
@@ -19,7 +19,6 @@ _CAUSES = {
     AbortCause.OPERATOR: "an operator's order",
     AbortCause.UNKNOWN: "not known",
 }
-_CERTAINTY = {"certain": ("✔", Tone.GOOD), "likely": ("≈", Tone.NOTICE), "guess": ("?", Tone.WARNING)}
 MOST_ROWS = 500
 ROWS_A_PAGE = 50
 
@@ -79,8 +78,7 @@ def _table(aborts: list[Abort]) -> Html:
                 one.pipeline,
                 "–" if one.batch is None else f"{one.batch} · {one.slot}",
                 f"{one.cause.value}: {_CAUSES[one.cause]}" if one.cause is not AbortCause.UNKNOWN else "unknown",
-                badge(_CERTAINTY.get(one.certainty, ("?", Tone.NOTICE))[0], one.certainty,
-                      _CERTAINTY.get(one.certainty, ("?", Tone.NOTICE))[1]),
+                certainty_badge(one.certainty),
                 duration(one.open_ms),
                 amount(one.rows),
             ]

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from app.alert_rows import Alert, Receiver, Silence, read_alert, read_receiver, read_silence
+from app.batch_rows import Batch, read_batch
 from app.collector_json import (
     read_abort,
     read_audit,
@@ -29,6 +30,7 @@ from app.collector_rows import (
     AuditRow,
     BlockedPartition,
     CheckpointRow,
+    Orderable,
     OrderResult,
     Overview,
     Pipeline,
@@ -37,6 +39,7 @@ from app.collector_rows import (
     Transaction,
     TransactionDetail,
 )
+from app.loss_rows import Loss, read_loss
 from app.settings import Settings
 from lifecycle.errors import IndoubtError
 
@@ -139,6 +142,19 @@ class CollectorClient:
         """Return aborted and lost transactions, newest first."""
         return self._rows("/api/v1/aborts", read_abort, {**filters, "limit": str(limit)})
 
+    def losses(self, *, transaction: str = "", limit: int = 500) -> Rows[Loss]:
+        """Return undone transactions and whether what they held is missing, newest first.
+
+        ``transaction``: of this id, whatever became of them, as far as history reaches.
+        """
+        wanted = {"limit": str(limit), **({"transaction": transaction} if transaction else {})}
+        return self._rows("/api/v1/losses", read_loss, wanted)
+
+    def batches(self, *, pipeline: str = "", limit: int = 500) -> Rows[Batch]:
+        """Return attempts at batches, those that wait for somebody first, each newest first; ``pipeline``: of this one only."""
+        wanted = {"limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
+        return self._rows("/api/v1/batches", read_batch, wanted)
+
     def checkpoints(self, *, limit: int = 500, **filters: str) -> Rows[CheckpointRow]:
         """Return checkpoints, newest first."""
         return self._rows("/api/v1/checkpoints", read_checkpoint, {**filters, "limit": str(limit)})
@@ -177,7 +193,7 @@ class CollectorClient:
     def order(
         self,
         action: Action,
-        shown: Sequence[Transaction | Pipeline],
+        shown: Sequence[Orderable],
         *,
         reason: str,
         dry_run: bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.states import TransactionState
@@ -30,6 +30,19 @@ class Action(Enum):
     ABORT = "abort"
     RESTART = "restart"
     STOP = "stop"
+    SETTLE = "settle"
+
+
+class Orderable(Protocol):
+    """What an order can be given over: ``key`` names it, ``revision`` changes when what an order rests on does."""
+
+    @property
+    def key(self) -> str:
+        """Return the text that names it in orders."""
+
+    @property
+    def revision(self) -> str:
+        """Return the text by which the collector finds that it has changed since."""
 
 
 class Role(Enum):

@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import live
 from app.collector_client import CollectorError, Failure
-from app.collector_rows import Action, OrderResult, Pipeline, Transaction
+from app.collector_rows import Action, Orderable, OrderResult
 from app.markup import el, visible
 
 REASON_CHARACTERS = 3
@@ -86,7 +86,7 @@ def filled(key: str, *, to_type: str, dry_run: bool) -> Filled:
     return Filled(reason=reason, confirm=confirm, complaint=complaint)
 
 
-def sent(asked: AnyAsked, shown: Sequence[Transaction | Pipeline], order: Filled, *, dry_run: bool) -> AnyAsked:
+def sent(asked: AnyAsked, shown: Sequence[Orderable], order: Filled, *, dry_run: bool) -> AnyAsked:
     """Send the order; return it with what became of it."""
     key = "" if dry_run else uuid4().hex
     try:

@@ -8,13 +8,14 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
 - Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
-- Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its order: ``pipeline-order-reason``,
-  ``pipeline-order-confirm``, ``pipeline-order-go``, ``pipeline-order-dry-run``, ``pipeline-order-cancel``,
-  ``pipeline-order-close``, ``pipeline-order-result``
+- Batches: ``batch-pipeline`` (the filter), ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its order: ``batch-order-…``
+- Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its order: ``pipeline-order-…``, as of a batch: ``-reason``,
+  ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
 - Alerts: ``alert-<t>`` with ``silence-<t>``, ``silence-<number>`` with ``end-silence-<number>``, ``resolved-table``; the dialog:
   ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``, ``silence-form-cancel``
 - an order over transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
+- Data loss: ``loss-transaction`` (the id that is asked for), ``loss-verdict``, ``loss-table``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``audit-table``
 - Make trouble (demo only): ``trouble``, ``fault-<name>``, ``start-pipeline``, ``trouble-log``
 """
@@ -29,8 +30,11 @@ from app import (
     abort_history,
     alerts,
     audit,
+    batch_dialog,
+    batches,
     blocked_readers,
     checkpoints,
+    data_loss,
     live,
     order_dialog,
     overview,
@@ -60,9 +64,11 @@ def main() -> None:
             st.Page(overview.show, title="Overview", url_path="overview", default=True),
             pending_commits.page(),
             blocked_readers.page(),
+            st.Page(batches.show, title="Batches", url_path="batches"),
             st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
             st.Page(alerts.show, title="Alerts", url_path="alerts"),
             st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
+            st.Page(data_loss.show, title="Data loss", url_path="data-loss"),
             st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
             st.Page(audit.show, title="Audit", url_path="audit"),
         ],
@@ -78,6 +84,7 @@ def main() -> None:
     order_dialog.show_last_result()
     page.run()
     order_dialog.show_if_asked()
+    batch_dialog.show_if_asked()
     pipeline_dialog.show_if_asked()
     silence_dialog.show_if_asked()
 

@@ -50,11 +50,23 @@ CHECKPOINT_SIGNS: dict[CheckpointState, tuple[str, Tone]] = {
     CheckpointState.FAILED: ("✖", Tone.URGENT),
 }
 
+CERTAINTY_SIGNS: dict[str, tuple[str, Tone]] = {
+    "certain": ("✔", Tone.GOOD),
+    "likely": ("≈", Tone.NOTICE),
+    "guess": ("?", Tone.WARNING),
+}
+
 
 def verdict_badge(verdict: Verdict) -> Html:
     """Return sign and word in the verdict's tone; its meaning is the hint."""
     sign, tone, meaning = VERDICT_SIGNS[verdict]
     return badge(sign, verdict.value, tone, meaning)
+
+
+def certainty_badge(certainty: str) -> Html:
+    """Return how sure a reason is, as sign and word."""
+    sign, tone = CERTAINTY_SIGNS.get(certainty, ("?", Tone.NOTICE))
+    return badge(sign, certainty, tone)
 
 
 def badge(sign: str, word: str, tone: Tone, meaning: str | None = None) -> Html:

@@ -67,6 +67,8 @@ PAGES = (
     Question(path="/api/v1/blocked?all=true"),
     Question(path="/api/v1/pipelines"),
     Question(path="/api/v1/aborts?limit=500"),
+    Question(path="/api/v1/losses?limit=500"),
+    Question(path="/api/v1/batches?limit=200"),
     Question(path="/api/v1/checkpoints?limit=500"),
     Question(path="/api/v1/alerts"),
     Question(path="/api/v1/silences"),

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from collector.abort_causes import Certainty
 from collector.data_loss import Loss
 from collector.observations import OffsetsSeen
-
-
-def loss_rows(
-    losses: Iterable[Loss], *, verdict: str | None, pipeline: str | None, since_ms: int, limit: int
-) -> list[dict[str, Any]]:
-    """Return the rows that pass the filters, newest first."""
-    found = [
-        loss
-        for loss in losses
-        if verdict in (None, loss.verdict.value)
-        and pipeline in (None, loss.pipeline)
-        and (loss.view.ended_ms or 0) >= since_ms
-    ]
-    found.sort(key=lambda loss: (loss.view.ended_ms or 0, loss.view.key), reverse=True)
-    return [loss_row(loss) for loss in found[:limit]]
 
 
 def loss_row(loss: Loss) -> dict[str, Any]:

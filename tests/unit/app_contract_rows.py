@@ -188,6 +188,61 @@ def alert(rule: str = "A2", **changes: Any) -> dict[str, Any]:
     }
 
 
+def loss(transaction: str = "flink-orders-0-3", **changes: Any) -> dict[str, Any]:
+    """Return a row of the losses: a transaction of Flink that the broker timed out after its checkpoint, unless changed."""
+    return {
+        "at_ms": now_ms() - 120_000,
+        "key": f"kafka:{transaction}:4001:7",
+        "transaction": transaction,
+        "producer_id": 4001,
+        "producer_epoch": 7,
+        "pipeline": "orders-eu/orders",
+        "checkpoint": 88,
+        "verdict": "lost",
+        "certainty": "certain",
+        "why": "Checkpoint 88 counts it as written, and the broker timed it out.",
+        "cause": "timeout",
+        "cause_certainty": "certain",
+        "opened_at_ms": now_ms() - 180_000,
+        "rows": None,
+        "partitions": ["orders-0", "orders-1"],
+        "offsets": [
+            {"partition": "orders-0", "first": 1200, "next": 1450, "certainty": "likely", "how": "read from the log"}
+        ],
+        **changes,
+    }
+
+
+def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
+    """Return a row of the batches: one that was decided, is committed in MySQL, and open in Kafka, unless changed."""
+    return {
+        "key": f"batch:word-count/1f0e/{number}/3",
+        "pipeline": "word-count",
+        "life": "1f0e",
+        "batch": number,
+        "attempt": 3,
+        "verdict": "one side only",
+        "explanation": "Committed on mysql, not on kafka (kafka: 2 open of 2): settle it.",
+        "committed_on": ["mysql"],
+        "missing_on": ["kafka"],
+        "decision": "commit",
+        "decision_offset": 88,
+        "decided_at_ms": now_ms() - 18_000,
+        "decided_by": "run 3",
+        "settle": "commit",
+        "sides": [
+            {"resource_manager": "kafka", "transactions": 2, "committed": 0, "aborted": 0, "open": 2, "rows": 40},
+            {"resource_manager": "mysql", "transactions": 2, "committed": 2, "aborted": 0, "open": 0, "rows": 40},
+        ],
+        "transactions": [],
+        "rows": 40,
+        "opened_at_ms": now_ms() - 20_000,
+        "updated_at_ms": now_ms() - 18_000,
+        "revision": f"r{number}",
+        **changes,
+    }
+
+
 def silence(number: int = 1, **changes: Any) -> dict[str, Any]:
     """Return a row of the silences: one of a whole pipeline, for an hour from now, unless changed."""
     return {

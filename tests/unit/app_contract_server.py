@@ -18,6 +18,7 @@ from tests.unit.app_contract_rows import now_ms, silence
 TOKEN = "operator-token-of-the-test"
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
+    "losses", "batches",
 )  # fmt: skip
 
 
@@ -30,6 +31,8 @@ class Answers:
     blocked: list[dict[str, Any]] = field(default_factory=list)
     pipelines: list[dict[str, Any]] = field(default_factory=list)
     aborts: list[dict[str, Any]] = field(default_factory=list)
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    batches: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     audit: list[dict[str, Any]] = field(default_factory=list)
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -156,18 +159,25 @@ class Answers:
     def _result(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
-        rows = {row["key"]: row for row in (*self.transactions, *self.hanging, *self.pipelines)}
+        rows = {row["key"]: row for row in (*self.transactions, *self.hanging, *self.pipelines, *self.batches)}
         for key in order["keys"]:
             if key not in rows or order["seen"].get(key) != rows[key]["revision"]:
                 was = rows.get(key, {}).get("state", "not known any more")
                 return 409, _error(
                     "order_refused", f"transaction {key} changed since it was shown: it is {was} now; look again"
                 )
-        words = {"commit": "committed", "abort": "aborted", "restart": "restarted", "stop": "stopped"}
+        words = {
+            "commit": "committed",
+            "abort": "aborted",
+            "restart": "restarted",
+            "stop": "stopped",
+            "settle": "committed",
+        }
         dry, word = order["dry_run"], words[order["action"]]
         if not dry:
             self.transactions = [row for row in self.transactions if row["key"] not in order["keys"]]
             self.hanging = [row for row in self.hanging if row["key"] not in order["keys"]]
+            self.batches = [row for row in self.batches if row["key"] not in order["keys"]]
         steps = [
             {"key": key, "will": f"EndTxn({order['action']})", "outcome": "dry run" if dry else word, "detail": ""}
             for key in order["keys"]
@@ -227,6 +237,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path)
+            for name in ("transaction", "pipeline"):
+                rows = [row for row in rows if name not in query or row[name] in query[name]]
             return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})
         if path == "orders":
             nothing = {"answer": None, "refused": None}

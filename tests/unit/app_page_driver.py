@@ -35,12 +35,13 @@ def opened(name: str) -> AppTest:
     def script(name: str) -> None:
         import importlib
 
-        from app import live, order_dialog, pipeline_dialog, silence_dialog
+        from app import batch_dialog, live, order_dialog, pipeline_dialog, silence_dialog
 
         live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
         order_dialog.show_last_result()
         importlib.import_module(f"app.{name}").show()
         order_dialog.show_if_asked()
+        batch_dialog.show_if_asked()
         pipeline_dialog.show_if_asked()
         silence_dialog.show_if_asked()
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app import abort_history, checkpoints, pending_commits
+from app import abort_history, batches, checkpoints, data_loss, pending_commits
 from app.collector_client import CollectorClient, CollectorError, Failure
 from app.settings import Settings
 from benchmarks import collector_requests
@@ -27,6 +27,8 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "blocked": [lambda client: client.blocked(), lambda client: client.blocked(lagging_too=True)],
     "pipelines": [lambda client: client.pipelines()],
     "aborts": [lambda client: client.aborts(limit=abort_history.MOST_ROWS)],
+    "losses": [lambda client: client.losses(limit=data_loss.MOST_ROWS)],
+    "batches": [lambda client: client.batches(limit=batches.MOST_ROWS)],
     "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MOST_ROWS)],
     "alerts": [lambda client: client.alerts()],
     "silences": [lambda client: client.silences()],

@@ -1,0 +1,101 @@
+"""The page of batches, and the order that settles one, by Streamlit's own test driver over a server of docs/api.md."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.unit.app_contract_rows import shared_batch
+from tests.unit.app_contract_server import Answers
+from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
+
+pytestmark = pytest.mark.slow
+
+OVER = {"verdict": "complete", "settle": None, "explanation": "All of its transactions (4) are committed."}
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(Answers(batches=[shared_batch(), shared_batch(11, **OVER)]), monkeypatch) as known:
+        yield known
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    """Press the one button of that label, and return the page after it."""
+    return button(page, label).click().run()
+
+
+def test_a_batch_on_one_side_only_stands_out_with_all_its_parts(answers):
+    page = opened("batches")
+    for text in ("1 one side only", "batch 12, run 3", "Committed on mysql, not on kafka", "kafka: 2 open of 2",
+                 "mysql: 2 committed of 2", "decided by run 3", "40 rows", "11 · 3", "complete"):  # fmt: skip
+        assert text in said(page), text
+    assert labels(page).count("Settle …") == 1
+
+
+def test_without_one_that_waits_the_page_says_so(answers):
+    del answers.batches[0]
+    page = opened("batches")
+    assert "No batch is open, in doubt or on one side only." in said(page)
+    answers.batches.clear()
+    assert "No batch has ended since the collector watches." in said(opened("batches"))
+
+
+def test_only_one_pipelines_batches_are_asked_for(answers):
+    answers.batches.append(shared_batch(4, pipeline="ip-count", **OVER))
+    page = opened("batches")
+    page.text_input(key="batch-pipeline").set_value("ip-count").run()
+    assert "4 · 3" in said(page)
+    assert "11 · 3" not in said(page)
+
+
+def test_a_batch_is_settled_with_a_reason(answers):
+    page = press(opened("batches"), "Settle …")
+    assert "what is open of it is committed, 2 transactions in kafka. 40 rows are then visible everywhere." in said(
+        page
+    )
+    page = press(page, "Settle")
+    assert "Give a reason of at least 3 characters" in said(page)
+    assert answers.orders == []
+    page.text_input(key="batch-order-reason").set_value("its driver is gone")
+    page = press(page, "Settle")
+    assert "✔ committed in 31 ms" in said(page)
+    (order,) = answers.orders
+    assert (order["action"], order["seen"]) == ("settle", {"batch:word-count/1f0e/12/3": "r12"})
+    page = press(page, "Close")
+    assert labels(page).count("Settle …") == 0
+
+
+def test_an_undecided_batch_would_be_aborted(answers):
+    answers.batches[0] = shared_batch(verdict="undecided", settle="abort", decided_at_ms=None, decided_by=None)
+    page = press(opened("batches"), "Settle …")
+    assert "An abort decision is written to the decision log first" in said(page)
+
+
+def test_a_batch_that_changed_meanwhile_refuses_the_order(answers):
+    page = press(opened("batches"), "Settle …")
+    answers.batches[0] = shared_batch(revision="another")
+    page.text_input(key="batch-order-reason").set_value("its driver is gone")
+    page = press(page, "Settle")
+    assert "Nothing was done." in said(page)
+
+
+def test_of_very_many_the_most_urgent_are_shown_and_the_others_counted(answers):
+    standing = [shared_batch(number) for number in range(1000, 1060)]
+    answers.batches = [*standing, *(shared_batch(number, **OVER) for number in range(200, 350))]
+    page = opened("batches")
+    for text in (
+        "60 one side only",
+        "batch 1049, run 3",
+        "10 less urgent batches not shown",
+        "100 older ones not shown",
+    ):
+        assert text in said(page), text
+    assert "batch 1050, run 3" not in said(page)
+
+
+def test_text_from_outside_stays_text(answers):
+    answers.batches = [shared_batch(pipeline=HOSTILE, explanation=HOSTILE, verdict=HOSTILE, decided_by=HOSTILE)]
+    page = press(opened("batches"), "Settle …")
+    assert "<img" not in said(page)
+    assert "&lt;img" in said(page)

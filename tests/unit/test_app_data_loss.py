@@ -1,0 +1,70 @@
+"""The page of data loss, by Streamlit's own test driver over a server of docs/api.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.app_contract_rows import loss
+from tests.unit.app_contract_server import Answers
+from tests.unit.app_page_driver import HOSTILE, answering, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    undone = [
+        loss(),
+        loss("ip-count-0-1", pipeline="ip-count", verdict="harmless", why="It was never decided.", offsets=[], rows=31),
+    ]
+    with answering(Answers(losses=undone), monkeypatch) as known:
+        yield known
+
+
+def test_each_undone_transaction_says_whether_its_rows_are_missing_why_and_where(answers):
+    page = opened("data_loss")
+    for text in ("1 lost, 1 harmless", "Checkpoint 88 counts it as written", "orders-0", "offsets 1,200 to 1,449, likely",
+                 "orders-1", "certain", "It was never decided.", "31"):  # fmt: skip
+        assert text in said(page), text
+
+
+def test_without_one_undone_the_page_says_so(answers):
+    answers.losses.clear()
+    assert "No transaction was undone since the collector watches." in said(opened("data_loss"))
+
+
+def test_the_id_of_a_log_line_tells_what_became_of_it(answers):
+    page = opened("data_loss")
+    answers.losses.append(
+        loss("flink-orders-0-2", verdict="not lost", why="It was committed before the crash.", offsets=[], rows=None)
+    )
+    page.text_input(key="loss-transaction").set_value(" flink-orders-0-2 ").run()
+    for text in ("What became of flink-orders-0-2", "1 not lost", "It was committed before the crash."):
+        assert text in said(page), text
+    assert "Checkpoint 88" not in said(page)
+    page.text_input(key="loss-transaction").set_value("never-seen").run()
+    assert "No transaction of the id <code>never-seen</code> has ended" in said(page)
+
+
+def test_a_verdict_is_chosen_and_an_unknown_one_is_shown(answers):
+    answers.losses.append(loss("other", verdict="half lost", why="A newer collector's word."))
+    page = opened("data_loss")
+    assert "half lost" in said(page)
+    page.button_group(key="loss-verdict").set_value(["harmless"]).run()
+    assert "It was never decided." in said(page)
+    assert "Checkpoint 88 counts it as written" not in said(page)
+
+
+def test_of_very_many_a_page_is_shown_and_the_others_are_counted(answers):
+    answers.losses = [loss(f"id-{number}") for number in range(510)]
+    page = opened("data_loss")
+    assert "500 lost, 10 earlier ones not shown" in said(page)
+    assert "id-49" in said(page)
+    assert "id-50" not in said(page)
+
+
+def test_text_from_outside_stays_text(answers):
+    answers.losses = [loss(HOSTILE, pipeline=HOSTILE, why=HOSTILE, partitions=[HOSTILE], offsets=[], verdict=HOSTILE)]
+    page = opened("data_loss")
+    assert "<img" not in said(page)
+    assert "&lt;img" in said(page)
