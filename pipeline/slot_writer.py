@@ -78,10 +78,11 @@ class SlotWriter:
             for handle in open_.so_far:
                 self._events.transaction(EventType.TRANSACTION_OPENED, handle, self._batch)
             for rows in chain(early, batches):
+                # Before they are written: that may wait for room, and they would have left the processor's cache.
+                self._fingerprint.add_batch(rows)
                 open_.write(rows)
                 if rows.num_rows and not self._watch.started:
                     self._watch.start(open_.so_far)
-                self._fingerprint.add_batch(rows)
                 self._crash_points.reach(CrashPoint.WHILE_WRITING)
             if self._plan is not None:
                 open_.skip(self._plan.skipped(str(self._fingerprint.value)))

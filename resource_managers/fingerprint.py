@@ -61,7 +61,7 @@ class RunningFingerprint:
         if count == 0:
             return
         hashes = _hash_column(value)
-        keys = np.full(count, _NULL, np.uint64) if key is None else _hash_column(key)
+        keys = _NULL if key is None or key.null_count == count else _hash_column(key)
         with np.errstate(over="ignore"):
             hashes ^= keys * _MULTIPLIER + (keys >> _SHIFT_31)
             self._add(hashes)

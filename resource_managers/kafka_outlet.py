@@ -131,8 +131,7 @@ class Outlet:
 
         A whole Arrow batch into one partition is what the sticky partitioner does (KIP-480), without a call per record.
         """
-        keyless = key is None or key.null_count == len(key)
-        return next(self._turn) if keyless and self._turn is not None else PARTITION_UNASSIGNED
+        return next(self._turn) if key is None and self._turn is not None else PARTITION_UNASSIGNED
 
     def flush(self, limit_s: float = CALL_LIMIT_S) -> None:
         """Wait until nothing is queued. Raises Unreachable after the limit; 0 left does not prove delivery."""
@@ -259,9 +258,13 @@ class PlainWriter:
 
 
 def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:
-    """Return (key or None, value); other columns belong to other sinks. Raises SettingsError as ``check_columns`` does."""
+    """Return (key, None where no row has one; value); other columns belong to other sinks.
+
+    Raises SettingsError as ``check_columns`` does.
+    """
     names = check_columns([(field.name, field.type) for field in rows.schema])
-    return (rows.column("key") if "key" in names else None), rows.column("value")
+    key = rows.column("key") if "key" in names else None
+    return (key if key is not None and key.null_count < len(key) else None), rows.column("value")
 
 
 def check_columns(columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
