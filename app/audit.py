@@ -72,12 +72,18 @@ def _outcome(outcome: str) -> tuple[str, str, Tone]:
 
 
 def _evidence(row: AuditRow) -> Html:
-    of_pipelines = row.action in (Action.RESTART.value, Action.STOP.value)
-    named = counted(len(row.keys), "pipeline" if of_pipelines else "transaction")
-    said = f"{named}, {counted(len(row.evidence), 'fact')}"
     return el(
         "details",
-        el("summary", said),
+        el("summary", f"{_named(row)}, {counted(len(row.evidence), 'fact')}"),
         el("ul", *[el("li", el("code", key)) for key in row.keys]),
         el("ul", *[el("li", line) for line in row.evidence]),
     )
+
+
+def _named(row: AuditRow) -> str:
+    if row.action in (Action.RESTART.value, Action.STOP.value):
+        return counted(len(row.keys), "pipeline")
+    if row.action == Action.SETTLE.value and row.keys:
+        # The batch's own key stands before those of its transactions.
+        return ", ".join(["1 batch", *([counted(len(row.keys) - 1, "transaction")] if len(row.keys) > 1 else [])])
+    return counted(len(row.keys), "transaction")

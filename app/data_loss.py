@@ -99,7 +99,7 @@ def _nothing(wanted: str) -> Html:
 
 def _table(losses: Sequence[Loss], zone: tzinfo) -> Html:
     return table(
-        ["Ended", "Rows are", "Transaction", "Pipeline", "Checkpoint", "Why", "How sure", "Rows", "Where"],
+        ["Ended", "Lost?", "Transaction", "Pipeline", "Checkpoint", "Why", "How sure", "Rows", "Where"],
         [
             [
                 exact_time(one.at_ms, zone),

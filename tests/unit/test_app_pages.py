@@ -188,15 +188,22 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         assert not page.markdown, "no element of these pages reads Markdown from outside"
 
 
-def test_the_audit_names_pipelines_and_transactions_by_what_was_ordered(answers):
+def test_the_audit_names_pipelines_batches_and_transactions_by_what_was_ordered(answers):
     answers.audit = [
         {"audit": n, "at_ms": now_ms(), "who": "anna", "action": action, "keys": keys, "reason": "a test",
          "outcome": "accepted", "detail": "", "evidence": {}}
-        for n, (action, keys) in enumerate([("restart", ["pipeline:words"]), ("commit", ["kafka:1", "kafka:2"])])
+        for n, (action, keys) in enumerate(
+            [
+                ("restart", ["pipeline:words"]),
+                ("commit", ["kafka:1", "kafka:2", "kafka:3"]),
+                ("settle", ["batch:words/1f0e/4/0", "kafka:1", "mysql:2"]),
+            ]
+        )
     ]  # fmt: skip
     page = said(opened("audit"))
     assert "1 pipeline, " in page
-    assert "2 transactions, " in page
+    assert "3 transactions, " in page
+    assert "1 batch, 2 transactions, " in page
 
 
 def test_pending_shows_a_row_for_each_batch_and_opens_its_evidence(answers):
