@@ -46,6 +46,6 @@ DIALOG: OneOrderDialog[Batch] = OneOrderDialog(
     Words(
         name=lambda one: f"batch {one.batch} of {one.pipeline}",
         what_will_happen=_question,
-        done=lambda _, one: "committed" if one.settle == COMMIT else "aborted",
+        done=lambda _, one: "all of it committed" if one.settle == COMMIT else "all of it aborted",
     ),
 )

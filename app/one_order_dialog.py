@@ -126,7 +126,11 @@ class OneOrderDialog(Generic[Named]):
     def _ended(self, asked: AskedOrder[Named], result: OrderResult) -> Html:
         """Return ``✔ restarted in 9.1 s · audit 512`` with what was answered, or that there is no answer yet."""
         done = self._words.done(asked.action, asked.of)
-        said = [f"{step.outcome}: {step.detail}" if step.detail else step.outcome for step in result.steps]
+        of_several = len(result.steps) > 1
+        said = [
+            ": ".join(filter(None, (step.key if of_several else "", step.outcome, step.detail)))
+            for step in result.steps
+        ]
         if result.outcome == "accepted":
             head, tone = f"✔ {done} in {duration(result.took_ms)}", "good"
         elif result.outcome == "pending":

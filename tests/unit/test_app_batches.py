@@ -59,11 +59,26 @@ def test_a_batch_is_settled_with_a_reason(answers):
     assert answers.orders == []
     page.text_input(key="batch-order-reason").set_value("its driver is gone")
     page = press(page, "Settle")
-    assert "✔ committed in 31 ms" in said(page)
+    assert "✔ all of it committed in 31 ms" in said(page)
     (order,) = answers.orders
     assert (order["action"], order["seen"]) == ("settle", {"batch:word-count/1f0e/12/3": "r12"})
     page = press(page, "Close")
     assert labels(page).count("Settle …") == 0
+
+
+def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
+    ended = [("kafka:words-0:1:7", "committed", ""), ("mysql:words-0", "refused", "its database was not told")]
+    steps = [{"key": key, "will": "commit", "outcome": outcome, "detail": detail} for key, outcome, detail in ended]
+    answers.give = lambda order: (200, {"audit": 9, "outcome": "failed", "took_ms": 40, "steps": steps})
+    page = press(opened("batches"), "Settle …")
+    page.text_input(key="batch-order-reason").set_value("its driver is gone")
+    page = press(page, "Settle")
+    for text in (
+        "✖ not all of it committed",
+        "kafka:words-0:1:7: committed",
+        "mysql:words-0: refused: its database was not told",
+    ):
+        assert text in said(page), text
 
 
 def test_an_undecided_batch_would_be_aborted(answers):
