@@ -39,8 +39,12 @@ from app.collector_rows import (
     Transaction,
     TransactionDetail,
 )
+from app.id_rows import PrefixIds, read_ids
+from app.job_rows import FlinkJob, read_job
+from app.kept_aside_rows import KeptAside, read_kept_aside
 from app.loss_rows import Loss, read_loss
 from app.settings import Settings
+from app.timeout_rows import TimeoutRow, read_timeout
 from lifecycle.errors import IndoubtError
 
 LOOK_LIMIT_S = 4.0
@@ -142,6 +146,10 @@ class CollectorClient:
         """Return aborted and lost transactions, newest first."""
         return self._rows("/api/v1/aborts", read_abort, {**filters, "limit": str(limit)})
 
+    def timeouts(self) -> Rows[TimeoutRow]:
+        """Return the applications of the last 24 hours with how their timeouts stand, the worst first."""
+        return self._rows("/api/v1/timeouts", read_timeout, {})
+
     def losses(self, *, transaction: str = "", limit: int = 500) -> Rows[Loss]:
         """Return undone transactions and whether what they held is missing, newest first.
 
@@ -162,6 +170,18 @@ class CollectorClient:
     def pipelines(self) -> Rows[Pipeline]:
         """Return the pipelines that ever started a run."""
         return self._rows("/api/v1/pipelines", read_pipeline, {})
+
+    def jobs(self) -> Rows[FlinkJob]:
+        """Return Flink's jobs, running ones first."""
+        return self._rows("/api/v1/jobs", read_job, {})
+
+    def ids(self) -> Rows[PrefixIds]:
+        """Return transactional ids by prefix, most ids first."""
+        return self._rows("/api/v1/ids", read_ids, {})
+
+    def malformed(self) -> Rows[KeptAside]:
+        """Return the records that could not be understood, newest first."""
+        return self._rows("/api/v1/malformed", read_kept_aside, {})
 
     def alerts(self) -> Rows[Alert]:
         """Return alerts: firing ones first, then pending, then resolved."""

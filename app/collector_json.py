@@ -16,6 +16,7 @@ from app.collector_rows import (
     AuditRow,
     BlockedPartition,
     CheckpointRow,
+    History,
     Json,
     Minute,
     Moment,
@@ -47,6 +48,7 @@ def read_status(value: Json) -> Status:
         read_only=bool(value.get("read_only", False)),
         malformed=int(value.get("malformed") or 0),
         events=int(value.get("events") or 0),
+        history=_history(value.get("history") or {}),
         observers=tuple(
             Observer(
                 name=read_text(one["name"]),
@@ -54,9 +56,18 @@ def read_status(value: Json) -> Status:
                 delay_ms=read_int(one.get("delay_ms")),
                 since_ms=read_int(one.get("since_ms")),
                 error=read_text(one.get("error")),
+                records=int(one.get("records") or 0),
             )
             for one in value["observers"]
         ),
+    )
+
+
+def _history(value: Json) -> History:
+    return History(
+        error=read_text(value.get("error")),
+        waiting=int(value.get("waiting") or 0),
+        set_aside=tuple(read_text(one) for one in value.get("set_aside") or []),
     )
 
 

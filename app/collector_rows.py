@@ -71,6 +71,16 @@ class Observer:
     delay_ms: int | None
     since_ms: int | None
     error: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The collector's own history: why it cannot be written (empty while it can), rows that wait, damaged files set aside."""
+
+    error: str
+    waiting: int
+    set_aside: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +95,7 @@ class Status:
     read_only: bool
     malformed: int
     events: int
+    history: History
     observers: tuple[Observer, ...]
 
     @property

@@ -95,9 +95,13 @@ def _who_and_where(status: Status) -> Html:
         "div",
         el("span", "live", class_="look", data_look="", role="status"),
         el("span", "cluster ", el("b", status.cluster or "?"), f" at {status.bootstrap}"),
-        down and el("span", f"✖ {counted(len(down), 'observer')} down: see Overview", class_="badge warning"),
+        down and el("span", f"✖ {counted(len(down), 'observer')} down: see Collector", class_="badge warning"),
+        status.history.error
+        and el("span", "✖ history cannot be written, orders are refused: see Collector", class_="badge urgent"),
         status.malformed > 0
-        and el("span", f"{counted(status.malformed, 'malformed record')} kept aside", class_="badge notice"),
+        and el(
+            "span", f"{counted(status.malformed, 'malformed record')} kept aside: see Collector", class_="badge notice"
+        ),
         el(
             "span",
             el("b", status.name),

@@ -12,18 +12,12 @@ from app.collector_rows import NeedsHand, Observer, Overview, Transaction
 from app.markup import Html, el, join
 from app.time_text import amount, clock_time, counted, duration, since, time_left, time_left_bar
 from app.transaction_groups import TransactionGroup, by_slot
-from app.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
+from app.verdict_signs import OBSERVER_SIGNS, VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle.verdicts import Verdict
 
 MOST_GROUPS = 8
 OBSERVERS_EVERY_S = 2.0
 BUTTONS_PX = 370
-_OBSERVER_SIGNS = {
-    "up": ("✔", Tone.GOOD),
-    "starting": ("…", Tone.NOTICE),
-    "down": ("✖", Tone.URGENT),
-    "absent": ("–", Tone.NOTICE),
-}
 
 
 def show() -> None:
@@ -191,7 +185,7 @@ def _observers() -> None:
 
 
 def _observer(one: Observer) -> Html:
-    sign, tone = _OBSERVER_SIGNS.get(one.state, ("?", Tone.NOTICE))
+    sign, tone = OBSERVER_SIGNS.get(one.state, ("?", Tone.NOTICE))
     if one.state == "down":
         since_text = f" since {clock_time(one.since_ms, live.zone())}" if one.since_ms else ""
         return badge(sign, f"{one.name} down{since_text}: {one.error or 'no reason given'}", tone, one.error)

@@ -8,6 +8,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
 - Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
+- Timeout risk: ``timeout-<t>`` with ``timeout-oldest-<t>``
 - Batches: ``batch-pipeline`` (the filter), ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its order: ``batch-order-…``
 - Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its order: ``pipeline-order-…``, as of a batch: ``-reason``,
   ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
@@ -16,7 +17,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - an order over transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
 - Data loss: ``loss-transaction`` (the id that is asked for), ``loss-verdict``, ``loss-table``
-- ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``audit-table``
+- ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``job-table``, ``id-table``, ``audit-table``
+- Collector: ``collector-facts``, ``observer-table``, ``malformed-table``
 - Make trouble (demo only): ``trouble``, ``fault-<name>``, ``start-pipeline``, ``trouble-log``
 """
 
@@ -35,6 +37,7 @@ from app import (
     blocked_readers,
     checkpoints,
     data_loss,
+    ids,
     live,
     order_dialog,
     overview,
@@ -42,7 +45,9 @@ from app import (
     pipeline_dialog,
     pipelines,
     silence_dialog,
+    timeout_risk,
     trouble,
+    watched,
 )
 
 HERE = Path(__file__).parent
@@ -63,6 +68,7 @@ def main() -> None:
         [
             st.Page(overview.show, title="Overview", url_path="overview", default=True),
             pending_commits.page(),
+            st.Page(timeout_risk.show, title="Timeout risk", url_path="timeout-risk"),
             blocked_readers.page(),
             st.Page(batches.show, title="Batches", url_path="batches"),
             st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
@@ -70,7 +76,9 @@ def main() -> None:
             st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
             st.Page(data_loss.show, title="Data loss", url_path="data-loss"),
             st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
+            st.Page(ids.show, title="Ids", url_path="ids"),
             st.Page(audit.show, title="Audit", url_path="audit"),
+            st.Page(watched.show, title="Collector", url_path="collector"),
         ],
         position="top",
     )

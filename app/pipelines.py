@@ -1,15 +1,18 @@
-"""Pipelines: what each told of itself last, and the orders to its supervisor: restart it, stop it."""
+"""Pipelines: what each told of itself last, and the orders to its supervisor: restart it, stop it; and Flink's jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import tzinfo
 
 import streamlit as st
 
 from app import live, pipeline_dialog
 from app.collector_rows import Pipeline
+from app.job_rows import FlinkJob
 from app.markup import Html, el, widget_token
-from app.time_text import counted, duration, since
+from app.order_text import table
+from app.time_text import amount, counted, duration, exact_time, since
 from app.verdict_signs import Tone, badge
 
 BUTTONS_PX = 210
@@ -25,6 +28,7 @@ _STATES = {
 def show() -> None:
     """Write the page."""
     live.looked_again(_pipelines, every_s=live.LIVE_EVERY_S)
+    live.looked_again(_flink_jobs, every_s=live.CHARTS_EVERY_S)
 
 
 def _pipelines() -> None:
@@ -65,3 +69,37 @@ def _card(one: Pipeline, zone: tzinfo) -> Html:
                       class_="facts-line")  # fmt: skip
     said = el("div", title, el("div", flow, how_often), run, sign_of_life, class_="said")
     return el("div", said, class_=f"card {tone.value}")
+
+
+def _flink_jobs() -> None:
+    jobs = live.collector().jobs()
+    if not jobs:
+        return
+    more = f", {counted(jobs.more, 'other')} not shown" if jobs.more else ""
+    live.write(el("h3", "Flink jobs", el("small", f" {counted(len(jobs), 'job')}{more}; their orders are Flink's own")))
+    with st.container(key="job-table"):
+        live.write(_table_of_jobs(jobs, live.zone()))
+
+
+def _table_of_jobs(jobs: Sequence[FlinkJob], zone: tzinfo) -> Html:
+    return table(
+        ["Job", "State", "Cluster", "Started", "Ended", "Restarts", "Went on last from"],
+        [
+            [
+                [el("div", one.name), el("small", el("code", one.job))],
+                one.state,
+                one.cluster,
+                exact_time(one.started_at_ms, zone),
+                exact_time(one.ended_at_ms, zone),
+                amount(one.restarts),
+                _restored(one, zone),
+            ]
+            for one in jobs
+        ],
+    )
+
+
+def _restored(one: FlinkJob, zone: tzinfo) -> str:
+    if one.restored_from is None:
+        return "–"
+    return f"checkpoint {one.restored_from}, {exact_time(one.restored_at_ms, zone)}"

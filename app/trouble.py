@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,8 @@ from app.time_text import clock_time
 
 EVERY_S = 1.5
 LIMIT_S = 10.0
+SAME_PRESS_S = 1.0
+"""So soon after its answer a press of the same button is the same press."""
 
 
 @st.cache_resource(on_release=lambda client: client.close())
@@ -56,12 +59,20 @@ def _button(label: str, path: str, *, key: str, type_: str, ready: bool) -> None
 
 
 def _press(path: str) -> None:
+    # Streamlit was seen to hand one click over twice, when a fragment looked again while the first was being answered.
+    if (
+        (last := st.session_state.get("trouble_pressed"))
+        and last[0] == path
+        and time.monotonic() - last[1] < SAME_PRESS_S
+    ):
+        return
     try:
         answer = _demo().post(path).json()
         said = (bool(answer.get("accepted")), str(answer.get("message") or ""))
     except (httpx.HTTPError, ValueError, AttributeError) as error:
         said = (False, f"The demo did not answer: {error}")
     st.session_state["trouble_said"] = said
+    st.session_state["trouble_pressed"] = (path, time.monotonic())
 
 
 def _said(said: tuple[bool, str] | None) -> Html:

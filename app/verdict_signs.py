@@ -50,6 +50,13 @@ CHECKPOINT_SIGNS: dict[CheckpointState, tuple[str, Tone]] = {
     CheckpointState.FAILED: ("✖", Tone.URGENT),
 }
 
+OBSERVER_SIGNS: dict[str, tuple[str, Tone]] = {
+    "up": ("✔", Tone.GOOD),
+    "starting": ("…", Tone.NOTICE),
+    "down": ("✖", Tone.URGENT),
+    "absent": ("–", Tone.NOTICE),
+}
+
 CERTAINTY_SIGNS: dict[str, tuple[str, Tone]] = {
     "certain": ("✔", Tone.GOOD),
     "likely": ("≈", Tone.NOTICE),

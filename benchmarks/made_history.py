@@ -47,6 +47,13 @@ insert into transaction_counts
 select update_ms // 60000 * 60000, 60000, 'orders', if(status = 'COMPLETE_COMMIT', 'committed', 'aborted'), count(*)
 from transaction_records where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') group by all"""
 
+# A hundred applications, each with transactions of sixteen lengths (350 ms to 1.4 s) in each hour of the last day.
+MAKE_LENGTHS = """
+insert into transaction_lengths
+select $first // 3600000 * 3600000 + hour * 3600000, 3600000, 'orders-' || application, 60000, false, 68 + step, 60,
+       floor(2 ** ((69 + step) / 8.0))::bigint, 'orders-' || application || '-0-1'
+from range(24) h(hour), range(100) a(application), range(16) s(step)"""
+
 
 def make_history(path: Path, records: int, ids: int, *, batches: int = 500, open_transactions: int = 200) -> None:
     """Write so many events of the last day; of it ``batches`` of a pipeline of ours, and transactions left open."""
@@ -64,6 +71,7 @@ def make_history(path: Path, records: int, ids: int, *, batches: int = 500, open
             MAKE_EVENTS, {"events": records - states, "first": first, "step": DAY_MS // (records - states + 1)}
         )
         file.execute(COUNT_STATES)
+        file.execute(MAKE_LENGTHS, {"first": first})
         file.execute("checkpoint")
 
 

@@ -12,6 +12,7 @@ from collector.abort_causes import Cause, Certainty
 from collector.alert_findings import Finding, Severity
 from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, Picture, Source
 from collector.observers.observer import ObserverState, ObserverStatus
+from collector.time_text import seconds
 from collector.transaction_view import TransactionView
 from collector.verdicts import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle.checkpoints import CheckpointState
@@ -79,16 +80,16 @@ def a1_timeout_near(picture: Picture, limits: AlertLimits) -> Iterator[Finding]:
         if left_ms >= needs_ms or age_ms < min(usual_ms, t.timeout_ms // 2):
             continue
         decided = t.listing is not None
-        left = f"{_seconds(left_ms)} left" if left_ms > 0 else "no time left"
+        left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
         yield Finding(
             rule="A1",
             subject=t.key,
             group=f"A1|{t.pipeline}",
             severity=Severity.CRITICAL if decided else Severity.WARNING,
-            summary=f"transaction {t.transaction} has {left} and recovery needs {_seconds(needs_ms)}: {_at_timeout(t)}",
+            summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(t)}",
             evidence=(
                 Evidence(
-                    fact=f"open for {_seconds(age_ms)} of {_seconds(t.timeout_ms)}", source=BROKER, at_ms=t.opened_ms
+                    fact=f"open for {seconds(age_ms)} of {seconds(t.timeout_ms)}", source=BROKER, at_ms=t.opened_ms
                 ),
                 Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
                 Evidence(fact=_need(history, needs_ms), source=CHECKPOINTS),
@@ -115,7 +116,7 @@ def a2_commit_overdue(picture: Picture, limits: AlertLimits) -> Iterator[Finding
             group=f"A2|{t.pipeline}",
             severity=Severity.CRITICAL,
             summary=(
-                f"transaction {t.transaction} was decided {_seconds(late_ms)} ago and is {t.state.value}, not committed: "
+                f"transaction {t.transaction} was decided {seconds(late_ms)} ago and is {t.state.value}, not committed: "
                 "its rows are invisible, an abort would lose them"
             ),
             evidence=(
@@ -154,7 +155,7 @@ def a4_blocked_consumers(picture: Picture, limits: AlertLimits) -> Iterator[Find
             subject=one.partition,
             group=f"A4|{_topic(one.partition)}",
             severity=Severity.WARNING,
-            summary=f"{_count(len(one.groups), 'consumer group')} of {one.partition} blocked for {_seconds(waited_ms)}{behind}",
+            summary=f"{_count(len(one.groups), 'consumer group')} of {one.partition} blocked for {seconds(waited_ms)}{behind}",
             evidence=(
                 Evidence(fact=f"its last stable offset stands still{behind}", source=PARTITIONS, at_ms=one.since_ms),
                 Evidence(fact=f"{hidden} from: {', '.join(sorted(one.groups))}", source=PARTITIONS),
@@ -181,7 +182,7 @@ def a5_repeated_aborts(picture: Picture, limits: AlertLimits) -> Iterator[Findin
             subject=application,
             group=f"A5|{application}",
             severity=Severity.WARNING,
-            summary=f"{len(aborts)} transactions of {application} were aborted within {_seconds(limits.aborts_window_ms)}",
+            summary=f"{len(aborts)} transactions of {application} were aborted within {seconds(limits.aborts_window_ms)}",
             evidence=(
                 Evidence(fact=f"aborted: {told}", source=BROKER),
                 Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
@@ -227,7 +228,7 @@ def a7_lost(picture: Picture, limits: AlertLimits) -> Iterator[Finding]:
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction}{rows} was decided and then aborted, and its batch was not replayed within "
-                f"{_seconds(needs_ms)}: start its pipeline from its checkpoint"
+                f"{seconds(needs_ms)}: start its pipeline from its checkpoint"
             ),
             evidence=one.judgement.evidence,
             about=_about(t),
@@ -342,7 +343,7 @@ def _checkpoint_trouble(
         waited_ms = now_ms - _could_run_from(newest.failed_ms, history)
         if waited_ms < max(recovery_ms, 3 * one.gap_ms):
             return None
-        fact = f"failed and was not tried again for {_seconds(waited_ms)}"
+        fact = f"failed and was not tried again for {seconds(waited_ms)}"
         return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
     interval_ms = history.interval_ms if history is not None else 0
     usual_ms = 3 * max(interval_ms, one.p99_ms)
@@ -351,7 +352,7 @@ def _checkpoint_trouble(
     runs_ms = now_ms - _could_run_from(newest.begun_ms, history)
     if runs_ms < max(limits.checkpoint_stalled_ms, usual_ms):
         return None
-    fact = f"is not completed after {_seconds(runs_ms)}"
+    fact = f"is not completed after {seconds(runs_ms)}"
     return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.begun_ms)
 
 
@@ -391,11 +392,8 @@ def _at_timeout(t: TransactionView) -> str:
 
 def _need(history: PipelineHistory | None, needs_ms: int) -> str:
     if history is None:
-        return f"nothing is known of its recovery; {_seconds(needs_ms)} are assumed"
-    return (
-        f"recovery needs interval {_seconds(history.interval_ms)} + checkpoint {_seconds(history.checkpoint_p99_ms)} "
-        f"+ restart delay {_seconds(history.restart_delay_ms)}"
-    )
+        return f"nothing is known of its recovery; {seconds(needs_ms)} are assumed"
+    return f"recovery needs {history.recovery_parts}"
 
 
 def _topic(partition: str) -> str:
@@ -404,7 +402,3 @@ def _topic(partition: str) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _seconds(duration_ms: int) -> str:
-    return f"{duration_ms / 1000:.0f} s" if duration_ms >= 10_000 else f"{duration_ms / 1000:.1f} s"

@@ -147,3 +147,24 @@ from transaction_counts where begin_ms >= ? and span_ms = 60000 and outcome <> '
 ENDS_SINCE = """
 select count(*) filter (status = 'COMPLETE_COMMIT'), count(*) filter (status = 'COMPLETE_ABORT')
 from transaction_records where update_ms >= ? and start_ms is not null"""
+
+# How long transactions were open, of each application those that ended under its newest timeout. Bound: since when.
+# A percentile is the longest of the bucket that it lies in.
+LENGTHS_SINCE = """
+with counted as (select * from transaction_lengths where begin_ms + span_ms > ?),
+newest as (select application, arg_max(timeout_ms, begin_ms) as timeout_ms from counted group by all),
+buckets as (
+    select application, timeout_ms, timed_out, bucket, sum(transactions) as n, max(longest_ms) as most_ms,
+           arg_max(longest_transaction, longest_ms) as whose
+    from counted join newest using (application, timeout_ms) group by all),
+places as (
+    select *, sum(n) over (partition by application, timed_out order by bucket)
+              / sum(n) over (partition by application, timed_out) as place from buckets)
+select application, timeout_ms, coalesce(sum(n) filter (not timed_out), 0)::bigint as ended,
+       coalesce(sum(n) filter (timed_out), 0)::bigint as timed_out,
+       min(most_ms) filter (not timed_out and place >= 0.5) as p50_ms,
+       min(most_ms) filter (not timed_out and place >= 0.95) as p95_ms,
+       min(most_ms) filter (not timed_out and place >= 0.99) as p99_ms,
+       max(most_ms) filter (not timed_out) as longest_ms,
+       arg_max(whose, most_ms) filter (not timed_out) as longest_transaction
+from places group by all"""

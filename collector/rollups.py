@@ -14,11 +14,15 @@ import duckdb
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 MINUTES_KEPT_MS = 30 * 24 * HOUR_MS
+LENGTHS_PER_MINUTE_MS = 2 * HOUR_MS
+"""They have a row for each length that occurs, and are looked at a day at a time."""
 EXPLAINED_AT_ONCE = 500
 EXPLAINED_AFTER_MS = 10_000
 """A producer that took over the id shows within seconds, and proves that the abort was its doing."""
 
 APPLICATION = "regexp_replace({}, '(-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})?(-[0-9]+)+$', '')"
+APPLICATION_ENDS = "(-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)*|(-[0-9]+){1,2})$"
+"""What ``transaction_lengths`` leaves out of an id: numbers before the last two are the application's own name."""
 _ENDED = "status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null"
 _MINUTE = "{} // 60000 * 60000, 60000"
 
@@ -32,6 +36,12 @@ COUNTS: dict[str, tuple[str, ...]] = {
         f"""insert into aborts_to_explain
         select transaction_id, producer_id, start_ms, update_ms, {APPLICATION.format("transaction_id")}
         from arrived where status = 'COMPLETE_ABORT' and start_ms is not null""",
+        f"""insert into transaction_lengths
+        select {_MINUTE.format("update_ms")}, regexp_replace(transaction_id, '{APPLICATION_ENDS}', ''), timeout_ms,
+               status = 'COMPLETE_ABORT' and length_ms >= timeout_ms, floor(8 * log2(greatest(length_ms, 1)))::smallint,
+               count(*), max(length_ms), arg_max(transaction_id, length_ms)
+        from (select *, greatest(update_ms - start_ms, 0) as length_ms from arrived where {_ENDED} and timeout_ms > 0)
+        group by all""",
     ),
     "lifecycle_events": (
         f"""insert into transaction_counts
@@ -61,20 +71,31 @@ COUNTS: dict[str, tuple[str, ...]] = {
 }
 
 _MERGED = {
-    "transaction_counts": ("application, outcome", "sum(transactions)"),
-    "abort_counts": ("application, cause", "sum(transactions)"),
-    "checkpoint_counts": ("pipeline, seen_in", "sum(checkpoints), sum(duration_total_ms), max(duration_most_ms)"),
+    "transaction_counts": (MINUTES_KEPT_MS, "application, outcome", "sum(transactions)"),
+    "abort_counts": (MINUTES_KEPT_MS, "application, cause", "sum(transactions)"),
+    "checkpoint_counts": (
+        MINUTES_KEPT_MS,
+        "pipeline, seen_in",
+        "sum(checkpoints), sum(duration_total_ms), max(duration_most_ms)",
+    ),
+    "transaction_lengths": (
+        LENGTHS_PER_MINUTE_MS,
+        "application, timeout_ms, timed_out, bucket",
+        "sum(transactions), max(longest_ms), arg_max(longest_transaction, longest_ms)",
+    ),
 }
+"""Of each table how long its minutes are kept apart, its keys, and how rows of the same key become one."""
 
 
-def _merge_of(table: str, keys: str, sums: str) -> tuple[str, str, str]:
+def _merge_of(table: str, minutes_ms: int, keys: str, sums: str) -> tuple[str, str, str]:
     """Return the statements that note what is to be merged, delete its parts, and put the sums in their place."""
+    hours = f"($today - {minutes_ms}) // {HOUR_MS} * {HOUR_MS}"
     same = " and ".join(f"t.{key} = m.{key}" for key in keys.split(", "))
     return (
         f"""create or replace temp table merged as
         select first_ms as begin_ms, length_ms as span_ms, {keys}, {sums}
-        from (select *, if(begin_ms < $hours, begin_ms // {HOUR_MS} * {HOUR_MS}, begin_ms) as first_ms,
-                     if(begin_ms < $hours, {HOUR_MS}, span_ms) as length_ms
+        from (select *, if(begin_ms < {hours}, begin_ms // {HOUR_MS} * {HOUR_MS}, begin_ms) as first_ms,
+                     if(begin_ms < {hours}, {HOUR_MS}, span_ms) as length_ms
               from {table} where begin_ms >= $from and begin_ms < $before)
         group by all having count(*) > 1 or min(span_ms) < length_ms""",
         f"""delete from {table} t using merged m
@@ -83,7 +104,7 @@ def _merge_of(table: str, keys: str, sums: str) -> tuple[str, str, str]:
     )
 
 
-_MERGES = [_merge_of(table, keys, sums) for table, (keys, sums) in _MERGED.items()]
+_MERGES = [_merge_of(table, *how) for table, how in _MERGED.items()]
 _TO_EXPLAIN = "select *, rowid from aborts_to_explain where ended_ms <= ? order by rowid limit ?"
 
 Aborted = tuple[str, int, int]
@@ -99,11 +120,11 @@ def count(cursor: duckdb.DuckDBPyConnection, table: str) -> None:
 
 
 def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, today_ms: int) -> None:
-    """Make one row of the rows of each minute from ``from_ms`` until ``before_ms``, one an hour of those older than 30 days.
+    """Make one row of the rows of each minute from ``from_ms`` until ``before_ms``, one an hour of those that are old.
 
     Raises duckdb.Error.
     """
-    values = {"hours": (today_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, "from": from_ms, "before": before_ms}
+    values = {"today": today_ms, "from": from_ms, "before": before_ms}
     cursor.begin()
     for note, delete, insert in _MERGES:
         cursor.execute(note, values)

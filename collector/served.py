@@ -38,6 +38,7 @@ class Served:
     read_only: bool
     bootstrap_servers: str
     foreign_old_ms: int
+    foreign_recovery_ms: int
     is_ready: Callable[[], bool]
     cluster: Callable[[], str]
     observers: Callable[[], Sequence[ObserverStatus]]

@@ -167,6 +167,7 @@ def _serve(
         read_only=settings.read_only,
         bootstrap_servers=settings.bootstrap_servers,
         foreign_old_ms=tunable.foreign_old_ms,
+        foreign_recovery_ms=tunable.alert_foreign_recovery_ms,
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,
         observers=lambda: [observer.status for observer in observers if observer.is_listed],

@@ -17,6 +17,7 @@ from collector.ordering.pipelines import pipeline_row
 from collector.paging import Page, first, page, place_of
 from collector.partition_rows import blocked_rows, hanging_rows
 from collector.served import Served, caller_of_request
+from collector.timeouts import LengthsNowAndThen, timeout_row, timeouts
 from collector.transaction_rows import checkpoint_place, checkpoint_row, job_row
 
 LIMIT_MOST = 100_000
@@ -29,6 +30,7 @@ def serve(app: FastAPI, served: Served) -> None:
     """Add the routes of the tables."""
     _serve_transactions(app, served)
     _serve_pipelines(app, served)
+    _serve_timeouts(app, served)
     _serve_partitions(app, served)
     _serve_records(app, served)
 
@@ -114,6 +116,16 @@ def _serve_pipelines(app: FastAPI, served: Served) -> None:
         reports, behind = undone.id_reports(served.current), place_of(after, int, str)
         found = page(reports, lambda one: (-one.ids, one.prefix), id_row, limit, behind)
         return table_answer(request, table_schemas.IDS, found)
+
+
+def _serve_timeouts(app: FastAPI, served: Served) -> None:
+    lengths = LengthsNowAndThen(served.store)
+
+    @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
+    def risks(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
+        found = timeouts(served.current, lengths, served.foreign_recovery_ms)
+        rows = [timeout_row(one) for one in found if pipeline in (None, one.lengths.application)]
+        return table_answer(request, table_schemas.TIMEOUTS, first(rows, limit))
 
 
 def _serve_partitions(app: FastAPI, served: Served) -> None:

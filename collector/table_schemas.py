@@ -43,6 +43,12 @@ PIPELINES = _columns(
     text="key pipeline life state sign source sink revision",
     ints="attempt run_at_ms started_at_ms restarting_at_ms stopped_at_ms sign_at_ms interval_ms",
 )
+TIMEOUTS = _columns(
+    text="pipeline risk advice recovery longest_transaction oldest_key",
+    ints="timeout_ms left_ms recovery_ms transactions timed_out p50_ms p95_ms p99_ms longest_ms open oldest_opened_at_ms "
+    "oldest_deadline_ms",
+    flags="ours",
+)
 BATCHES = _columns(
     text="key pipeline life verdict explanation committed_on missing_on decision decided_by settle sides transactions revision",
     ints="batch attempt decision_offset decided_at_ms rows opened_at_ms updated_at_ms",

@@ -12,6 +12,7 @@ from enum import Enum
 from collector import branch_evidence
 from collector.facts import KAFKA, PipelineFacts
 from collector.observations import BranchProof
+from collector.time_text import seconds
 from collector.transaction_view import TransactionView
 from lifecycle.decisions import Ruling
 from lifecycle.states import TransactionState
@@ -51,6 +52,12 @@ class PipelineHistory:
     def recovery_ms(self) -> int:
         """Return what recovery needs: one interval, one checkpoint, one restart delay."""
         return self.interval_ms + self.checkpoint_p99_ms + self.restart_delay_ms
+
+    @property
+    def recovery_parts(self) -> str:
+        """Return what that is made of, in words."""
+        parts = (f"interval {seconds(self.interval_ms)}", f"checkpoint {seconds(self.checkpoint_p99_ms)}")
+        return f"{parts[0]} + {parts[1]} + restart delay {seconds(self.restart_delay_ms)}"
 
     def silent_after_ms(self, limits: Limits) -> int:
         """Return how long the driver may say nothing: a long batch or interval is no silence."""
@@ -262,10 +269,7 @@ def rule_14_at_risk(case: Case) -> Judgement | None:
     if deadline is None or case.pipeline is None or deadline - case.now_ms >= case.pipeline.recovery_ms:
         return None
     p = case.pipeline
-    fact = (
-        f"recovery needs {p.recovery_ms / 1000:g} s (interval {p.interval_ms / 1000:g} s + checkpoint "
-        f"{p.checkpoint_p99_ms / 1000:g} s + restart delay {p.restart_delay_ms / 1000:g} s)"
-    )
+    fact = f"recovery needs {seconds(p.recovery_ms)} ({p.recovery_parts})"
     timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
     return _judgement(Verdict.AT_RISK, 14, timeout, Evidence(fact=fact, source=CHECKPOINTS))
 

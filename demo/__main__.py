@@ -106,6 +106,7 @@ def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int
         run.start_collector()
         run.start_pipeline()
         run.start_generator()
+        run.start_downstream()
         desk = TroubleDesk(run)
         trouble = TroubleServer(desk)
         run.start_app(port, trouble.url)

@@ -18,7 +18,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from demo import guard, topics
+from demo import downstream, guard, topics
 from demo.broker import Broker, BrokerFailed, free_port
 from demo.prerequisites import ROOT, java_home
 from demo.processes import Child
@@ -167,6 +167,12 @@ class DemoRun:
         self._start("demo.generator", arguments, {})
         say(f"generator: {self.settings.rate:g} records/s")
 
+    def start_downstream(self) -> None:
+        """Start a read_committed consumer group behind the pipeline: somebody to wait when a transaction stays open."""
+        arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SINK]
+        self._start("demo.downstream", arguments, {})
+        say(f"consumer group {downstream.GROUP} reads {topics.SINK}")
+
     def end_generator(self) -> None:
         """End the traffic in order. Raises DemoFailed when not all of it was delivered."""
         child = self._children.pop("demo.generator")
@@ -223,7 +229,7 @@ class DemoRun:
 
     def stop(self) -> None:
         """End everything, first what writes, last the broker, then whatever else carries this run's mark."""
-        order = ("demo.generator", "pipeline", "app", "collector")
+        order = ("demo.generator", "pipeline", "demo.downstream", "app", "collector")
         for name in order:
             if name in self._children:
                 self._children.pop(name).stop(STOP_LIMIT_S)

@@ -78,6 +78,23 @@ LISTINGS = (
         filters=("pipeline",),
     ),
     Listing(
+        name="timeouts",
+        what="is each timeout long enough? applications of the last day, the worst first",
+        columns=(
+            "risk",
+            "pipeline",
+            "timeout_ms",
+            "left_ms",
+            "recovery_ms",
+            "p99_ms",
+            "longest_ms",
+            "transactions",
+            "timed_out",
+            "advice",
+        ),
+        filters=("pipeline",),
+    ),
+    Listing(
         name="jobs",
         what="Flink's jobs, running ones first",
         columns=("cluster", "name", "state", "started_at_ms", "restarts", "restored_from", "job"),

@@ -8,8 +8,24 @@ from datetime import datetime
 from typing import Any
 
 TEXT_MOST = 100
-_DURATIONS = frozenset({"duration_ms", "open_ms", "delay_ms", "timeout_ms", "interval_ms", "took_ms", "waited_ms"})
-_KEYS = frozenset({"key", "keys", "holder_key"})
+_DURATIONS = frozenset(
+    f"{name}_ms"
+    for name in (
+        "duration",
+        "open",
+        "delay",
+        "timeout",
+        "interval",
+        "took",
+        "waited",
+        "left",
+        "recovery",
+        "p99",
+        "longest",
+    )
+)
+_WHOLE = frozenset({"key", "keys", "holder_key", "advice"})
+"""Never cut: what may be copied, and what says what to set."""
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -38,7 +54,7 @@ def cell(name: str, value: Any) -> str:
             text = str(value)
     # What came from outside stays on its line and moves no cursor.
     text = "".join(sign if sign.isprintable() else "�" for sign in text)
-    return text if name in _KEYS or len(text) <= TEXT_MOST else text[: TEXT_MOST - 1] + "…"
+    return text if name in _WHOLE or len(text) <= TEXT_MOST else text[: TEXT_MOST - 1] + "…"
 
 
 def lines(value: Mapping[str, Any]) -> Iterable[str]:

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from demo import topics
+from demo import downstream, topics
 from demo.abandoned_producer import KEY
 from demo.readers import Record, scan
 from tests.browser.demo_process import DemoProcess, wait_for
@@ -81,6 +81,11 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     go_to(page, "Audit")
     expect_audited(page, "commit", "its driver stands still, decided batch")
 
+    go_to(page, "Timeout risk")
+    risk = hook(page, "timeout-").filter(has_text="ip-count").first
+    expect(risk).to_contain_text("a restart takes", timeout=SHOWN_LIMIT_MS)
+    expect(risk).to_contain_text("aborted after 1 min 00 s")
+
     go_to(page, "Pipelines")
     hook(page, "pipeline-").locator('[class*="st-key-restart-"] button').first.click()
     hook(page, "pipeline-order-reason").locator("input").fill("its driver still stands still")
@@ -102,6 +107,7 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     go_to(page, "Blocked readers")
     held_back = hook(page, "blocked-table")
     expect(held_back).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
+    expect(held_back).to_contain_text(downstream.GROUP, timeout=SHOWN_LIMIT_MS)
     held_back.get_by_role("link", name="billing-export-1").first.click()
     expect(hook(page, "evidence")).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
 

@@ -255,3 +255,82 @@ def silence(number: int = 1, **changes: Any) -> dict[str, Any]:
         "state": "active",
         **changes,
     }
+
+
+def timeout(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the timeouts: one of 60 s that is 3 s too short, unless changed."""
+    return {
+        "pipeline": pipeline,
+        "ours": True,
+        "risk": "too short",
+        "advice": "60 s are 3.0 s too short. Set transaction.timeout.ms to at least 90000.",
+        "timeout_ms": 60_000,
+        "left_ms": -3_000,
+        "recovery_ms": 23_000,
+        "recovery": "23 s: interval 5.0 s + checkpoint 8.0 s + restart delay 10 s",
+        "transactions": 1204,
+        "timed_out": 0,
+        "p50_ms": 12_000,
+        "p95_ms": 30_000,
+        "p99_ms": 40_000,
+        "longest_ms": 48_000,
+        "longest_transaction": "ip-count-0-1",
+        "open": 4,
+        "oldest_key": "kafka:ip-count-0-1:4001:7@1",
+        "oldest_opened_at_ms": now_ms() - 20_000,
+        "oldest_deadline_ms": now_ms() + 40_000,
+        **changes,
+    }
+
+
+def prefix_ids(prefix: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the ids: eight that are used again, unless changed."""
+    return {
+        "prefix": prefix,
+        "ids": 8,
+        "growth_per_hour": 0.0,
+        "created_last_hour": 0,
+        "stale_ids": 0,
+        "leaks": False,
+        "shared": False,
+        "why": "",
+        "lives": 1,
+        "fenced_last_hour": 0,
+        "newest_at_ms": now_ms() - 4_000,
+        "oldest_at_ms": now_ms() - 9_000,
+        "example": f"{prefix}-0-1",
+        **changes,
+    }
+
+
+def job(name: str = "orders-to-lake", **changes: Any) -> dict[str, Any]:
+    """Return a row of Flink's jobs: one that runs since an hour and went on from a checkpoint, unless changed."""
+    return {
+        "cluster": "flink-eu",
+        "job": "a1b2c3",
+        "name": name,
+        "pipeline": "flink-eu/orders-to-lake",
+        "state": "RUNNING",
+        "started_at_ms": 1_764_000_000_000,
+        "ended_at_ms": None,
+        "changed_at_ms": 1_764_000_000_000,
+        "restarts": 2,
+        "restores": [{"checkpoint": 88, "at_ms": 1_764_000_001_000}],
+        "restored_from": 88,
+        "restored_at_ms": 1_764_000_001_000,
+        "restored_path": "file:/checkpoints/chk-88",
+        **changes,
+    }
+
+
+def kept_aside(offset: int = 41, **changes: Any) -> dict[str, Any]:
+    """Return a row of the malformed records, unless changed."""
+    return {
+        "at_ms": now_ms() - 60_000,
+        "source": "transaction_lifecycle",
+        "partition": 0,
+        "offset": offset,
+        "error": "event is not JSON",
+        "value": '{"specversion":',
+        **changes,
+    }

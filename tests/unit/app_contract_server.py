@@ -18,7 +18,7 @@ from tests.unit.app_contract_rows import now_ms, silence
 TOKEN = "operator-token-of-the-test"
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
-    "losses", "batches",
+    "losses", "batches", "timeouts", "jobs", "ids", "malformed",
 )  # fmt: skip
 
 
@@ -33,7 +33,12 @@ class Answers:
     aborts: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
     batches: list[dict[str, Any]] = field(default_factory=list)
+    timeouts: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    ids: list[dict[str, Any]] = field(default_factory=list)
+    malformed: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    history_error: str = ""
     audit: list[dict[str, Any]] = field(default_factory=list)
     alerts: list[dict[str, Any]] = field(default_factory=list)
     silences: list[dict[str, Any]] = field(default_factory=list)
@@ -66,7 +71,9 @@ class Answers:
         )
         return {
             "now_ms": now_ms(), "cluster": "orders-eu", "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
-            "read_only": False, "malformed": 0, "events": 8812, "observers": observers,
+            "read_only": False, "malformed": len(self.malformed), "events": 8812,
+            "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
+            "observers": observers,
         }  # fmt: skip
 
     def overview(self) -> dict[str, Any]:

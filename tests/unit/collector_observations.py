@@ -39,6 +39,7 @@ def broker_record(
     start: int | None = 0,
     version: int = 0,
     partitions: tuple[str, ...] = ("sink-0",),
+    timeout_ms: int = TIMEOUT_MS,
 ) -> BrokerRecord:
     return BrokerRecord(
         transaction=transaction,
@@ -47,7 +48,7 @@ def broker_record(
         status=status,
         start_ms=None if start is None else T0 + start,
         update_ms=T0 + at,
-        timeout_ms=TIMEOUT_MS,
+        timeout_ms=timeout_ms,
         partitions=partitions,
         client_version=version,
         source="__transaction_state",

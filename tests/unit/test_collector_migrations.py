@@ -22,6 +22,7 @@ LANDED = {
     "0008_rollups.sql": "9540776fd44a0922",
     "0009_flink_jobs_seen.sql": "5d6ad5cb74ec6a27",
     "0010_events_by_zstd.sql": "da73e8a2261175fc",
+    "0011_transaction_lengths.sql": "7cb396cab3dc226e",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

@@ -1,0 +1,158 @@
+"""Whether a timeout is long enough: how long an application's transactions were open, and what a restart of it needs, against it.
+
+Pure functions. What is left of a timeout is what a transaction that is as old as they usually get has after one restart.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.rollups import APPLICATION_ENDS
+from collector.time_text import seconds
+from collector.verdicts import PipelineHistory
+
+BROKERS_MOST_MS = 900_000
+"""transaction.max.timeout.ms of a broker that was told nothing."""
+SHORTEST_INTERVAL_MS = 1_000
+_MINUTE_MS, _LONG_MS, _STEP_MS = 60_000, 120_000, 10_000
+_ENDS = re.compile(APPLICATION_ENDS)
+
+
+class TimeoutRisk(Enum):
+    """How a timeout stands against what it must outlast, the worst first."""
+
+    TIMED_OUT = "timed out"
+    """Transactions were aborted at it."""
+    TOO_SHORT = "too short"
+    """A restart takes longer than is left to a transaction that is as old as they usually get."""
+    TIGHT = "tight"
+    """There is time for one restart, and none for a second."""
+    ENOUGH = "enough"
+
+
+RISKS = tuple(TimeoutRisk)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedLengths:
+    """How long the transactions of one application were open that ended under its newest timeout. Lengths in ms.
+
+    Percentiles and the longest are of those that did not time out (``ended``): at most a tenth too large, None without any.
+    """
+
+    application: str
+    timeout_ms: int
+    ended: int = 0
+    timed_out: int = 0
+    p50_ms: int | None = None
+    p95_ms: int | None = None
+    p99_ms: int | None = None
+    longest_ms: int | None = None
+    longest_transaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenNow:
+    """The transactions of one application that are open. Times are epoch ms."""
+
+    count: int
+    oldest_key: str
+    oldest_opened_ms: int
+    oldest_deadline_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeout:
+    """One application's timeout, and what it stands against; ``pipeline``: what is known of it where it is ours."""
+
+    lengths: EndedLengths
+    open_now: OpenNow | None
+    pipeline: PipelineHistory | None
+    assumed_recovery_ms: int
+
+    @property
+    def recovery_ms(self) -> int:
+        """Return what one restart needs."""
+        return self.pipeline.recovery_ms if self.pipeline is not None else self.assumed_recovery_ms
+
+    @property
+    def left_ms(self) -> int:
+        """Return what is left after a restart to a transaction that was as old as 99 of 100 get; negative: it is too late."""
+        return self.lengths.timeout_ms - (self.lengths.p99_ms or 0) - self.recovery_ms
+
+    @property
+    def risk(self) -> TimeoutRisk:
+        """Return how the timeout stands."""
+        if self.lengths.timed_out:
+            return TimeoutRisk.TIMED_OUT
+        return self._risk_of_a_restart
+
+    @property
+    def _risk_of_a_restart(self) -> TimeoutRisk:
+        if self.left_ms < 0:
+            return TimeoutRisk.TOO_SHORT
+        return TimeoutRisk.TIGHT if self.left_ms < self.recovery_ms else TimeoutRisk.ENOUGH
+
+    @property
+    def recovery(self) -> str:
+        """Return what one restart needs, in words."""
+        if self.pipeline is None:
+            return f"{seconds(self.assumed_recovery_ms)}, assumed: nothing is known of its restarts"
+        return f"{seconds(self.recovery_ms)}: {self.pipeline.recovery_parts}"
+
+    @property
+    def advice(self) -> str:
+        """Return what stands, with its figures, and what to set, in sentences."""
+        said = [self._timed_out(), self._left(), self._remedy()]
+        return " ".join(filter(None, said))
+
+    def _timed_out(self) -> str:
+        known = self.lengths
+        if not known.timed_out:
+            return ""
+        total = known.timed_out + known.ended
+        what = f"{known.timed_out:,} of {total:,} transactions" if total > 1 else "Its one transaction"
+        was = "were" if known.timed_out > 1 else "was"
+        head = f"{what} {was} aborted at the timeout of {seconds(known.timeout_ms)}"
+        if known.p99_ms is None or 2 * known.p99_ms > known.timeout_ms:
+            return f"{head}."
+        return f"{head}: stuck or abandoned, since 99 of 100 others ended within {seconds(known.p99_ms)}."
+
+    def _left(self) -> str:
+        known, usual_ms = self.lengths, self.lengths.p99_ms
+        usual = f" and transactions are open for up to {seconds(usual_ms)} (99 of 100)" if usual_ms is not None else ""
+        needs = f"a restart takes {seconds(self.recovery_ms)}{usual}"
+        if self.left_ms < 0:
+            return f"{seconds(known.timeout_ms)} are {seconds(-self.left_ms)} too short: {needs}."
+        return f"{seconds(known.timeout_ms)} leave {seconds(self.left_ms)}: {needs}."
+
+    def _remedy(self) -> str:
+        if self._risk_of_a_restart is TimeoutRisk.ENOUGH:
+            return ""
+        enough_ms = _rounded_up((self.lengths.p99_ms or 0) + 2 * self.recovery_ms)
+        if self.left_ms < 0 and self.pipeline is not None:
+            interval_ms = (self.pipeline.interval_ms + self.left_ms) // 1000 * 1000
+            other = f", or the interval to {seconds(interval_ms)}" if interval_ms >= SHORTEST_INTERVAL_MS else ""
+        else:
+            other = ""
+        allowed = (
+            "; brokers allow 15 min unless transaction.max.timeout.ms says more" if enough_ms > BROKERS_MOST_MS else ""
+        )
+        return f"Set transaction.timeout.ms to at least {enough_ms}{other}{allowed}."
+
+
+def application_of(transactional_id: str) -> str:
+    """Return the name that ``EndedLengths`` has for an id's application."""
+    return _ENDS.sub("", transactional_id)
+
+
+def by_risk(timeout: Timeout) -> tuple[int, int, str]:
+    """Return the place of a timeout among others: the worst first, then the least that is left."""
+    return RISKS.index(timeout.risk), timeout.left_ms, timeout.lengths.application
+
+
+def _rounded_up(length_ms: int) -> int:
+    step_ms = _STEP_MS if length_ms <= _LONG_MS else _MINUTE_MS
+    return -(-length_ms // step_ms) * step_ms

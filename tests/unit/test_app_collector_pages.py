@@ -1,0 +1,84 @@
+"""The pages of ids, of Flink's jobs and of the collector itself, by Streamlit's own test driver over a server of docs/api.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.app_contract_rows import job, kept_aside, prefix_ids
+from tests.unit.app_contract_server import Answers
+from tests.unit.app_page_driver import HOSTILE, answering, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(Answers(), monkeypatch) as known:
+        yield known
+
+
+def test_prefixes_that_leak_or_are_shared_stand_first(answers):
+    leaking = prefix_ids(
+        "export", ids=5_210, growth_per_hour=212.5, stale_ids=5_100, leaks=True, why="New ids all the time."
+    )
+    answers.ids = [prefix_ids(), leaking, prefix_ids("billing", shared=True, fenced_last_hour=3, why="Two writers.")]
+    page = opened("ids")
+    drawn = said(page)
+    for text in (
+        "5,226 ids of 3 prefixes",
+        "leaks",
+        "5,210",
+        "212",
+        "5,100",
+        "New ids all the time.",
+        "shared",
+        "bounded",
+    ):
+        assert text in drawn, text
+    assert drawn.index("export") < drawn.index("billing") < drawn.index("ip-count")
+
+
+def test_without_an_id_the_page_says_so(answers):
+    assert "No transactional id was seen yet." in said(opened("ids"))
+
+
+def test_flinks_jobs_stand_below_the_pipelines_where_there_are_any(answers):
+    assert "Flink jobs" not in said(opened("pipelines"))
+    answers.jobs = [job(), job("never-restored", restored_from=None, restarts=None)]
+    drawn = said(opened("pipelines"))
+    for text in ("2 jobs", "orders-to-lake", "RUNNING", "flink-eu", "checkpoint 88, 2025-11-24", "never-restored"):
+        assert text in drawn, text
+
+
+def test_the_collector_tells_of_itself_its_observers_and_what_it_kept_aside(answers):
+    answers.malformed = [kept_aside(), kept_aside(1_240, error="value has no magic byte")]
+    drawn = said(opened("watched"))
+    for text in ("orders-eu at 127.0.0.1:9092", "anna (operator)", "anna may give orders.", "8,812", "transaction log",
+                 "no such directory", "2 records", "0 · 41", "0 · 1,240", "value has no magic byte", "specversion"):  # fmt: skip
+        assert text in drawn, text
+    assert "2 malformed records kept aside" in drawn, "the top line of every page counts them"
+
+
+def test_a_history_that_cannot_be_written_is_told_on_every_page(answers):
+    assert "history cannot be written" not in said(opened("watched"))
+    answers.history_error = "No space left on device"
+    drawn = said(opened("watched"))
+    assert "✖ history cannot be written, orders are refused" in drawn
+    assert "cannot be written: No space left on device" in drawn
+    assert "3 rows not on disk yet" in drawn
+    assert "✖ history cannot be written, orders are refused" in said(opened("ids"))
+
+
+def test_a_viewer_is_told_why_no_order_is_taken(answers):
+    answers.role = "viewer"
+    assert "orders need an operator&#x27;s token" in said(opened("watched"))
+
+
+def test_text_from_outside_stays_text(answers):
+    answers.ids = [prefix_ids(HOSTILE, why=HOSTILE, example=HOSTILE)]
+    answers.jobs = [job(HOSTILE, cluster=HOSTILE, state=HOSTILE)]
+    answers.malformed = [kept_aside(source=HOSTILE, error=HOSTILE, value=HOSTILE)]
+    for name in ("ids", "pipelines", "watched"):
+        drawn = said(opened(name))
+        assert "<img" not in drawn
+        assert "&lt;img" in drawn

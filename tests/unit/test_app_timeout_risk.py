@@ -1,0 +1,69 @@
+"""The page of timeout risk, by Streamlit's own test driver over a server of docs/api.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.app_contract_rows import timeout
+from tests.unit.app_contract_server import Answers
+from tests.unit.app_page_driver import HOSTILE, answering, labels, opened, said
+
+pytestmark = pytest.mark.slow
+NEVER_ENDED = dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "longest_ms", "longest_transaction"))
+NOTHING_OPEN = dict.fromkeys(("oldest_key", "oldest_opened_at_ms", "oldest_deadline_ms")) | {"open": 0}
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    rows = [timeout(), timeout("payments", risk="enough", advice="60 s leave 36 s.", **NOTHING_OPEN)]
+    with answering(Answers(timeouts=rows), monkeypatch) as known:
+        yield known
+
+
+def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers):
+    page = opened("timeout_risk")
+    for text in (
+        "1 too short, 1 enough, by the last 24 hours",
+        "timeout 1 min 00 s · 1,204 transactions",
+        "Set transaction.timeout.ms to at least 90000.",
+        "half ended within 12 s, 99 of 100 within 40 s",
+        "longest 48 s: <code>ip-count-0-1</code>",
+        "a restart: 23 s: interval 5.0 s + checkpoint 8.0 s + restart delay 10 s",
+        "4 open, the oldest",
+    ):
+        assert text in said(page), text
+    assert labels(page).count("Oldest open") == 1
+
+
+def test_the_strip_is_drawn_from_opening_to_timeout(answers):
+    answers.timeouts = [timeout(p99_ms=30_000, longest_ms=75_000)]
+    drawn = said(opened("timeout_risk"))
+    assert 'class="usual" style="width:50.00%"' in drawn
+    assert 'class="restart" style="width:38.33%"' in drawn
+    assert 'style="left:100.00%" title="the longest: 1 min 15 s"' in drawn, "no mark stands outside"
+
+
+def test_of_one_that_never_ended_in_time_no_length_is_told(answers):
+    answers.timeouts = [timeout("orders", risk="timed out", timed_out=2, **NEVER_ENDED, **NOTHING_OPEN)]
+    page = opened("timeout_risk")
+    assert "none ended in time" in said(page)
+    assert "half ended" not in said(page)
+
+
+def test_of_very_many_a_page_is_shown(answers):
+    answers.timeouts = [timeout(f"application-{number:03}") for number in range(60)]
+    page = opened("timeout_risk")
+    assert "application-019" in said(page)
+    assert "application-020" not in said(page)
+
+
+def test_without_a_transaction_the_page_says_so(answers):
+    answers.timeouts = []
+    assert "No transaction ended in the last 24 hours, and none is open." in said(opened("timeout_risk"))
+
+
+def test_text_from_outside_stays_text(answers):
+    answers.timeouts = [timeout(HOSTILE, risk=HOSTILE, advice=HOSTILE, recovery=HOSTILE, longest_transaction=HOSTILE)]
+    page = opened("timeout_risk")
+    assert "<img" not in said(page)
+    assert "&lt;img" in said(page)

@@ -1,0 +1,45 @@
+"""The demo's panel of faults, by Streamlit's own test driver: one press causes one fault."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app import trouble
+from tests.unit.app_contract_server import Answers
+from tests.unit.app_page_driver import answering, button, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def caused(monkeypatch):
+    paths: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            faults = [
+                {"name": name, "title": name.upper(), "what_happens": "", "ready": True}
+                for name in ("freeze", "abandon")
+            ]
+            return httpx.Response(200, json={"faults": faults, "log": [], "start_pipeline": False})
+        paths.append(request.url.path)
+        return httpx.Response(200, json={"accepted": True, "message": f"caused {len(paths)}"})
+
+    desk = httpx.Client(base_url="http://desk", transport=httpx.MockTransport(answer))
+    with answering(Answers(), monkeypatch):
+        monkeypatch.setattr(trouble, "_demo", lambda: desk)
+        yield paths
+
+
+def test_a_press_that_is_handed_over_twice_causes_one_fault(caused, monkeypatch):
+    page = opened("trouble")
+    button(page, "ABANDON").click().run()
+    button(page, "ABANDON").click().run()
+    assert caused == ["/faults/abandon"]
+    assert "caused 1" in said(page)
+    button(page, "FREEZE").click().run()
+    assert caused == ["/faults/abandon", "/faults/freeze"], "another button is another press"
+    monkeypatch.setattr(trouble, "SAME_PRESS_S", 0.0)
+    button(page, "FREEZE").click().run()
+    assert caused[2:] == ["/faults/freeze"], "and so is a later one"

@@ -1,0 +1,188 @@
+"""Timeouts against what they must outlast: the rules as a table of cases, and the figures from a real history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector import queries
+from collector.clock import now_ms
+from collector.facts import PipelineFacts
+from collector.rollups import APPLICATION_ENDS
+from collector.schema_migrations import DIRECTORY
+from collector.store import Store
+from collector.timeout_risk import EndedLengths, Timeout, TimeoutRisk, application_of
+from collector.timeouts import LengthsNowAndThen
+from collector.transaction_state_records import BrokerStatus
+from collector.verdicts import PipelineHistory
+from tests.unit.collector_observations import T0, broker_record
+from tests.unit.served_api import Api, observed
+
+COMMITTED, ABORTED = BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT
+
+
+def timeout(**lengths: object) -> Timeout:
+    """Return a foreign application's timeout of 60 s; 20 s are assumed for a restart."""
+    known = EndedLengths(application="orders", **({"timeout_ms": 60_000, "ended": 100, "p99_ms": 5_000} | lengths))  # type: ignore[arg-type]
+    return Timeout(lengths=known, open_now=None, pipeline=None, assumed_recovery_ms=20_000)
+
+
+def ours(interval_ms: int, **lengths: object) -> Timeout:
+    """Return a timeout of ours: a restart takes the interval, 3 s for the checkpoint and 10 s of delay."""
+    history = PipelineHistory(facts=PipelineFacts(pipeline="orders"), checkpoint_p99_ms=3_000, interval_ms=interval_ms)
+    return Timeout(lengths=timeout(**lengths).lengths, open_now=None, pipeline=history, assumed_recovery_ms=20_000)
+
+
+@pytest.mark.parametrize(
+    ("case", "risk", "advice"),
+    [
+        (
+            timeout(),
+            TimeoutRisk.ENOUGH,
+            "60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
+        ),
+        (
+            timeout(p99_ms=20_000),
+            TimeoutRisk.ENOUGH,
+            "60 s leave 20 s: a restart takes 20 s and transactions are open for up to 20 s (99 of 100).",
+        ),
+        (
+            timeout(p99_ms=20_001),
+            TimeoutRisk.TIGHT,
+            "60 s leave 20 s: a restart takes 20 s and transactions are open for up to 20 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 70000.",
+        ),
+        (
+            timeout(p99_ms=40_001),
+            TimeoutRisk.TOO_SHORT,
+            "60 s are 0.0 s too short: a restart takes 20 s and transactions are open for up to 40 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 90000.",
+        ),
+        (
+            timeout(p99_ms=880_000, timeout_ms=900_000),
+            TimeoutRisk.TIGHT,
+            "900 s leave 0.0 s: a restart takes 20 s and transactions are open for up to 880 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 960000; brokers allow 15 min unless transaction.max.timeout.ms says more.",
+        ),
+        (
+            timeout(ended=0, p99_ms=None),
+            TimeoutRisk.ENOUGH,
+            "60 s leave 40 s: a restart takes 20 s.",
+        ),
+        (
+            timeout(ended=98, timed_out=2),
+            TimeoutRisk.TIMED_OUT,
+            "2 of 100 transactions were aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
+            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
+        ),
+        (
+            timeout(ended=98, timed_out=2, p99_ms=59_000),
+            TimeoutRisk.TIMED_OUT,
+            "2 of 100 transactions were aborted at the timeout of 60 s. 60 s are 19 s too short: a restart takes 20 s and "
+            "transactions are open for up to 59 s (99 of 100). Set transaction.timeout.ms to at least 100000.",
+        ),
+        (
+            timeout(ended=0, timed_out=1, p99_ms=None),
+            TimeoutRisk.TIMED_OUT,
+            "Its one transaction was aborted at the timeout of 60 s. 60 s leave 40 s: a restart takes 20 s.",
+        ),
+        (
+            ours(30_000, p99_ms=20_000),
+            TimeoutRisk.TOO_SHORT,
+            "60 s are 3.0 s too short: a restart takes 43 s and transactions are open for up to 20 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 110000, or the interval to 27 s.",
+        ),
+        (
+            ours(3_000, p99_ms=47_000),
+            TimeoutRisk.TOO_SHORT,
+            "60 s are 3.0 s too short: a restart takes 16 s and transactions are open for up to 47 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 80000.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_timeout_is_judged_by_what_it_must_outlast(case: Timeout, risk: TimeoutRisk, advice: str) -> None:
+    assert case.risk is risk
+    assert case.advice == advice
+
+
+def test_what_a_restart_needs_is_told_with_its_parts_or_as_assumed() -> None:
+    assert ours(5_000).recovery == "18 s: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
+    assert timeout().recovery == "20 s, assumed: nothing is known of its restarts"
+
+
+@pytest.mark.parametrize(
+    ("id_", "application"),
+    [
+        ("ip-count-0-1", "ip-count"),
+        ("orders-2-3-1", "orders-2"),
+        ("payments-17", "payments"),
+        ("word_count", "word_count"),
+        ("app-12345678-90ab-cdef-1234-567890abcdef-4", "app"),
+        ("app-12345678-90ab-cdef-1234-567890abcdef-4-1-2", "app"),
+    ],
+)
+def test_an_application_is_its_ids_without_their_last_numbers(tmp_path: Path, id_: str, application: str) -> None:
+    store = filled(tmp_path, (id_, COMMITTED, 700))
+    assert [row["application"] for row in store.named_rows(queries.LENGTHS_SINCE, 0)] == [application]
+    assert application_of(id_) == application
+    store.close()
+
+
+def test_the_migration_names_applications_as_what_arrives_does() -> None:
+    assert APPLICATION_ENDS in (DIRECTORY / "0011_transaction_lengths.sql").read_text()
+
+
+def test_percentiles_are_of_those_that_ended_in_time_and_at_most_a_tenth_too_large(tmp_path: Path) -> None:
+    lengths = [100 + 20 * n for n in range(1_000)]
+    ended = [(f"orders-{n % 4}-{n % 2}", ABORTED if n % 10 == 0 else COMMITTED, ms) for n, ms in enumerate(lengths)]
+    store = filled(tmp_path, *ended, ("orders-9-0", ABORTED, 60_000), ("orders-9-1", ABORTED, 71_000))
+    (found,) = LengthsNowAndThen(store).at(T0)
+    assert (found.application, found.timeout_ms, found.ended, found.timed_out) == ("orders", 60_000, 1_000, 2)
+    for told, share in ((found.p50_ms, 0.5), (found.p95_ms, 0.95), (found.p99_ms, 0.99)):
+        exact = lengths[int(share * len(lengths)) - 1]
+        assert told is not None
+        assert exact <= told <= 1.1 * exact
+    assert (found.longest_ms, found.longest_transaction) == (lengths[-1], "orders-3-1")
+    store.close()
+
+
+def test_those_of_more_than_a_day_ago_and_of_a_timeout_since_changed_do_not_count(tmp_path: Path) -> None:
+    store = filled(tmp_path, ("orders-0-0", ABORTED, 60_000))
+    assert [one.timed_out for one in LengthsNowAndThen(store).at(T0)] == [1]
+    assert LengthsNowAndThen(store).at(T0 + 25 * 3_600_000) == []
+    longer = broker_record(COMMITTED, 3_600_500, transaction="orders-0-0", start=3_600_000, timeout_ms=120_000)
+    store.append([observed(10_000, longer)])
+    store.flushed()
+    (found,) = LengthsNowAndThen(store).at(T0)
+    assert (found.timeout_ms, found.ended, found.timed_out) == (120_000, 1, 0)
+    store.close()
+
+
+def test_the_api_has_each_application_with_what_is_open_of_it(tmp_path: Path) -> None:
+    api, began = Api(tmp_path), now_ms() - T0 - 120_000
+    api.current.observe([
+        observed(100 + n, broker_record(status, began + 61_000, transaction="gone-4", start=began))
+        for n, status in enumerate((BrokerStatus.ONGOING, BrokerStatus.PREPARE_ABORT, ABORTED))
+    ])  # fmt: skip
+    api.store.flushed()
+    found = {row["pipeline"]: row for row in api.rows("timeouts")}
+    assert set(found) == {"ip-count", "flink-orders", "gone"}
+    ip_count, gone = found["ip-count"], found["gone"]
+    assert (ip_count["ours"], ip_count["open"], ip_count["oldest_opened_at_ms"]) == (True, 1, T0)
+    assert ip_count["oldest_deadline_ms"] == T0 + ip_count["timeout_ms"]
+    assert ip_count["oldest_key"] in {row["key"] for row in api.rows("transactions")}
+    assert "restart delay 10 s" in ip_count["recovery"]
+    assert (gone["risk"], gone["timed_out"], gone["open"], gone["p99_ms"]) == ("timed out", 1, 0, None)
+    assert next(row["pipeline"] for row in api.rows("timeouts")) == "gone", "the worst first"
+    assert [row["pipeline"] for row in api.rows("timeouts?pipeline=gone")] == ["gone"]
+
+
+def filled(directory: Path, *ended: tuple[str, BrokerStatus, int]) -> Store:
+    """Return a history of transactions that all opened at T0: id, end, and how long they were open."""
+    store = Store(directory / "history.duckdb")
+    store.append([
+        observed(n, broker_record(status, ms, transaction=id_, producer_id=n)) for n, (id_, status, ms) in enumerate(ended)
+    ])  # fmt: skip
+    store.flushed()
+    return store
