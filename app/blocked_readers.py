@@ -17,7 +17,7 @@ from app.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 
 BUTTONS_PX = 300
 _KINDS = {
-    "waiting": ("⧗", Tone.URGENT, "it has read all it may, and does not move while records are hidden"),
+    "waiting": ("‖", Tone.URGENT, "it has read all it may, and does not move while records are hidden"),
     "stalled": ("✖", Tone.WARNING, "it has records to read and has not moved for long: its own trouble"),
     "markers only": (
         "●",

@@ -107,7 +107,7 @@ def _facts(one: TimeoutRow, zone: tzinfo) -> Html:
 
 def _lengths(one: TimeoutRow) -> Sequence[Html]:
     if one.longest_ms is None:
-        return [el("span", "none ended in time")]
+        return [el("span", "none ended in time" if one.timed_out else "none ended in the last 24 hours")]
     middle = el("span", f"half ended within {duration(one.p50_ms)}, 99 of 100 within {duration(one.p99_ms)}")
     return [middle, el("span", f"longest {duration(one.longest_ms)}: ", el("code", one.longest_transaction))]
 

@@ -48,6 +48,8 @@ def test_of_one_that_never_ended_in_time_no_length_is_told(answers):
     page = opened("timeout_risk")
     assert "none ended in time" in said(page)
     assert "half ended" not in said(page)
+    answers.timeouts = [timeout("orders", risk="enough", transactions=0, **NEVER_ENDED)]
+    assert "none ended in the last 24 hours" in said(opened("timeout_risk"))
 
 
 def test_of_very_many_a_page_is_shown(answers):

@@ -62,7 +62,7 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
         (
             timeout(p99_ms=880_000, timeout_ms=900_000),
             TimeoutRisk.TIGHT,
-            "900 s leave 0.0 s: a restart takes 20 s and transactions are open for up to 880 s (99 of 100). "
+            "15 min leave 0.0 s: a restart takes 20 s and transactions are open for up to 14 min 40 s (99 of 100). "
             "Set transaction.timeout.ms to at least 960000; brokers allow 15 min unless transaction.max.timeout.ms says more.",
         ),
         (
