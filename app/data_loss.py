@@ -20,7 +20,7 @@ from app.order_text import table
 from app.time_text import amount, counted, exact_time
 from app.verdict_signs import Tone, badge, certainty_badge
 
-MOST_ROWS = 500
+MOST_ROWS = 200
 ROWS_A_PAGE = 50
 _VERDICTS = {
     "lost": ("✖", Tone.URGENT, "its owner counts it as written, and it was undone"),

@@ -71,7 +71,7 @@ PAGES = (
     Question(path="/api/v1/ids"),
     Question(path="/api/v1/malformed"),
     Question(path="/api/v1/aborts?limit=500"),
-    Question(path="/api/v1/losses?limit=500"),
+    Question(path="/api/v1/losses?limit=200"),
     Question(path="/api/v1/batches?limit=200"),
     Question(path="/api/v1/checkpoints?limit=500"),
     Question(path="/api/v1/alerts"),
