@@ -17,6 +17,7 @@ from collector.ordering.pipelines import pipeline_row
 from collector.paging import Page, first, page, place_of
 from collector.partition_rows import blocked_rows, hanging_rows
 from collector.served import Served, caller_of_request
+from collector.timeout_risk import by_risk
 from collector.timeouts import LengthsNowAndThen, timeout_row, timeouts
 from collector.transaction_rows import checkpoint_place, checkpoint_row, job_row
 
@@ -122,10 +123,11 @@ def _serve_timeouts(app: FastAPI, served: Served) -> None:
     lengths = LengthsNowAndThen(served.store)
 
     @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
-    def risks(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
-        found = timeouts(served.current, lengths, served.foreign_recovery_ms)
-        rows = [timeout_row(one) for one in found if pipeline in (None, one.lengths.application)]
-        return table_answer(request, table_schemas.TIMEOUTS, first(rows, limit))
+    def risks(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
+        known = timeouts(served.current, lengths, served.foreign_recovery_ms)
+        found = [one for one in known if pipeline in (None, one.lengths.application)]
+        shown = page(found, by_risk, timeout_row, limit, place_of(after, int, int, str))
+        return table_answer(request, table_schemas.TIMEOUTS, shown)
 
 
 def _serve_partitions(app: FastAPI, served: Served) -> None:

@@ -11,7 +11,7 @@ from collector.clock import now_ms
 from collector.current_state import CurrentState
 from collector.facts import BrokerTransaction
 from collector.store import Store
-from collector.timeout_risk import EndedLengths, OpenNow, Timeout, application_of, by_risk
+from collector.timeout_risk import EndedLengths, OpenNow, Timeout, application_of
 
 DAY_MS = 24 * 3_600_000
 RECOUNT_MS = 5_000
@@ -37,7 +37,7 @@ class LengthsNowAndThen:
 
 
 def timeouts(current: CurrentState, lengths: LengthsNowAndThen, assumed_recovery_ms: int) -> list[Timeout]:
-    """Return the timeout of every application with a transaction in the last 24 hours or open now, the worst first.
+    """Return the timeout of every application with a transaction in the last 24 hours or open now, in no order.
 
     Raises StoreFailed.
     """
@@ -47,7 +47,7 @@ def timeouts(current: CurrentState, lengths: LengthsNowAndThen, assumed_recovery
         if name not in known and timeout_ms is not None:
             known[name] = EndedLengths(application=name, timeout_ms=timeout_ms)
     ours = current.pipelines(run.facts.pipeline for run in current.newest_runs())
-    found = [
+    return [
         Timeout(
             lengths=one,
             open_now=opened[name][0] if name in opened else None,
@@ -56,7 +56,6 @@ def timeouts(current: CurrentState, lengths: LengthsNowAndThen, assumed_recovery
         )
         for name, one in known.items()
     ]
-    return sorted(found, key=by_risk)
 
 
 def open_now(transactions: Iterable[BrokerTransaction]) -> dict[str, tuple[OpenNow, int | None]]:

@@ -93,6 +93,7 @@ LISTINGS = (
             "advice",
         ),
         filters=("pipeline",),
+        has_pages=True,
     ),
     Listing(
         name="jobs",

@@ -17,7 +17,7 @@ from collector.timeouts import LengthsNowAndThen
 from collector.transaction_state_records import BrokerStatus
 from collector.verdicts import PipelineHistory
 from tests.unit.collector_observations import T0, broker_record
-from tests.unit.served_api import Api, observed
+from tests.unit.served_api import VIEWER, Api, observed
 
 COMMITTED, ABORTED = BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT
 
@@ -176,6 +176,10 @@ def test_the_api_has_each_application_with_what_is_open_of_it(tmp_path: Path) ->
     assert (gone["risk"], gone["timed_out"], gone["open"], gone["p99_ms"]) == ("timed out", 1, 0, None)
     assert next(row["pipeline"] for row in api.rows("timeouts")) == "gone", "the worst first"
     assert [row["pipeline"] for row in api.rows("timeouts?pipeline=gone")] == ["gone"]
+    first = api.client.get("/api/v1/timeouts?limit=2", headers=VIEWER).json()
+    assert first["more"] == 1
+    rest = api.rows(f"timeouts?limit=2&after={first['next']}")
+    assert [row["pipeline"] for row in (*first["rows"], *rest)] == [row["pipeline"] for row in api.rows("timeouts")]
 
 
 def filled(directory: Path, *ended: tuple[str, BrokerStatus, int]) -> Store:
