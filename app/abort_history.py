@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import live
@@ -9,6 +11,7 @@ from app.charts import abort_chart
 from app.collector_rows import Abort, AbortCause, Rows
 from app.markup import Html, el
 from app.order_text import table
+from app.paging import page_of
 from app.time_text import amount, counted, duration, exact_time
 from app.verdict_signs import Tone, badge, certainty_badge
 
@@ -53,10 +56,9 @@ def _history() -> None:
     clicked = {point["customdata"] for point in event.selection.points if isinstance(point.get("customdata"), str)}
     wanted = set(causes) | clicked
     found = [one for one in aborts if not wanted or one.cause.value in wanted]
-    pages = max(1, -(-len(found) // ROWS_A_PAGE))
-    number = st.pagination(pages, key=f"abort-page-of-{pages}") if pages > 1 else 1
+    shown = page_of(found, most=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
-        live.write(_table(found[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE]))
+        live.write(_table(shown))
 
 
 def _span(aborts: Rows[Abort]) -> str:
@@ -66,7 +68,7 @@ def _span(aborts: Rows[Abort]) -> str:
     return f" {counted(len(aborts), 'transaction')} since {exact_time(aborts[-1].at_ms, live.zone())}{more}"
 
 
-def _table(aborts: list[Abort]) -> Html:
+def _table(aborts: Sequence[Abort]) -> Html:
     zone = live.zone()
     return table(
         ["When", "What", "Transaction", "Pipeline", "Batch · slot", "Cause", "How sure", "Was open", "Rows"],

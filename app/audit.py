@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import live
 from app.collector_rows import Action, AuditRow
 from app.markup import Html, el
 from app.order_text import table
+from app.paging import page_of
 from app.time_text import counted, exact_time
 from app.verdict_signs import Tone, badge
 
@@ -39,13 +42,12 @@ def _audit() -> None:
     if not rows:
         live.write(el("p", "No order was given yet.", class_="empty"))
         return
-    pages = max(1, -(-len(rows) // ROWS_A_PAGE))
-    number = st.pagination(pages, key=f"audit-page-of-{pages}") if pages > 1 else 1
+    shown = page_of(rows, most=ROWS_A_PAGE, key="audit-page")
     with st.container(key="audit-table"):
-        live.write(_table(rows[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE]))
+        live.write(_table(shown))
 
 
-def _table(rows: list[AuditRow]) -> Html:
+def _table(rows: Sequence[AuditRow]) -> Html:
     zone = live.zone()
     return table(
         ["Audit", "When", "Who", "Action", "Why", "Outcome", "Detail", "Of what, on which evidence"],

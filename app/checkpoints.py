@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import live
@@ -9,6 +11,7 @@ from app.charts import checkpoint_chart
 from app.collector_rows import CheckpointRow
 from app.markup import Html, el
 from app.order_text import table
+from app.paging import page_of
 from app.time_text import amount, counted, duration, exact_time
 from app.verdict_signs import CHECKPOINT_SIGNS, badge
 
@@ -42,14 +45,13 @@ def _checkpoints() -> None:
             config={"displayModeBar": False},
             alt="Duration of each checkpoint over time; failed ones are crosses",
         )
-    pages = max(1, -(-len(found) // ROWS_A_PAGE))
-    number = st.pagination(pages, key=f"checkpoint-page-of-{pages}") if pages > 1 else 1
+    shown = page_of(found, most=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(found), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):
-        live.write(_table(found[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE]))
+        live.write(_table(shown))
 
 
-def _table(rows: list[CheckpointRow]) -> Html:
+def _table(rows: Sequence[CheckpointRow]) -> Html:
     zone = live.zone()
     return table(
         ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows committed", "Seen in"],

@@ -17,6 +17,7 @@ from app.collector_rows import Rows
 from app.loss_rows import Loss, OffsetRange
 from app.markup import Html, el
 from app.order_text import table
+from app.paging import page_of
 from app.time_text import amount, counted, exact_time
 from app.verdict_signs import Tone, badge, certainty_badge
 
@@ -61,10 +62,9 @@ def _losses() -> None:
         bind="query-params",
     )
     found = [one for one in losses if not verdicts or one.verdict in verdicts]
-    pages = max(1, -(-len(found) // ROWS_A_PAGE))
-    number = st.pagination(pages, key=f"loss-page-of-{pages}") if pages > 1 else 1
+    shown = page_of(found, most=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
-        live.write(_table(found[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE], live.zone()))
+        live.write(_table(shown, live.zone()))
 
 
 def _words(losses: Sequence[Loss]) -> list[str]:

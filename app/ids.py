@@ -12,6 +12,7 @@ from app.collector_rows import Rows
 from app.id_rows import PrefixIds
 from app.markup import Html, el
 from app.order_text import table
+from app.paging import page_of
 from app.time_text import amount, counted, exact_time, since
 from app.verdict_signs import Tone, badge
 
@@ -31,10 +32,9 @@ def _ids() -> None:
         return
     # Stable: the collector's order, most ids first, stays among those that stand alike.
     ordered = sorted(prefixes, key=lambda one: not (one.leaks or one.shared))
-    pages = max(1, -(-len(ordered) // ROWS_A_PAGE))
-    number = st.pagination(pages, key=f"id-page-of-{pages}") if pages > 1 else 1
+    shown = page_of(ordered, most=ROWS_A_PAGE, key="id-page")
     with st.container(key="id-table"):
-        live.write(_table(ordered[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE], live.zone()))
+        live.write(_table(shown, live.zone()))
 
 
 def _how_many(prefixes: Rows[PrefixIds]) -> str:

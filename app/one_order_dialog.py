@@ -85,15 +85,18 @@ class OneOrderDialog(Generic[Named]):
         asked = self._asked()
         if asked is None:
             st.rerun()
-        elif asked.refusal is not None or asked.result is not None:
+        elif (ended := self._how_it_ended(asked)) is not None:
             with st.container(key=f"{self._key}-result"):
-                live.write(
-                    _refused(asked, asked.refusal) if asked.refusal is not None else self._ended(asked, asked.result)
-                )
+                live.write(ended)
             order_form.ask_again_button(self._key, asked, partial(self._ask_again, asked))
             st.button("Close", key=f"{self._key}-close", type="primary", on_click=self._put_away)
         else:
             self._show_question(asked)
+
+    def _how_it_ended(self, asked: AskedOrder[Named]) -> Html | None:
+        if asked.refusal is not None:
+            return _refused(asked, asked.refusal)
+        return self._ended(asked, asked.result) if asked.result is not None else None
 
     def _show_question(self, asked: AskedOrder[Named]) -> None:
         live.write(self._words.what_will_happen(asked.action, asked.of))

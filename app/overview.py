@@ -80,7 +80,7 @@ def _group(needed: NeedsHand, shown: tuple[Transaction, ...], zone: tzinfo) -> N
 
 
 def _card(needed: NeedsHand, group: TransactionGroup | None, tone: Tone, zone: tzinfo) -> Html:
-    name = [el("b", needed.pipeline, class_="name", title=needed.pipeline)]
+    name: list[object] = [el("b", needed.pipeline, class_="name", title=needed.pipeline)]
     if needed.batch is not None:
         name.append(f" · batch {needed.batch}")
     name.append(f" · {counted(len(needed.keys), 'transaction')}")

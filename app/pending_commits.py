@@ -9,6 +9,7 @@ import streamlit as st
 from app import evidence, live, order_dialog
 from app.collector_rows import Rows, Transaction
 from app.markup import Html, el
+from app.paging import page_of
 from app.time_text import amount, counted, since, time_left, time_left_bar
 from app.transaction_groups import TransactionGroup, grouped, matching
 from app.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
@@ -42,7 +43,7 @@ def _list() -> None:
     opened = st.query_params.get("open")
     with st.container(horizontal=True, vertical_alignment="center", key="list-head"):
         live.write(_how_many(transactions, groups, found))
-        shown = _one_page(found)
+        shown = page_of(found, most=GROUPS_A_PAGE, key="page")
     names = {one.key: one.transaction for one in transactions}
     opened_group = next((group for group in shown if opened in _keys(group)), None)
     if opened and opened_group is None:
@@ -79,14 +80,6 @@ def _filters() -> tuple[list[Verdict], str, bool]:
         )
         settled_too = st.toggle("settled ones too", key="filter-settled", bind="query-params")
     return [Verdict(word) for word in chosen], words or "", settled_too
-
-
-def _one_page(found: list[TransactionGroup]) -> list[TransactionGroup]:
-    pages = max(1, -(-len(found) // GROUPS_A_PAGE))
-    if pages == 1:
-        return found
-    number = st.pagination(pages, key=f"page-of-{pages}")
-    return found[(number - 1) * GROUPS_A_PAGE : number * GROUPS_A_PAGE]
 
 
 def _how_many(transactions: Rows[Transaction], groups: list[TransactionGroup], found: list[TransactionGroup]) -> Html:

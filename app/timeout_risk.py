@@ -11,6 +11,7 @@ import streamlit as st
 from app import live, pending_commits
 from app.collector_rows import Rows
 from app.markup import Html, el, join, widget_token
+from app.paging import page_of
 from app.time_text import counted, duration, since, time_left
 from app.timeout_rows import TimeoutRow
 from app.verdict_signs import Tone, badge
@@ -37,9 +38,8 @@ def _timeouts() -> None:
     if not rows:
         live.write(el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty"))
         return
-    pages = max(1, -(-len(rows) // CARDS_A_PAGE))
-    number = st.pagination(pages, key=f"timeout-page-of-{pages}") if pages > 1 else 1
-    for one in rows[(number - 1) * CARDS_A_PAGE : number * CARDS_A_PAGE]:
+    shown = page_of(rows, most=CARDS_A_PAGE, key="timeout-page")
+    for one in shown:
         _application(one, zone)
     if rows.more:
         live.write(el("p", f"{counted(rows.more, 'application')} more not shown.", class_="more"))

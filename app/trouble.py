@@ -38,7 +38,7 @@ def show() -> None:
             return
         # Always in its place: a button that comes and goes would move the others from under the pointer.
         waits = bool(state.get("start_pipeline"))
-        _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", type_="secondary", ready=waits)
+        _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", ready=waits)
         for fault in faults:
             _fault(fault)
         live.write(_said(st.session_state.get("trouble_said")))
@@ -49,13 +49,13 @@ def show() -> None:
 def _fault(fault: dict[str, Any]) -> None:
     name = str(fault["name"])
     with st.container(gap=None):
-        _button(plain_label(fault.get("title") or name), f"/faults/{quote(name, safe='')}", key=f"fault-{name}",
-                type_="secondary", ready=bool(fault.get("ready")))  # fmt: skip
+        title, ready = plain_label(fault.get("title") or name), bool(fault.get("ready"))
+        _button(title, f"/faults/{quote(name, safe='')}", key=f"fault-{name}", ready=ready)
         live.write(el("p", str(fault.get("what_happens") or ""), class_="what-happens"))
 
 
-def _button(label: str, path: str, *, key: str, type_: str, ready: bool) -> None:
-    st.button(label, key=key, type=type_, disabled=not ready, width="stretch", on_click=_press, args=(path,))
+def _button(label: str, path: str, *, key: str, ready: bool) -> None:
+    st.button(label, key=key, disabled=not ready, width="stretch", on_click=_press, args=(path,))
 
 
 def _press(path: str) -> None:

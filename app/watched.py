@@ -12,6 +12,7 @@ from app.collector_rows import Observer, Rows, Status
 from app.kept_aside_rows import KeptAside
 from app.markup import Html, el
 from app.order_text import table
+from app.paging import page_of
 from app.time_text import amount, counted, duration, exact_time, since
 from app.verdict_signs import OBSERVER_SIGNS, Tone, badge
 
@@ -86,10 +87,9 @@ def _kept_aside() -> None:
     if not records:
         live.write(el("p", "✔ Every record was understood.", class_="quiet"))
         return
-    pages = max(1, -(-len(records) // ROWS_A_PAGE))
-    number = st.pagination(pages, key=f"malformed-page-of-{pages}") if pages > 1 else 1
+    shown = page_of(records, most=ROWS_A_PAGE, key="malformed-page")
     with st.container(key="malformed-table"):
-        live.write(_records(records[(number - 1) * ROWS_A_PAGE : number * ROWS_A_PAGE], zone))
+        live.write(_records(shown, zone))
 
 
 def _how_many(records: Rows[KeptAside]) -> str:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -129,7 +130,7 @@ class PostgresServer(DatabaseServer):
         if self._elsewhere is not None:
             shutil.rmtree(self._elsewhere, ignore_errors=True)
 
-    def _as_server_user(self) -> dict[str, object]:
+    def _as_server_user(self) -> dict[str, Any]:
         if self._user is None:
             return {}
         return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}

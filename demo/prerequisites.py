@@ -179,7 +179,7 @@ def make_virtual_environment(requirements: Path) -> None:
         except subprocess.CalledProcessError:
             raise Missing("Python's venv module is incomplete: install python3-venv and run again") from None
     say(f"installing {requirements.name} (a minute or two the first time) …")
-    command = [VENV / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+    command: list[str | Path] = [VENV / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", "-r", requirements, "-c", ROOT / "constraints.txt"]
     shown = re.compile(r"(Collecting|Installing|Successfully)")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:

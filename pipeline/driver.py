@@ -120,7 +120,7 @@ class Driver:
             recovered.rolled_back,
         )
         spark = make_spark(self._settings)
-        jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+        jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())
         self._status.update(
             state="running",
             driver_pid=os.getpid(),

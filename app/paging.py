@@ -1,0 +1,22 @@
+"""Long lists a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import streamlit as st
+
+Row = TypeVar("Row")
+
+
+def page_of(rows: Sequence[Row], *, most: int, key: str) -> Sequence[Row]:
+    """Return the page of ``rows`` that was chosen, ``most`` of them; write the choice where there is more than one.
+
+    The number of pages is part of the widget's key: where it changes, the first page is shown.
+    """
+    pages = -(-len(rows) // most)
+    if pages <= 1:
+        return rows
+    number = st.pagination(pages, key=f"{key}-of-{pages}")
+    return rows[(number - 1) * most : number * most]
