@@ -96,6 +96,7 @@ def answer(api: Api, path: str, **parameters: Any) -> Any:
         ("losses?transaction=payments-3", 1),
         ("batches", 4),
         ("checkpoints", 5),
+        ("timeouts", 3),
         ("ids", 5),
         ("audit", 5),
         ("malformed", 5),
