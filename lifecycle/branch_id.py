@@ -94,7 +94,7 @@ class BranchId:
         """True when both were written for the same slot, batch and attempt: they differ in the task attempt only."""
         return self.gtrid == other.gtrid and self.slot == other.slot
 
-    def is_overtaken_by(self, mine: BranchId) -> bool:
+    def is_superseded_by(self, mine: BranchId) -> bool:
         """True when no decision can list this branch any more, now that ``mine`` begins: it may be rolled back.
 
         Of an older attempt, in whatever slot: recovery settled what was decided before ``mine``'s attempt began, and later

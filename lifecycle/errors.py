@@ -6,14 +6,15 @@ IndoubtError
 │   └── UnknownVersion        … because its format version is newer than this program
 ├── IllegalTransition         a transaction was asked to move to a state that its state forbids
 ├── ResourceManagerError      a broker or database refused or could not be reached
-│   ├── Unreachable           … nobody answered within the limit
+│   ├── Unreachable           … no answer within the limit
 │   ├── MissingTopic          … a topic that is needed does not exist
 │   ├── RecordTooLarge        … a record is larger than the topic takes
 │   └── Fenced                … a newer producer took this transactional id
 ├── DecisionLogUnreadable     the decision log cannot be read, so nothing may be decided
-├── DecisionVoid              somebody else decided first, or a newer run started
+├── DecisionMissing           a batch was committed of which the decision log has no decision: it lost its end
+├── DecisionVoid              another process decided first, or a newer run started
 ├── NotDeterministic          a replayed batch does not hold the rows it held before
-├── ZombieWriter              this task belongs to an attempt that was overtaken
+├── ZombieWriter              this task belongs to an attempt that was superseded
 ├── CheckpointUnwritable      the checkpoint directory cannot be written
 └── OrderRefused              an operator's order is not safe, or the evidence changed
 """
@@ -50,7 +51,7 @@ class ResourceManagerError(IndoubtError):
 
 
 class Unreachable(ResourceManagerError):
-    """Nobody answered within the limit; the message names the address and the limit."""
+    """There was no answer within the limit; the message names the address and the limit."""
 
 
 class MissingTopic(ResourceManagerError):
@@ -69,16 +70,20 @@ class DecisionLogUnreadable(IndoubtError):
     """The decision log cannot be read: until it can, nothing may be decided."""
 
 
+class DecisionMissing(IndoubtError):
+    """A batch was committed of which the decision log has no decision: it lost its end, and nothing is written again."""
+
+
 class DecisionVoid(IndoubtError):
-    """This decision does not count: somebody decided first, or a newer run of the same prefix started."""
+    """This decision does not count: another process decided first, or a newer run of the same prefix started."""
 
 
 class NotDeterministic(IndoubtError):
-    """A replayed batch does not hold the rows that it held before, so lost slots cannot be told from committed ones."""
+    """A replayed batch does not hold the rows that it held before, so lost slots cannot be distinguished from committed ones."""
 
 
 class ZombieWriter(IndoubtError):
-    """This task belongs to an attempt that a newer one has overtaken: it may not write."""
+    """This task belongs to an attempt that a newer one has superseded: it may not write."""
 
 
 class CheckpointUnwritable(IndoubtError):

@@ -1,6 +1,6 @@
 """Lifecycle events as CloudEvents 1.0 (JSON, structured mode), and their codec.
 
-Events are told, never obeyed: they may be lost, and nothing is decided from them.
+Events are informational: they may be lost, and no decision depends on them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SPEC_VERSION = "1.0"
 CONTENT_TYPE = "application/cloudevents+json"
 TYPE_PREFIX = "io.indoubt."
 STOPPED_ON_REQUEST = "stopped on request"
-"""The reason in pipeline.stopped when somebody asked for the stop: nothing is wrong then."""
+"""The reason in pipeline.stopped when a person asked for the stop: nothing is wrong then."""
 _EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 YEAR_10000_MS = 253_402_300_800_000
 
 
 class EventType(Enum):
-    """What happened. ``data`` holds, for every type, ``pipeline`` (the prefix), ``life`` and ``attempt``; besides:
+    """What happened. ``data`` holds, for every type, ``pipeline`` (the prefix), ``checkpoint_id`` and ``attempt``; besides:
 
     transaction.*: ``batch``, ``slot``, ``transaction`` (transactional id, xid or gid), ``producer_id``,
     ``producer_epoch``, ``resource_manager``; transaction.prepared also ``handle`` (the whole handle);

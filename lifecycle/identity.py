@@ -55,28 +55,30 @@ def marker_group(prefix: str, slot: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Marker:
-    """Proof of a batch inside its own transaction: ordered by (batch, attempt) within one life."""
+    """Proof of a batch inside its own transaction: ordered by (batch, attempt) within one checkpoint id."""
 
     batch: int
     attempt: int
-    life: str
+    checkpoint_id: str
 
     def metadata(self) -> str:
-        """Return the text that is kept beside the offset: life and attempt (the offset itself is the batch)."""
-        return f"{self.life}:{self.attempt}"
+        """Return the text that is kept beside the offset: checkpoint id and attempt (the offset itself is the batch)."""
+        return f"{self.checkpoint_id}:{self.attempt}"
 
     @classmethod
     def parse(cls, batch: int, metadata: str) -> Marker | None:
         """Return the marker, or None when the metadata was not written by this protocol."""
         # librdkafka sends the metadata with C's closing NUL.
-        life, _, attempt = metadata.rstrip("\0").rpartition(":")
+        checkpoint_id, _, attempt = metadata.rstrip("\0").rpartition(":")
         return (
-            cls(batch=batch, attempt=int(attempt), life=life) if life and _OFFSET_PATTERN.fullmatch(attempt) else None
+            cls(batch=batch, attempt=int(attempt), checkpoint_id=checkpoint_id)
+            if checkpoint_id and _OFFSET_PATTERN.fullmatch(attempt)
+            else None
         )
 
     def covers(self, other: Marker) -> bool:
-        """True when this marker proves that ``other`` was committed too: same life, (batch, attempt) not lower."""
-        return self.life == other.life and (self.batch, self.attempt) >= (other.batch, other.attempt)
+        """True when this marker proves that ``other`` was committed too: same checkpoint id, (batch, attempt) not lower."""
+        return self.checkpoint_id == other.checkpoint_id and (self.batch, self.attempt) >= (other.batch, other.attempt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 from lifecycle.errors import MalformedRecord
 
-DEPTH_MOST = 32
-WHOLE_NUMBER_MOST = 2**53
+MAX_DEPTH = 32
+MAX_WHOLE_NUMBER = 2**53
 
 
 def read_object(value: bytes | None, what: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def read_object(value: bytes | None, what: str) -> dict[str, Any]:
         raise MalformedRecord(f"{what} is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise MalformedRecord(f"{what} is not a JSON object")
-    _check(fields, what, DEPTH_MOST)
+    _check(fields, what, MAX_DEPTH)
     return fields
 
 
@@ -37,17 +37,17 @@ def _check(value: Any, what: str, depth: int) -> None:
         case bool() | None:
             pass
         case int():
-            if abs(value) > WHOLE_NUMBER_MOST:
+            if abs(value) > MAX_WHOLE_NUMBER:
                 raise MalformedRecord(f"{what} holds the number {value}, which is beyond 2**53")
         case float():
             if not math.isfinite(value):
                 raise MalformedRecord(f"{what} holds {value}, which is not a number")
         case _:
             if depth == 0:
-                raise MalformedRecord(f"{what} is nested deeper than {DEPTH_MOST}")
+                raise MalformedRecord(f"{what} is nested deeper than {MAX_DEPTH}")
             inner = [*value, *value.values()] if isinstance(value, dict) else value
-            for one in inner:
-                _check(one, what, depth - 1)
+            for element in inner:
+                _check(element, what, depth - 1)
 
 
 def _check_text(text: str, what: str) -> None:

@@ -39,7 +39,7 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Marker and id are both gone: nobody can tell; never treated as lost."""
+    """Marker and id are both gone: the outcome is not known; never treated as lost."""
 
     handle: Handle
     reason: str

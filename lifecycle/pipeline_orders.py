@@ -1,6 +1,6 @@
 """Orders to a pipeline's supervisor, and their codec: records of the topic ``pipeline_orders``.
 
-Nobody needs a port for them; who may give one is what Kafka lets write to the topic. Each names the one run that it is meant
+They need no open port; who may give one is what Kafka lets write to the topic. Each names the one run that it is meant
 for, so that an old record never hits a newer run. They are answered by lifecycle events (``order`` holds the order's id).
 """
 
@@ -19,7 +19,7 @@ RECORD_VERSION = 1
 
 
 class PipelineAction(Enum):
-    """What a supervisor may be told to do."""
+    """What a supervisor may be ordered to do."""
 
     RESTART = "restart"
     """End the driver in order, by force where it stands still, and start the next one at once."""
@@ -32,7 +32,7 @@ class Run:
     """One run of one pipeline: ``attempt`` is the offset of its *run started* record in the decision log."""
 
     prefix: str
-    life: str
+    checkpoint_id: str
     attempt: int
 
 
@@ -53,7 +53,7 @@ def encode(order: PipelineOrder) -> bytes:
     value = {
         "version": RECORD_VERSION,
         "prefix": order.run.prefix,
-        "life": order.run.life,
+        "checkpoint_id": order.run.checkpoint_id,
         "attempt": order.run.attempt,
         "action": order.action.value,
         "who": order.who,
@@ -71,7 +71,9 @@ def decode(value: bytes | None) -> PipelineOrder:
         raise UnknownVersion(
             f"pipeline order has version {fields.get('version')!r}; this program knows {RECORD_VERSION}"
         )
-    run = Run(prefix=_text(fields, "prefix"), life=_text(fields, "life"), attempt=_int(fields, "attempt"))
+    run = Run(
+        prefix=_text(fields, "prefix"), checkpoint_id=_text(fields, "checkpoint_id"), attempt=_int(fields, "attempt")
+    )
     try:
         action = PipelineAction(fields.get("action"))
     except ValueError:

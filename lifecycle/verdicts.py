@@ -66,3 +66,13 @@ class Judgement:
     may_commit: bool = False
     may_abort: bool = False
     loses_data: bool = False
+
+
+class AbortCause(Enum):
+    """Who ended a transaction that was aborted, as far as it is known."""
+
+    TIMEOUT = "timeout"
+    FENCED = "fenced"
+    CLIENT = "client"
+    OPERATOR = "operator"
+    UNKNOWN = "unknown"

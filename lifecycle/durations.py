@@ -1,0 +1,23 @@
+"""Lengths of time as text, and their units."""
+
+from __future__ import annotations
+
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+
+
+def duration(length_ms: int | float) -> str:
+    """Return a length of time in its two largest units: ``340 ms``, ``1.2 s``, ``41 s``, ``12 min 08 s``, ``3 h 04 min``."""
+    if length_ms < 0:
+        return "-" + duration(-length_ms)
+    whole = int(length_ms)
+    if whole < SECOND_MS:
+        return f"{whole} ms"
+    if whole < 9_950:
+        return f"{length_ms / SECOND_MS:.1f} s"
+    if whole < MINUTE_MS:
+        return f"{whole // SECOND_MS} s"
+    if whole < HOUR_MS:
+        return f"{whole // MINUTE_MS} min {whole % MINUTE_MS // SECOND_MS:02d} s"
+    if whole < DAY_MS:
+        return f"{whole // HOUR_MS} h {whole % HOUR_MS // MINUTE_MS:02d} min"
+    return f"{whole // DAY_MS} d {whole % DAY_MS // HOUR_MS} h"

@@ -1,0 +1,30 @@
+"""What may be ordered, and by whom: the words that the collector's API and those who ask it share."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Action(Enum):
+    """What an operator may order; the value is the API's word."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+    SETTLE = "settle"
+    """Of a batch as a whole: commit all that its decision lists, or abort all of an undecided one."""
+    RESTART = "restart"
+    """Of a pipeline: end its driver in order, start the next run."""
+    STOP = "stop"
+    """Of a pipeline: end its driver in order, and its supervisor."""
+
+    @property
+    def is_of_pipeline(self) -> bool:
+        """True for orders about a pipeline, not about transactions."""
+        return self in (Action.RESTART, Action.STOP)
+
+
+class Role(Enum):
+    """What a caller may do; the value is what the API says."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"

@@ -1,0 +1,81 @@
+"""The kinds of resource manager, one entry each: all that other packages need to know of one without loading it.
+
+To add one, see docs/contributing.md. Where its code is, an entry only names: nothing is imported from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lifecycle.branch_id import check_xa_prefix
+from lifecycle.errors import SettingsError
+from lifecycle.identity import check_prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManagerKind:
+    """One kind, under the ``name`` that handles carry and that settings use."""
+
+    name: str
+    implementation: str
+    """``module:class``, loaded by resource_managers/registry.py when it is needed: each takes a client library with it."""
+    commit_sends: str
+    """What finishes a prepared transaction: what an order sends, and what one types by hand."""
+    abort_sends: str
+    listed_in: str
+    """Where its server lists prepared transactions."""
+    default_port: int
+    password_variable: str = ""
+    """Environment variable whose password wins over files; empty: not a database, its password is in its own properties."""
+    lists_whole_server: bool = False
+    """True where one list shows the prepared transactions of all databases on the server."""
+    check_prefix: Callable[[str], str] = check_prefix
+    """Returns the prefix when a transaction's name here has room for it. Raises SettingsError."""
+
+    @property
+    def is_database(self) -> bool:
+        """True for what is reached by host, user and database, and holds tables."""
+        return bool(self.password_variable)
+
+
+KAFKA = ResourceManagerKind(
+    name="kafka",
+    implementation="resource_managers.kafka.resource_manager:KafkaResourceManager",
+    commit_sends="EndTxn(commit)",
+    abort_sends="EndTxn(abort)",
+    listed_in="the coordinators' transactions",
+    default_port=9092,
+)
+MYSQL = ResourceManagerKind(
+    name="mysql",
+    implementation="resource_managers.mysql.resource_manager:MySqlResourceManager",
+    commit_sends="XA COMMIT",
+    abort_sends="XA ROLLBACK",
+    listed_in="XA RECOVER",
+    default_port=3306,
+    password_variable="INDOUBT_MYSQL_PASSWORD",
+    lists_whole_server=True,
+    check_prefix=check_xa_prefix,
+)
+"""MySQL and MariaDB."""
+POSTGRES = ResourceManagerKind(
+    name="postgres",
+    implementation="resource_managers.postgres.resource_manager:PostgresResourceManager",
+    commit_sends="COMMIT PREPARED",
+    abort_sends="ROLLBACK PREPARED",
+    listed_in="pg_prepared_xacts",
+    default_port=5432,
+    password_variable="INDOUBT_POSTGRES_PASSWORD",
+)
+
+KINDS = {kind.name: kind for kind in (KAFKA, MYSQL, POSTGRES)}
+DATABASES = {name: kind for name, kind in KINDS.items() if kind.is_database}
+
+
+def kind_named(name: str, where: str, among: Iterable[str] = KINDS) -> ResourceManagerKind:
+    """Return the kind of this name. Raises SettingsError that says the name, ``where`` it stood and which kinds there are."""
+    known = tuple(among)
+    if name not in known:
+        raise SettingsError(f"{where}: resource manager {name!r} is unknown; known are: {', '.join(known)}")
+    return KINDS[name]

@@ -1,0 +1,64 @@
+"""Rows of GET /batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSideRow:
+    """The part of a batch in one resource manager: how many transactions, and how many of them ended in which way."""
+
+    resource_manager: str
+    transactions: int
+    committed: int
+    aborted: int
+    open: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTransactionRow:
+    """One transaction of a batch."""
+
+    key: str
+    resource_manager: str
+    slot: int | None
+    state: TransactionState
+    verdict: Verdict
+    committed: bool
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow:
+    """One attempt at a batch; ``settle``: what the order of that name would do now, None where there is nothing to order."""
+
+    key: str
+    pipeline: str
+    checkpoint_id: str
+    batch: int
+    attempt: int
+    verdict: str
+    explanation: str
+    committed_on: tuple[str, ...]
+    missing_on: tuple[str, ...]
+    decision: str | None
+    decision_offset: int | None
+    decided_at_ms: int | None
+    decided_by: str | None
+    settle: str | None
+    sides: tuple[BatchSideRow, ...]
+    transactions: tuple[BatchTransactionRow, ...]
+    rows: int | None
+    opened_at_ms: int | None
+    updated_at_ms: int | None
+    revision: str
+
+    @property
+    def is_over(self) -> bool:
+        """True when no part of it is open or missing."""
+        return self.verdict in ("aborted", "replayed", "complete")

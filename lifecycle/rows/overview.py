@@ -1,0 +1,68 @@
+"""The answer of GET /overview."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRequired:
+    """Transactions of one batch, or one foreign transaction, that an operator must look at; ``headline`` is one sentence."""
+
+    verdict: Verdict
+    pipeline: str
+    batch: int | None
+    keys: tuple[str, ...]
+    rows: int | None
+    decided_at_ms: int | None
+    deadline_ms: int | None
+    headline: str
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewCounts:
+    """How many transactions, partitions where groups wait, and groups that wait."""
+
+    open: int
+    prepared: int
+    committed_per_minute: int
+    aborted_per_minute: int
+    blocked_partitions: int
+    waiting_groups: int
+    hanging: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinuteRow:
+    """How many transactions ended in one minute, by outcome."""
+
+    minute_ms: int
+    committed: int
+    aborted: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFigures:
+    """How long completed checkpoints took, how many failed, and how many are known."""
+
+    p50_ms: int | None
+    p99_ms: int | None
+    failed: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The state of everything; ``quiet_since_ms``: since when no action was required, None while one is."""
+
+    now_ms: int
+    action_required: tuple[ActionRequired, ...]
+    counts: OverviewCounts
+    oldest_open_at_ms: int | None
+    quiet_since_ms: int | None
+    per_minute: tuple[MinuteRow, ...]
+    checkpoints: CheckpointFigures

@@ -1,0 +1,89 @@
+"""Rows of GET /blocked and GET /hanging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.verdicts import Evidence, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A consumer group on a partition; ``waited_ms`` is known only where it waits."""
+
+    group: str
+    kind: str
+    certainty: str
+    state: str
+    offset: int
+    lag: int | None
+    since_ms: int
+    waited_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedRow:
+    """A partition that hides records from read_committed readers, or on which a group has stopped.
+
+    ``holder_key`` names the transaction that holds its last stable offset back; empty while it is not known.
+    """
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    high_watermark: int
+    hidden: int
+    holder_key: str
+    holder_transaction: str
+    holder_producer_id: int | None
+    holder_producer_epoch: int | None
+    holder_start_offset: int | None
+    held_since_ms: int | None
+    waiting: int
+    waiting_since_ms: int | None
+    waited_ms: int | None
+    lag: int | None
+    groups: tuple[GroupRow, ...]
+    seen_at_ms: int
+
+    @property
+    def topic_partition(self) -> str:
+        """Return the name of the partition."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def holder(self) -> str:
+        """Return the transactional id of the holder, else its producer id; empty while no holder is known."""
+        producer = "" if self.holder_producer_id is None else f"producer {self.holder_producer_id}"
+        return self.holder_transaction or producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangingRow:
+    """A transaction that is open on a partition while no coordinator will end it; ``transaction`` is empty where unknown.
+
+    ``confirm`` is what an order must repeat, empty where it loses nothing.
+    """
+
+    key: str
+    topic: str
+    partition: int
+    transaction: str
+    producer_id: int
+    producer_epoch: int
+    start_offset: int | None
+    coordinator_epoch: int | None
+    last_record_at_ms: int | None
+    since_ms: int
+    found_at_ms: int | None
+    verdict: Verdict
+    rule: int
+    hidden: int | None
+    waiting: int
+    remedy: str
+    may_commit: bool
+    may_abort: bool
+    loses_data: bool
+    confirm: str
+    evidence: tuple[Evidence, ...]
+    revision: str

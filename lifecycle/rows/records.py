@@ -1,0 +1,35 @@
+"""Rows of GET /audit and GET /quarantined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.rows.columns import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One order, whatever its outcome; ``refers_to``: the audit number of the order that this row follows up."""
+
+    audit: int
+    at_ms: int
+    who: str
+    action: str
+    keys: tuple[str, ...]
+    reason: str
+    outcome: str
+    detail: str
+    evidence: tuple[Json, ...]
+    refers_to: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedRow:
+    """A record that could not be understood: where it is, what is wrong with it, and the beginning of its value."""
+
+    at_ms: int
+    source: str
+    partition: int
+    offset: int
+    error: str
+    value: str

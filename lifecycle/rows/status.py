@@ -1,0 +1,49 @@
+"""The answer of GET /status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.orders import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverRow:
+    """One source that the collector observes; ``delay_ms`` is the age of its last successful poll."""
+
+    name: str
+    state: str
+    delay_ms: int | None
+    since_ms: int
+    error: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStatus:
+    """Why history cannot be written (empty while it can), rows that are not on disk yet, damaged files that were renamed."""
+
+    error: str
+    waiting: int
+    set_aside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The collector, and the caller's ``name`` and ``role``; ``quarantined`` and ``events`` are counts."""
+
+    now_ms: int
+    cluster: str
+    bootstrap: str
+    name: str
+    role: Role
+    read_only: bool
+    quarantined: int
+    events: int
+    history: HistoryStatus
+    observers: tuple[ObserverRow, ...]
+
+    @property
+    def may_order(self) -> bool:
+        """True when this token may give orders to this collector."""
+        return self.role is Role.OPERATOR and not self.read_only

@@ -1,0 +1,102 @@
+"""One TOML file for the settings of every part: a table each, so that they need not be typed as flags or variables.
+
+A key is the name of a flag, with underscores. A flag wins over the environment, and the environment over the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lifecycle.errors import SettingsError
+
+OPTION = "--settings-file"
+VARIABLE = "INDOUBT_SETTINGS_FILE"
+TABLES = ("collector", "app", "pipeline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsTable:
+    """One part's table of the file; empty where no file is named. Errors say ``table.key in file``."""
+
+    table: str
+    file: str
+    keys: Mapping[str, Any]
+
+    def place(self, key: str) -> str:
+        """Return where a key stands."""
+        return f"{self.table}.{key} in {self.file}"
+
+    def text(self, key: str) -> str:
+        """Return a key's value as text. Raises SettingsError unless it is a text or a whole number."""
+        return _text(self.place(key), self.keys[key])
+
+    def number(self, key: str) -> str:
+        """Return a key's value as text, which may be a fraction. Raises SettingsError unless it is a text or a number."""
+        value = self.keys[key]
+        return str(value) if isinstance(value, float) else self.text(key)
+
+    def set_defaults(self, parser: argparse.ArgumentParser) -> list[str]:
+        """Give the parser's flags the values of their keys; return the keys that are no flag's. Raises SettingsError."""
+        flags = {action.dest: action for action in parser._actions if action.dest not in ("help", "version")}
+        parser.set_defaults(**{key: self._default(key, flags[key]) for key in self.keys if key in flags})
+        return [key for key in self.keys if key not in flags]
+
+    def _default(self, key: str, flag: argparse.Action) -> object:
+        place, value = self.place(key), self.keys[key]
+        if flag.const is True:
+            if not isinstance(value, bool):
+                raise SettingsError(f"{place} is {value!r}; it takes true or false")
+            return value
+        if not isinstance(flag.default, list):
+            return _text(place, value)
+        if isinstance(value, dict):
+            return [f"{name}={_text(place, text)}" for name, text in value.items()]
+        if isinstance(value, list):
+            return [_text(place, text) for text in value]
+        raise SettingsError(f"{place} is {value!r}; it takes a list, or a table of names")
+
+
+def add_option(parser: argparse.ArgumentParser, table: str) -> None:
+    """Let the command line name the file."""
+    parser.add_argument(OPTION, default="", metavar="FILE", help=f"TOML file with a table [{table}] (or {VARIABLE})")
+
+
+def read(
+    table: str, arguments: Sequence[str], environment: Mapping[str, str], variables: Mapping[str, str]
+) -> SettingsTable:
+    """Return the table of the file that flag or variable names. Raises SettingsError that names the file.
+
+    ``variables``: by flag, the variable that stands for it; where the environment has it, the file's key counts no more.
+    """
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_option(finder, table)
+    file = finder.parse_known_args(arguments)[0].settings_file or environment.get(VARIABLE, "")
+    keys = _tables(file).get(table, {}) if file else {}
+    keys = {key: value for key, value in keys.items() if not environment.get(variables.get(key, ""))}
+    return SettingsTable(table=table, file=file, keys=keys)
+
+
+def _tables(file: str) -> dict[str, dict[str, Any]]:
+    try:
+        with Path(file).open("rb") as source:
+            tables = tomllib.load(source)
+    except OSError as error:
+        raise SettingsError(f"{OPTION} {file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{OPTION} {file} is not TOML: {error}") from None
+    for name, keys in tables.items():
+        if name not in TABLES or not isinstance(keys, dict):
+            known = ", ".join(f"[{known}]" for known in TABLES)
+            raise SettingsError(f"{name!r} in {file} is not one of the tables {known}")
+    return tables
+
+
+def _text(place: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise SettingsError(f"{place} is {value!r}; it takes a text or a whole number")
+    return str(value)

@@ -1,0 +1,3 @@
+"""Which version this is; the build and every ``--version`` take it from here."""
+
+VERSION = "0.1.0"
