@@ -1,6 +1,6 @@
 """Fingerprints: row count and an order-independent 64-bit hash over all columns, vectorised over Arrow buffers.
 
-Each row's hash depends on its values alone (null, empty and the border between columns are told apart); the sum of all
+Each row's hash depends on its values alone (null, empty and the border between columns are distinct); the sum of all
 modulo 2**64 does not depend on order, batch borders or slicing. Not cryptographic: it tells replays of one query apart,
 not forgeries.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from lifecycle.errors import DecisionMissing
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Fingerprint, Handle, Marker, transaction_key
 from lifecycle.outcomes import CommitOutcome, RollbackOutcome
@@ -19,11 +20,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAttempt:
-    """What a task writes under: its slot in one attempt at one batch of one life."""
+    """What a task writes under: its slot in one attempt at one batch of one checkpoint id.
+
+    ``decided`` are the attempts at this batch whose commit decision counts, by the decision log ``decisions``.
+    """
 
     prefix: str
     slot: int
     marker: Marker
+    decided: frozenset[int] = frozenset()
+    decisions: str = "transaction_decisions"
+
+    def require_decided(self, attempt: int, where: str) -> None:
+        """Return when the log knows that this earlier attempt, which the slot's marker proves committed, was decided.
+
+        Raises DecisionMissing.
+        """
+        if attempt in self.decided:
+            return
+        mine = self.marker
+        raise DecisionMissing(
+            f"{where}: the marker of slot {self.slot} of {self.prefix!r} says that it has committed batch {mine.batch} in attempt "
+            f"{attempt}, and decision log {self.decisions!r} has no decision of that attempt: the log lost its end (an unclean "
+            "leader election, a log restored from a backup), or the transaction was committed past it. Written again, its rows "
+            "would be there twice. Bring back the end of the log; where it is lost (pipeline settle cannot tell then), take the "
+            f"rows of batch {mine.batch} out of the sink, write "
+            '{"take_over": true} into indoubt.json of the checkpoint directory and start with another --prefix: the batch is '
+            "written in whole"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +83,17 @@ class OpenTransactionView:
 
 
 def nothing() -> None:
-    """Do nothing: what ``prepare`` calls between flush and marker unless it is told otherwise."""
+    """Do nothing: what ``prepare`` calls between flush and marker unless it is given something else."""
 
 
 class OpenTransaction(Protocol):
-    """A transaction that one task writes into; lives in the task's process, on its executor."""
+    """A transaction that one task writes into; checkpoint ids in the task's process, on its executor."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows; may block while the queue is full. Raises RecordTooLarge, Fenced, Unreachable, SettingsError."""
 
     @property
-    def so_far(self) -> Handle:
+    def provisional_handle(self) -> Handle:
         """Return the handle as it stands, not prepared, its fingerprint empty: it names the transaction in events."""
 
     def prepare(self, fingerprint: Fingerprint, *, flushed: Callable[[], None] = nothing) -> Handle:
@@ -105,27 +129,8 @@ class PlainWriter(Protocol):
         """Return the bytes written so far."""
 
 
-class ResourceManager(Protocol):
-    """Begins on executors; checks, commits, rolls back and recovers from any process. Thread-safe where it says so."""
-
-    name: str
-    """``kafka``, ``mysql`` or ``postgres``: what its handles carry as ``resource_manager``."""
-
-    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
-        """Return the names of those columns (of the job's output) that are written here, when a pipeline can run on this.
-
-        Asked once, before anything starts. Raises SettingsError for what a restart will not mend (no such topic or table,
-        column types that do not fit, prepared transactions switched off, a missing privilege), Unreachable.
-        """
-
-    def begin(self, slot: SlotAttempt) -> OpenTransaction:
-        """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not overtaken.
-
-        Raises ZombieWriter when the marker of the same life is at this (batch, attempt) or beyond.
-        """
-
-    def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
-        """Return a writer for at_least_once or none. Raises ResourceManagerError."""
+class Settler(Protocol):
+    """Ends transactions in one resource manager, from any process."""
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say for each handle, in order, whether a commit would succeed now.
@@ -142,11 +147,35 @@ class ResourceManager(Protocol):
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions, never a later one of the same id; one outcome per handle, in order."""
 
-    def recover(self, prefix: str) -> list[OpenTransactionView]:
-        """Return what this prefix left open, ids parsed whole (XA RECOVER's part), in no order."""
-
     def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Abort open transactions and shut out their writers; return an error text per transaction, empty = done."""
+
+
+class ResourceManager(Settler, Protocol):
+    """Begins on executors; checks, commits, rolls back and recovers from any process. Thread-safe where it says so."""
+
+    name: str
+    """Its kind's name (lifecycle/resource_manager_kinds.py): what its handles carry as ``resource_manager``."""
+
+    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
+        """Return the names of those columns (of the job's output) that are written here, when a pipeline can run on this.
+
+        Asked once, before anything starts. Raises SettingsError for what a restart will not mend (no such topic or table,
+        column types that do not fit, prepared transactions switched off, a missing privilege), Unreachable.
+        """
+
+    def begin(self, slot: SlotAttempt) -> OpenTransaction:
+        """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not superseded.
+
+        Raises ZombieWriter when the marker of the same checkpoint id is at this (batch, attempt) or beyond, DecisionMissing
+        when it is at this batch, of an earlier attempt that was not decided.
+        """
+
+    def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
+        """Return a writer for at_least_once or none. Raises ResourceManagerError."""
+
+    def recover(self, prefix: str) -> list[OpenTransactionView]:
+        """Return what this prefix left open, ids parsed whole (XA RECOVER's part), in no order."""
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every transaction that this resource manager knows, with details."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lifecycle.errors import IndoubtError
-from resource_managers import database_markers
-from resource_managers.database_markers import MarkerState
-from resource_managers.database_session import BranchLocks, DatabaseSession, PreparedBranch
+from resource_managers.database import markers
+from resource_managers.database.markers import MarkerState
+from resource_managers.database.session import BranchLocks, DatabaseSession, PreparedBranch
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class BranchWatch:
 
     def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
         """Return what the markers say of these branches of ours, by name. Raises as ``look`` does."""
-        return self._ask(lambda session: database_markers.proofs(session, transactions))
+        return self._ask(lambda session: markers.proofs(session, transactions))
 
     def close(self) -> None:
         """Close the connection; the next question opens another."""

@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lifecycle.errors import SettingsError
+from lifecycle.resource_manager_kinds import DATABASES, kind_named
 
-KINDS = ("mysql", "postgres")
-"""mysql is MySQL and MariaDB."""
-DEFAULT_PORTS = {"mysql": 3306, "postgres": 5432}
-PASSWORD_VARIABLES = {"mysql": "INDOUBT_MYSQL_PASSWORD", "postgres": "INDOUBT_POSTGRES_PASSWORD"}
 TLS_MODES = ("off", "require", "verify")
 
 
@@ -36,8 +33,7 @@ class DatabaseConnection:
     tls_ca: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise SettingsError(f"database kind {self.kind!r} is unknown; known are: {', '.join(KINDS)}")
+        kind = kind_named(self.kind, f"connection to {self.host}", DATABASES)
         for name in ("host", "user", "database"):
             if not getattr(self, name):
                 raise SettingsError(f"{self.kind}.{name} is empty: the database properties must name it")
@@ -46,7 +42,7 @@ class DatabaseConnection:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"{self.kind}.port is {self.port}; it takes 1 to 65535")
         if self.port == 0:
-            object.__setattr__(self, "port", DEFAULT_PORTS[self.kind])
+            object.__setattr__(self, "port", kind.default_port)
 
     @property
     def address(self) -> str:
@@ -66,7 +62,7 @@ class DatabaseConnection:
 def read_database_properties(file: Path, environment: Mapping[str, str] = os.environ) -> dict[str, DatabaseConnection]:
     """Return the connections of a file with lines ``mysql.host=..``, ``postgres.user=..`` (``#`` comments), by kind.
 
-    INDOUBT_MYSQL_PASSWORD and INDOUBT_POSTGRES_PASSWORD win over the file. Raises SettingsError naming file and line.
+    The password variable of its kind (``INDOUBT_MYSQL_PASSWORD``) wins over the file. Raises SettingsError naming file and line.
     """
     try:
         lines = file.read_text().splitlines()
@@ -83,7 +79,7 @@ def read_database_properties(file: Path, environment: Mapping[str, str] = os.env
         kind, _, part = name.strip().partition(".")
         found.setdefault(kind, {})[part] = _typed(f"{file}, line {number}", kind, part, value.strip())
     for kind, properties in found.items():
-        password = environment.get(PASSWORD_VARIABLES[kind])
+        password = environment.get(DATABASES[kind].password_variable)
         if password is not None:
             properties["password"] = password
         for needed in ("host", "user", "database"):
@@ -94,8 +90,8 @@ def read_database_properties(file: Path, environment: Mapping[str, str] = os.env
 
 def _typed(where: str, kind: str, part: str, value: str) -> str | int:
     parts = [known.name for known in fields(DatabaseConnection) if known.name != "kind"]
-    if kind not in KINDS or part not in parts:
-        known = ", ".join(f"{name}.*" for name in KINDS)
+    if kind not in DATABASES or part not in parts:
+        known = ", ".join(f"{name}.*" for name in DATABASES)
         raise SettingsError(
             f"{where}: property {f'{kind}.{part}' if part else kind!r} is unknown; "
             f"known are {known} with: {', '.join(parts)}"

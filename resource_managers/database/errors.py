@@ -1,9 +1,9 @@
 """What a database's answer means to the protocol, whichever driver gave it.
 
 ResourceManagerError
-├── Unreachable (lifecycle.errors)   nobody answered, or the connection broke: what was asked may or may not be done
+├── Unreachable (lifecycle.errors)   no answer, or the connection broke: what was asked may or may not be done
 ├── NoSuchBranch                     the server has no prepared branch of that name
-├── BranchBusy                       somebody else is finishing that branch, or has it attached still
+├── BranchBusy                       another session is finishing that branch, or has it attached still
 ├── LockTimeout                      a row stayed locked by another transaction for as long as we wait
 └── DuplicateKey                     a row of that key is there already
 """

@@ -1,11 +1,15 @@
-"""Marker rows: proof of a batch inside its own transaction, so that its outcome can be told later, whatever happened.
+"""Marker rows: proof of a batch inside its own transaction, so that its outcome can be found out later, whatever happened.
 
-The key is (life, slot, batch, attempt). The attempt belongs to it, because a replay may swap rows between slots: the same
-slot of the same batch is then written twice, rightly. A tombstone under the same key is proof of the opposite.
+The key is (checkpoint id, slot, batch, attempt). The attempt belongs to it, because a replay may swap rows between slots: the
+same slot of the same batch is then written twice, rightly. A tombstone under the same key is proof of the opposite.
+
+That a marker is missing proves something only in the database that the run wrote to: each run is noted there before it prepares
+anything, under a slot that no task has.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from enum import Enum
@@ -13,52 +17,22 @@ from enum import Enum
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Marker
-from resource_managers.database_own_tables import OwnTable
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database.errors import DuplicateKey
+from resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
-LOOK = "select life, slot, batch, attempt, branch, state from indoubt_markers where life = ''"
+LOOK = "select checkpoint_id, slot, batch, attempt, branch, state from indoubt_markers where checkpoint_id = ''"
 
-TABLES = {
-    "mysql": OwnTable(
-        name="indoubt_markers",
-        create=(
-            """\
-create table if not exists indoubt_markers (
-    life varchar(64) not null,
-    slot int not null,
-    batch bigint not null,
-    attempt bigint not null,
-    branch varchar(160) not null,
-    state varchar(10) not null,
-    primary key (life, slot, batch, attempt),
-    key (branch)
-) engine = InnoDB character set ascii collate ascii_bin""",
-        ),
-        look=LOOK,
-    ),
-    "postgres": OwnTable(
-        name="indoubt_markers",
-        create=(
-            """\
-create table if not exists indoubt_markers (
-    life varchar(64) not null,
-    slot integer not null,
-    batch bigint not null,
-    attempt bigint not null,
-    branch varchar(160) not null,
-    state varchar(10) not null,
-    primary key (life, slot, batch, attempt)
-)""",
-            "create index if not exists indoubt_markers_branch on indoubt_markers (branch)",
-        ),
-        look=LOOK,
-    ),
-}
+NAME = "indoubt_markers"
 
 KEPT_BATCHES = 16
 """Markers of so many batches before the newest stay in each slot. Only the last decided batch is ever asked about."""
+
+
+RUNS = -1
+"""The slot under which runs are noted."""
+RUN = "run"
 
 
 class MarkerState(Enum):
@@ -71,27 +45,67 @@ class MarkerState(Enum):
 def insert(session: DatabaseSession, marker: Marker, branch: BranchId, state: MarkerState) -> None:
     """Insert the marker row of a branch. Raises DuplicateKey, and LockTimeout while an open branch holds its key."""
     session.query(
-        "insert into indoubt_markers (life, slot, batch, attempt, branch, state) values (%s, %s, %s, %s, %s, %s)",
-        (marker.life, branch.slot, marker.batch, marker.attempt, str(branch), state.value),
+        "insert into indoubt_markers (checkpoint_id, slot, batch, attempt, branch, state) values (%s, %s, %s, %s, %s, %s)",
+        (marker.checkpoint_id, branch.slot, marker.batch, marker.attempt, str(branch), state.value),
     )
 
 
-def newest(session: DatabaseSession, life: str, slot: int) -> Marker | None:
-    """Return the highest (batch, attempt) that a slot of this life has a row for, tombstones included; None without any."""
+def note_run(session: DatabaseSession, mine: Marker, newest_there: Marker | None) -> None:
+    """Note that this run writes here, and forget runs of which nothing can be in doubt any more.
+
+    ``newest_there`` is a slot's newest marker. A batch of its run was committed, so what earlier runs had decided was settled.
+    """
+    if newest_there is not None and newest_there.attempt == mine.attempt:
+        return
+    # Another slot's task may do so at this very moment.
+    with contextlib.suppress(DuplicateKey):
+        session.query(
+            "insert into indoubt_markers (checkpoint_id, slot, batch, attempt, branch, state) values (%s, %s, 0, %s, '', %s)",
+            (mine.checkpoint_id, RUNS, mine.attempt, RUN),
+        )
+    if newest_there is not None:
+        session.query(
+            "delete from indoubt_markers where checkpoint_id = %s and slot = %s and attempt < %s",
+            (mine.checkpoint_id, RUNS, newest_there.attempt),
+        )
+
+
+def saw_run(session: DatabaseSession, marker: Marker) -> bool:
+    """Say whether the run of this marker wrote to this database."""
+    return bool(
+        session.query(
+            "select 1 from indoubt_markers where checkpoint_id = %s and slot = %s and batch = 0 and attempt = %s",
+            (marker.checkpoint_id, RUNS, marker.attempt),
+        )
+    )
+
+
+def newest(session: DatabaseSession, checkpoint_id: str, slot: int) -> Marker | None:
+    """Return the highest (batch, attempt) that a slot of this checkpoint id has a row for, tombstones too; None without any."""
     found = session.query(
-        "select batch, attempt from indoubt_markers where life = %s and slot = %s order by batch desc, attempt desc limit 1",
-        (life, slot),
+        "select batch, attempt from indoubt_markers where checkpoint_id = %s and slot = %s "
+        "order by batch desc, attempt desc limit 1",
+        (checkpoint_id, slot),
     )
-    return Marker(batch=found[0][0], attempt=found[0][1], life=life) if found else None
+    return Marker(batch=found[0][0], attempt=found[0][1], checkpoint_id=checkpoint_id) if found else None
 
 
 def read(session: DatabaseSession, marker: Marker, slot: int) -> tuple[str, MarkerState] | None:
     """Return (branch, state) of one marker row, None when there is none."""
     found = session.query(
-        "select branch, state from indoubt_markers where life = %s and slot = %s and batch = %s and attempt = %s",
-        (marker.life, slot, marker.batch, marker.attempt),
+        "select branch, state from indoubt_markers where checkpoint_id = %s and slot = %s and batch = %s and attempt = %s",
+        (marker.checkpoint_id, slot, marker.batch, marker.attempt),
     )
     return (found[0][0], MarkerState(found[0][1])) if found else None
+
+
+def committed_attempts(session: DatabaseSession, mine: Marker, slot: int) -> list[int]:
+    """Return the attempts at this batch that this slot has committed, in order."""
+    found = session.query(
+        "select attempt from indoubt_markers where checkpoint_id = %s and slot = %s and batch = %s and state = %s order by attempt",
+        (mine.checkpoint_id, slot, mine.batch, MarkerState.COMMITTED.value),
+    )
+    return [int(attempt) for (attempt,) in found]
 
 
 def is_committed(session: DatabaseSession, transaction: str) -> bool:
@@ -118,16 +132,16 @@ def may_be_pruned(newest_there: Marker | None, marker: Marker) -> bool:
 
 
 def prune(session: DatabaseSession, newest_there: Marker, mine: Marker, slot: int) -> None:
-    """Delete a slot's rows of batches that nobody asks about any more, once in KEPT_BATCHES batches: growth is bounded.
+    """Delete a slot's rows of batches that no run asks about any more, once in KEPT_BATCHES batches: growth is bounded.
 
-    Never the newest, which is what a zombie is told by. That it fails is logged and no more: the next one does it too.
+    Never the newest, by which a zombie is recognized. That it fails is logged and no more: the next one does it too.
     """
     if newest_there.batch // KEPT_BATCHES == mine.batch // KEPT_BATCHES:
         return
     try:
         session.query(
-            "delete from indoubt_markers where life = %s and slot = %s and batch < %s",
-            (newest_there.life, slot, newest_there.batch - KEPT_BATCHES),
+            "delete from indoubt_markers where checkpoint_id = %s and slot = %s and batch < %s",
+            (newest_there.checkpoint_id, slot, newest_there.batch - KEPT_BATCHES),
         )
     except Unreachable:
         raise

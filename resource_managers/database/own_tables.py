@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database.session import DatabaseSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def _create(session: DatabaseSession, table: OwnTable, tables: Sequence[OwnTable
         raise
     except (ResourceManagerError, SettingsError) as error:
         if _fits(session, table):
-            # Somebody else made it at the same moment, which PostgreSQL answers with an error all the same.
+            # Another process made it at the same moment, which PostgreSQL answers with an error all the same.
             return
         raise SettingsError(
             f"{session.connection.address} has no table {table.name!r} that {session.connection.user!r} may use, and it "

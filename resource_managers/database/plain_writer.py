@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lifecycle.errors import ResourceManagerError, SettingsError
-from resource_managers.database_columns import TargetTable
-from resource_managers.database_session import DatabaseSession
-from resource_managers.database_transaction import bytes_for
+from resource_managers.database.columns import TargetTable
+from resource_managers.database.session import DatabaseSession
+from resource_managers.database.transaction import bytes_for
 
 log = logging.getLogger(__name__)
 

@@ -14,14 +14,15 @@ from lifecycle.errors import SettingsError, ZombieWriter
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
-from resource_managers import database_markers, database_own_tables, database_settlement
-from resource_managers.database_branches import BranchWatch
-from resource_managers.database_columns import TargetTable
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.database_own_tables import OwnTable
-from resource_managers.database_plain_writer import LocalTransactionWriter, UncheckedWriter
-from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
-from resource_managers.database_transaction import DatabaseOpenTransaction
+from resource_managers.database import markers as database_markers
+from resource_managers.database import own_tables, settlement
+from resource_managers.database.branches import BranchWatch
+from resource_managers.database.columns import TargetTable
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.own_tables import OwnTable
+from resource_managers.database.plain_writer import LocalTransactionWriter, UncheckedWriter
+from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from resource_managers.database.transaction import DatabaseOpenTransaction
 from resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
 
 log = logging.getLogger(__name__)
@@ -65,29 +66,34 @@ class DatabaseResourceManager(ABC):
         """
         with self._open(lock_timeout_s=self._lock_timeout_s) as session:
             self._verify_server(session)
-            database_own_tables.require(session, self._own_tables)
+            own_tables.require(session, self._own_tables)
             table = session.read_table(self._required_table())
             taken = table.check(columns)
             session.try_upsert(table, _no_rows(columns))
             return taken
 
     def begin(self, slot: SlotAttempt) -> DatabaseOpenTransaction:
-        """Prove that this attempt was not overtaken, end what earlier ones left open or prepared, and start a branch.
+        """Prove that this attempt was not superseded, end what earlier ones left open or prepared, and start a branch.
 
         Raises ZombieWriter when the slot's marker is at this (batch, attempt) or beyond, or a later attempt has begun to
-        write; SettingsError, LockTimeout, Unreachable.
+        write, DecisionMissing when it has committed this batch and the log does not say so; SettingsError, LockTimeout,
+        Unreachable.
         """
         branch = BranchId.new(prefix=slot.prefix, batch=slot.marker.batch, attempt=slot.marker.attempt, slot=slot.slot)
         session = self._open(lock_timeout_s=self._lock_timeout_s)
         try:
-            found = database_markers.newest(session, slot.marker.life, slot.slot)
+            found = database_markers.newest(session, slot.marker.checkpoint_id, slot.slot)
             if found is not None and found.covers(slot.marker):
                 raise ZombieWriter(
                     f"slot {slot.slot} of {slot.prefix!r} has a marker of batch {found.batch}, attempt {found.attempt}: this "
-                    f"task (batch {slot.marker.batch}, attempt {slot.marker.attempt}) was overtaken"
+                    f"task (batch {slot.marker.batch}, attempt {slot.marker.attempt}) was superseded"
                 )
+            if found is not None and found.batch == slot.marker.batch:
+                for attempt in database_markers.committed_attempts(session, slot.marker, slot.slot):
+                    slot.require_decided(attempt, self.name)
             session.take_slot(branch)
             self._roll_back_orphans(session, branch)
+            database_markers.note_run(session, slot.marker, found)
             if found is not None:
                 database_markers.prune(session, found, slot.marker, slot.slot)
             table = session.read_table(self._required_table())
@@ -102,7 +108,7 @@ class DatabaseResourceManager(ABC):
         orphans = [
             branch.transaction
             for branch in session.prepared()
-            if (found := BranchId.parse(branch.transaction)) and found.is_overtaken_by(mine)
+            if (found := BranchId.parse(branch.transaction)) and found.is_superseded_by(mine)
         ]
         for orphan, error in zip(orphans, self._end(orphans, ORPHAN_LIMIT_S), strict=True):
             log.warning("%s, which an earlier attempt left prepared: %s", orphan, error or "rolled back")
@@ -145,11 +151,11 @@ class DatabaseResourceManager(ABC):
 
         Lost is said only after a tombstone was put in the marker's place. What has no answer in ``limit_s`` is RetryLater.
         """
-        return database_settlement.each(
+        return settlement.each(
             list(zip(handles, markers, strict=True)),
             limit_s,
             self._open_to_settle,
-            database_settlement.commit,
+            settlement.commit,
             lambda decided, reason: RetryLater(handle=decided[0], reason=reason),
         )
 
@@ -158,11 +164,11 @@ class DatabaseResourceManager(ABC):
 
         Writes nothing of its own, unlike ``commit``: safe where it is not certain that this is their server.
         """
-        return database_settlement.each(
+        return settlement.each(
             handles,
             limit_s,
             self._open_to_settle,
-            database_settlement.commit_listed,
+            settlement.commit_listed,
             lambda handle, reason: RetryLater(handle=handle, reason=reason),
         )
 
@@ -172,11 +178,11 @@ class DatabaseResourceManager(ABC):
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Roll back exactly these branches; one outcome per handle, in order."""
-        return database_settlement.each(
+        return settlement.each(
             handles,
             limit_s,
             self._open_to_settle,
-            database_settlement.roll_back,
+            settlement.roll_back,
             lambda handle, reason: RetryLater(handle=handle, reason=reason),
         )
 
@@ -193,11 +199,11 @@ class DatabaseResourceManager(ABC):
         return self._end([view.transaction for view in transactions], limit_s)
 
     def _end(self, transactions: Sequence[str], limit_s: float) -> list[str]:
-        return database_settlement.each(
+        return settlement.each(
             transactions,
             limit_s,
             self._open_to_settle,
-            database_settlement.fence,
+            settlement.fence,
             lambda transaction, reason: f"{transaction}: {reason}",
         )
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lifecycle.branch_id import BranchId
-from resource_managers.database_columns import TargetTable
-from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database.columns import TargetTable
+from resource_managers.database.connection import DatabaseConnection
 
 CONNECT_LIMIT_S = 10.0
 STATEMENT_LIMIT_S = 120.0

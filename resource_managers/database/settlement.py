@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from lifecycle.backoff import Backoff
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.identity import Handle, Marker
@@ -21,18 +22,17 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from resource_managers import database_markers
-from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database_markers import MarkerState
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database import markers
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.markers import MarkerState
+from resource_managers.database.session import DatabaseSession
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 CONNECTIONS = 4
 """Servers write the commits of several connections to disk together: more of them did not make it faster."""
-PAUSE_S = 0.01
-PAUSE_MAX_S = 0.5
+RETRY = Backoff(first_s=0.01, most_s=0.5)
 
 
 class NotYet(Exception):
@@ -86,7 +86,7 @@ def _one(
     settle: Callable[[DatabaseSession, Item], Answer],
     give_up: Callable[[Item, str], Answer],
 ) -> tuple[DatabaseSession | None, Answer]:
-    pause_s = PAUSE_S
+    pauses = RETRY.pauses()
     while True:
         try:
             session = session or open_session(max(1.0, deadline - time.monotonic()))
@@ -98,10 +98,10 @@ def _one(
             if session is not None:
                 session.close()
             session = None
+        pause_s = next(pauses)
         if time.monotonic() + pause_s > deadline:
             return session, give_up(item, reason)
         time.sleep(pause_s)
-        pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
 
 def commit(session: DatabaseSession, decided: tuple[Handle, Marker]) -> CommitOutcome:
@@ -117,7 +117,7 @@ def commit_listed(session: DatabaseSession, handle: Handle) -> CommitOutcome:
     """
     if (done := _committed(session, handle)) is not None:
         return done
-    proof = database_markers.proofs(session, [handle.transaction]).get(handle.transaction)
+    proof = markers.proofs(session, [handle.transaction]).get(handle.transaction)
     not_proven = (
         f"{session.branch_table} does not list it and no marker names it: the recovery of its pipeline's next start "
         "finds out"
@@ -126,7 +126,7 @@ def commit_listed(session: DatabaseSession, handle: Handle) -> CommitOutcome:
 
 
 def outcome_of(handle: Handle, proof: MarkerState | None, not_proven: str) -> CommitOutcome:
-    """Return what its marker says became of a decided branch that nobody lists; ``not_proven``: why, without one."""
+    """Return what its marker says became of a decided branch that no database lists; ``not_proven``: why, without one."""
     match proof:
         case MarkerState.COMMITTED:
             return AlreadyCommitted(handle=handle)
@@ -151,7 +151,7 @@ def _committed(session: DatabaseSession, handle: Handle) -> Committed | None:
             ) from error
         _refuse_if_forgotten(session, handle.transaction)
         return None
-    if BranchId.parse(handle.transaction) is None or database_markers.is_committed(session, handle.transaction):
+    if BranchId.parse(handle.transaction) is None or markers.is_committed(session, handle.transaction):
         return Committed(handle=handle)
     _refuse_if_forgotten(session, handle.transaction)
     return None
@@ -165,11 +165,17 @@ def _judge(session: DatabaseSession, handle: Handle, marker: Marker) -> CommitOu
     outcome = _by_marker(session, handle, marker, branch)
     if outcome is not None:
         return outcome
-    if database_markers.may_be_pruned(database_markers.newest(session, marker.life, branch.slot), marker):
+    if markers.may_be_pruned(markers.newest(session, marker.checkpoint_id, branch.slot), marker):
         return Unknown(handle=handle, reason="its marker, had there been one, may have been deleted: it is long ago")
+    if not markers.saw_run(session, marker):
+        return Unknown(
+            handle=handle,
+            reason=f"{session.connection.address} did not see run {marker.attempt} of this pipeline: it is another database than "
+            "the one where this was prepared, or indoubt_markers was not restored with it",
+        )
     _roll_back_rivals(session, branch)
     try:
-        database_markers.insert(session, marker, branch, MarkerState.TOMBSTONE)
+        markers.insert(session, marker, branch, MarkerState.TOMBSTONE)
     except DuplicateKey:
         return _by_marker(session, handle, marker, branch) or RetryLater(
             handle=handle, reason="its marker came and went"
@@ -184,7 +190,7 @@ def _judge(session: DatabaseSession, handle: Handle, marker: Marker) -> CommitOu
 
 
 def _by_marker(session: DatabaseSession, handle: Handle, marker: Marker, branch: BranchId) -> CommitOutcome | None:
-    found = database_markers.read(session, marker, branch.slot)
+    found = markers.read(session, marker, branch.slot)
     if found is None:
         return None
     by, state = found
@@ -204,7 +210,7 @@ def _roll_back_rivals(session: DatabaseSession, branch: BranchId) -> None:
 def roll_back(session: DatabaseSession, handle: Handle) -> RollbackOutcome:
     """Roll one prepared branch back. Raises NotYet, ResourceManagerError."""
     end_prepared(session, handle.transaction)
-    if database_markers.is_committed(session, handle.transaction):
+    if markers.is_committed(session, handle.transaction):
         return AlreadyCommitted(handle=handle)
     return RolledBack(handle=handle)
 
@@ -212,7 +218,7 @@ def roll_back(session: DatabaseSession, handle: Handle) -> RollbackOutcome:
 def fence(session: DatabaseSession, transaction: str) -> str:
     """Roll one prepared branch back, ours or foreign; return an error text, empty when it is gone. Raises NotYet."""
     end_prepared(session, transaction)
-    if BranchId.parse(transaction) and database_markers.is_committed(session, transaction):
+    if BranchId.parse(transaction) and markers.is_committed(session, transaction):
         return f"{transaction}: it was committed meanwhile"
     return ""
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 import pyarrow as pa
 
 from lifecycle.branch_id import BranchId
+from lifecycle.clock import now_ms
 from lifecycle.errors import ResourceManagerError, SettingsError, ZombieWriter
 from lifecycle.identity import Fingerprint, Handle
-from resource_managers import database_markers
-from resource_managers.database_columns import TargetTable
-from resource_managers.database_errors import DuplicateKey
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database import markers
+from resource_managers.database.columns import TargetTable
+from resource_managers.database.errors import DuplicateKey
+from resource_managers.database.session import DatabaseSession
 from resource_managers.protocol import SlotAttempt, nothing
 
 log = logging.getLogger(__name__)
 
 NO_TIMEOUT_MS = 0
-"""Databases keep a prepared branch until somebody finishes it."""
+"""Databases keep a prepared branch until a session finishes it."""
 
 
 class DatabaseOpenTransaction:
@@ -29,7 +29,7 @@ class DatabaseOpenTransaction:
     def __init__(self, session: DatabaseSession, slot: SlotAttempt, branch: BranchId, table: TargetTable) -> None:
         self._session, self._slot, self._branch, self._table = session, slot, branch, table
         self._rows = self._bytes = 0
-        self._opened_at_ms = _now_ms()
+        self._opened_at_ms = now_ms()
         self._ended = False
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -41,7 +41,7 @@ class DatabaseOpenTransaction:
         self._bytes += bytes_for(self._table, rows)
 
     @property
-    def so_far(self) -> Handle:
+    def provisional_handle(self) -> Handle:
         """Return the handle as it stands: not prepared yet, without a fingerprint."""
         return self._handle("")
 
@@ -53,9 +53,7 @@ class DatabaseOpenTransaction:
         """
         flushed()
         try:
-            database_markers.insert(
-                self._session, self._slot.marker, self._branch, database_markers.MarkerState.COMMITTED
-            )
+            markers.insert(self._session, self._slot.marker, self._branch, markers.MarkerState.COMMITTED)
         except DuplicateKey as error:
             raise ZombieWriter(
                 f"{self._branch}: its marker is there already, so this batch and attempt was settled without it: {error}"
@@ -87,7 +85,7 @@ class DatabaseOpenTransaction:
             bytes=self._bytes,
             fingerprint=fingerprint,
             opened_at_ms=self._opened_at_ms,
-            prepared_at_ms=_now_ms(),
+            prepared_at_ms=now_ms(),
             timeout_ms=NO_TIMEOUT_MS,
         )
 
@@ -95,7 +93,3 @@ class DatabaseOpenTransaction:
 def bytes_for(table: TargetTable, rows: pa.RecordBatch) -> int:
     """Return the bytes, in Arrow's layout, of the columns that go to this table."""
     return sum(rows.column(position).nbytes for position, _ in table.takes(rows.schema.names))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

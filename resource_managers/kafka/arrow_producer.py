@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka_connection import TOPIC_LIMIT_S, KafkaConnection
-from resource_managers.librdkafka_batch import (
+from resource_managers.kafka.connection import TOPIC_LIMIT_S, KafkaConnection
+from resource_managers.kafka.librdkafka_batch import (
     ERR_MSG_SIZE_TOO_LARGE,
     PARTITION_UNASSIGNED,
     BatchPathUnavailable,
@@ -39,7 +39,7 @@ PRODUCER_DEFAULTS: dict[str, Any] = {
     "enable.idempotence": True,
     # Keys go to the partitions that Java clients, and so Spark's own sink, choose.
     "partitioner": "murmur2_random",
-    # Nobody waits for a single record: rows are seen at the commit, and a flush sends what lingers at once.
+    # No reader waits for a single record: rows are seen at the commit, and a flush sends what lingers at once.
     "linger.ms": 100,
     # A request costs the broker about 0.3 ms besides its records; a message that has left the processor's cache while it
     # waited in a long queue costs librdkafka, which passes over each four times. So neither small requests nor a long queue.
@@ -59,7 +59,7 @@ class TransactionFailed(Exception):
     """librdkafka takes no more records: an earlier one failed, and with it the transaction."""
 
 
-class Outlet:
+class ArrowProducer:
     """A producer and the fastest way into it that this machine has: whole Arrow batches, or record by record."""
 
     def __init__(
@@ -78,6 +78,8 @@ class Outlet:
         self._given_back_bytes = 0
         self._limit_bytes = int(properties.get("message.max.bytes", 1_000_000))
         self._batches: BatchProducer | None = None
+        self.leaders: dict[int, int] = {}
+        """The broker that leads each partition, as ``connect`` found it; below 0: none did."""
         self._turn: Iterator[int] | None = None
         self._spreads = str(properties.get("partitioner", "")).endswith("random")
         if batches:
@@ -92,7 +94,7 @@ class Outlet:
         return self._batches is not None
 
     def connect(self) -> None:
-        """Wait until a broker is connected. Raises MissingTopic, and KafkaException when nobody answers.
+        """Wait until a broker is connected. Raises MissingTopic, and KafkaException when no broker answers.
 
         Without one init_transactions waits for librdkafka's coordinator timer, 500 ms, in a third of all cases, and an
         idempotent producer's first record for as long. The first answer comes over the bootstrap connection, the second
@@ -103,8 +105,9 @@ class Outlet:
         while True:
             found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
             if found is not None and found.partitions:
+                self.leaders = {partition: about.leader for partition, about in sorted(found.partitions.items())}
                 # One without a leader would hold its rows back until it has one.
-                partitions = [p for p, about in sorted(found.partitions.items()) if about.leader >= 0]
+                partitions = [partition for partition, leader in self.leaders.items() if leader >= 0]
                 if self._spreads and partitions:
                     first = random.randrange(len(partitions))
                     self._turn = itertools.cycle(partitions[first:] + partitions[:first])
@@ -201,14 +204,14 @@ class PlainWriter:
             # Whole batches have no report for each record. This makes the loss of any one a fatal error of the producer,
             # but for one that timed out, which is dropped without a word: so none does, and the flush's limit tells.
             plain |= {"enable.gapless.guarantee": True, "message.timeout.ms": 0, "on_delivery": self._on_delivery}
-        self._outlet = Outlet(connection, topic, plain, client_id=f"indoubt-{os.getpid()}")
+        self._arrow_producer = ArrowProducer(connection, topic, plain, client_id=f"indoubt-{os.getpid()}")
         try:
-            self._outlet.connect()
+            self._arrow_producer.connect()
         except KafkaException as error:
-            self._outlet.close()
+            self._arrow_producer.close()
             raise Unreachable(f"topic {topic!r}: {error.args[0].str()}") from error
         except BaseException:
-            self._outlet.close()
+            self._arrow_producer.close()
             raise
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -218,43 +221,43 @@ class PlainWriter:
     @property
     def rows(self) -> int:
         """Return the rows written so far."""
-        return self._outlet.rows
+        return self._arrow_producer.rows
 
     @property
     def bytes(self) -> int:
         """Return the bytes of keys and values written so far."""
-        return self._outlet.bytes
+        return self._arrow_producer.bytes
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
         try:
-            self._outlet.write(rows)
+            self._arrow_producer.write(rows)
         except (TransactionFailed, KafkaException) as error:
-            reason = self._outlet.fatal_error() or error
+            reason = self._arrow_producer.fatal_error() or error
             raise ResourceManagerError(
-                f"the producer for {self._outlet.topic!r} takes no more records: {reason}"
+                f"the producer for {self._arrow_producer.topic!r} takes no more records: {reason}"
             ) from error
 
     def finish(self) -> None:
         """Wait until all rows are delivered (none: sent, whatever becomes of them). Raises ResourceManagerError."""
         try:
-            self._outlet.flush()
+            self._arrow_producer.flush()
         except KafkaException as error:
             raise self._undelivered(str(error)) from error
         # Raised by flush only if it happened during it; but it stays to be asked for.
-        if reason := self._outlet.fatal_error():
+        if reason := self._arrow_producer.fatal_error():
             raise self._undelivered(reason)
         if self._failed:
             raise ResourceManagerError(
-                f"{len(self._failed)} records were not delivered to {self._outlet.topic!r}: {self._failed[0]}"
+                f"{len(self._failed)} records were not delivered to {self._arrow_producer.topic!r}: {self._failed[0]}"
             )
 
     def _undelivered(self, reason: str) -> ResourceManagerError:
-        return ResourceManagerError(f"not every record was delivered to {self._outlet.topic!r}: {reason}")
+        return ResourceManagerError(f"not every record was delivered to {self._arrow_producer.topic!r}: {reason}")
 
     def abort(self) -> None:
         """Drop what is queued."""
-        self._outlet.close()
+        self._arrow_producer.close()
 
 
 def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, SettingsError, Unreachable
+from resource_managers.service_variables import is_of_a_service
 
 _PYTHON_NAMES = {
     "security.protocol": "security_protocol",
@@ -162,7 +163,8 @@ class KafkaConnection:
             of_file = cls.from_properties_file(Path(named), servers)
             servers, properties = of_file.bootstrap_servers, dict(of_file.properties)
         for name, value in environment.items():
-            if name.startswith(ENVIRONMENT_PREFIX) and name != "INDOUBT_KAFKA_PROPERTIES":
+            is_set = name.startswith(ENVIRONMENT_PREFIX) and name != "INDOUBT_KAFKA_PROPERTIES"
+            if is_set and not is_of_a_service(name, value):
                 properties[name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")] = value
         return cls(servers, properties)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kafka import errors as kafka_errors
 
+from lifecycle.clock import now_ms
 from lifecycle.identity import Handle
-from resource_managers.kafka_wire import ErrorClass
+from resource_managers.kafka.wire import ErrorClass
 from resource_managers.protocol import OpenTransactionView, Readiness
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 COMMITTED, ABORTED = "CompleteCommit", "CompleteAbort"
+EPOCHS_OF_AN_END = 2
+"""How far the end of a transaction moves its epoch at most: 4.0.0 adds two where it ends one by itself (KAFKA-19367)."""
 REFUSED = (kafka_errors.AuthorizationError, kafka_errors.UnsupportedVersionError)
 """No retry will change these."""
 
@@ -34,7 +36,7 @@ def readiness(handle: Handle, row: Any) -> Readiness:
     if reason:
         return Readiness(handle=handle, ready=False, time_left_ms=0, reason=reason)
     ends_ms = row.transaction_start_time_ms + row.transaction_timeout_ms
-    return Readiness(handle=handle, ready=True, time_left_ms=max(0, ends_ms - time.time_ns() // 1_000_000))
+    return Readiness(handle=handle, ready=True, time_left_ms=max(0, ends_ms - now_ms()))
 
 
 def is_open(view: OpenTransactionView, row: Any) -> bool:
@@ -47,11 +49,36 @@ def is_open(view: OpenTransactionView, row: Any) -> bool:
     return bool(row.transaction_start_time_ms == view.started_at_ms)
 
 
-def why_not_aborted(view: OpenTransactionView, row: Any, answer: ErrorClass, aborted: bool) -> str:
-    """Return an empty text when this very transaction was aborted, by us or before; else what became of it."""
-    if aborted:
-        return ""
+def is_over(row: Any, producer_id: int, epoch: int) -> bool:
+    """Say whether the transaction that was written at this epoch is over for its coordinator, every marker of it included.
+
+    For producers that take their id anew for each transaction, as ours do: an epoch then has one transaction at most. So one
+    at the epoch of an id that is ``Empty`` has yet to begin. False where the coordinator did not answer.
+    """
     if row is None or isinstance(row, type):
+        return row is not None and issubclass(row, kafka_errors.TransactionalIdNotFoundError)
+    if row.producer_id != producer_id:
+        return True
+    ahead = row.producer_epoch - epoch
+    if row.transaction_state == "Ongoing":
+        return bool(ahead > 0)
+    if row.transaction_state in OPEN_STATES:
+        # It may be this very one that is being ended.
+        return bool(ahead > EPOCHS_OF_AN_END)
+    return bool(ahead > 0 or (ahead == 0 and row.transaction_state in (COMMITTED, ABORTED)))
+
+
+def why_not_aborted(view: OpenTransactionView, row: Any, answer: ErrorClass, *, aborted: bool) -> str:
+    """Return an empty text when this very transaction was aborted, by us or before; else what became of it.
+
+    ``aborted``: our EndTxn(abort) was accepted. At transaction.version 2 it is of an ended one too, which it then aborts anew,
+    with nothing in it: that one begins at another time.
+    """
+    is_row = row is not None and not isinstance(row, type)
+    ended_before = is_row and row.transaction_state in (ABORTED, "PrepareAbort") and view.started_at_ms is not None
+    if aborted and not (ended_before and row.transaction_start_time_ms != view.started_at_ms):
+        return ""
+    if not is_row:
         return f"{view.transaction}: its coordinator does not describe it: {answer.__name__}"
     same = (row.producer_id, row.transaction_start_time_ms) == (view.producer_id, view.started_at_ms)
     if same and row.transaction_state == ABORTED:
@@ -63,7 +90,7 @@ def why_not_aborted(view: OpenTransactionView, row: Any, answer: ErrorClass, abo
 
 def number(value: int | None) -> int:
     """Return a producer id or epoch as the protocol writes it."""
-    # Producer id 0 is one like any other; -1 is nobody's.
+    # Producer id 0 is one like any other; -1 is no producer's.
     return -1 if value is None else value
 
 

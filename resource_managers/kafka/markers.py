@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
 
+from lifecycle.clock import now_ms
 from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_descriptions import OPEN_STATES
-from resource_managers.kafka_missing_markers import write_missing_markers
-from resource_managers.kafka_wire import ErrorClass, wire
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.descriptions import COMMITTED, OPEN_STATES, is_over, number
+from resource_managers.kafka.missing_markers import REMEDY, SETTLING_S
+from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions
+from resource_managers.kafka.wire import ErrorClass, wire
 from resource_managers.protocol import SlotAttempt
 
-SETTLING_S = 2.0
-"""UNSTABLE is also the answer for a moment after a transaction ended; only when it stays is another one open."""
 PAUSE_S = 0.01
 MARKER_RETENTION_MINUTES = 7 * 24 * 60
 """Kafka's default of offsets.retention.minutes, taken where the broker's may not be read."""
-
-_COMPLETING = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
 class KafkaMarkers:
@@ -54,16 +53,16 @@ class KafkaMarkers:
                 )
             time.sleep(PAUSE_S)
 
-    def before_writing(self, attempt: SlotAttempt, limit_s: float, topic: str) -> Marker | None:
-        """Return the slot's marker for a writer that holds its own id already; a zombie disturbs nobody by asking.
+    def before_writing(self, attempt: SlotAttempt, limit_s: float) -> Marker | None:
+        """Return the slot's marker for a writer that holds its own id already; a zombie disturbs no writer by asking.
 
-        While the slot's other id has a transaction open, the latest marker tells first whether this attempt was
-        overtaken (then it is returned). Only if not, that very transaction is aborted: an earlier writer left it. One
-        whose coordinator has completed it without its markers is given them, here and on ``topic``.
-        Raises ResourceManagerError when the marker stays unreadable.
+        While the slot's other id has a transaction open, the latest marker tells whether this attempt was superseded (then
+        it is returned). Only if not, the transaction that was open before the marker was read is aborted: an earlier writer
+        left it. One of the next batch is opened behind a marker that says so. Raises ResourceManagerError when the marker
+        stays unreadable.
         """
         deadline = time.monotonic() + limit_s
-        settled_by = time.monotonic() + SETTLING_S
+        over_since: float | None = None
         other = str(TransactionalId.of(attempt.prefix, attempt.slot, attempt.marker.batch + 1))
         while True:
             answer, found = self._read(attempt.prefix, attempt.slot, stable=True)
@@ -74,21 +73,28 @@ class KafkaMarkers:
                     f"the marker of slot {attempt.slot} of {attempt.prefix!r} could not be read in {limit_s:.0f} s: "
                     f"{answer.__name__}"
                 )
+            # UNSTABLE is also the answer for a moment after a transaction ended.
             if answer is kafka_errors.UnstableOffsetCommitError:
+                row = wire(self._connection).describe_transactions([other]).get(other)
                 latest = self.latest(attempt.prefix, attempt.slot, limit_s)
                 if latest is not None and latest.covers(attempt.marker):
                     return latest
-                self._abort_open(other)
-                if time.monotonic() > settled_by:
-                    write_missing_markers(self._connection, [other], [topic])
-                    settled_by = time.monotonic() + SETTLING_S
+                over_since = None if self._end_open(other, row) else over_since or time.monotonic()
+                if over_since is not None and time.monotonic() - over_since > SETTLING_S:
+                    raise ResourceManagerError(
+                        f"the offsets of slot {attempt.slot} of {attempt.prefix!r} have no end marker, and no coordinator has "
+                        f"a transaction of it open: {REMEDY}"
+                    )
             time.sleep(PAUSE_S)
 
-    def _abort_open(self, id_: str) -> None:
-        # By producer id and epoch, so that a transaction which begins in between is never hit.
-        row = wire(self._connection).describe_transactions([id_]).get(id_)
-        if row is not None and not isinstance(row, type) and row.transaction_state == "Ongoing":
+    def _end_open(self, id_: str, row: Any) -> bool:
+        """Abort what this id had open by its coordinator's word; say whether it had, or whether that is not known."""
+        # By producer id and epoch, so that a transaction which began since is never hit.
+        if row is None or isinstance(row, type):
+            return row is None or not issubclass(row, kafka_errors.TransactionalIdNotFoundError)
+        if row.transaction_state == "Ongoing":
             wire(self._connection).end_transactions([(id_, row.producer_id, row.producer_epoch)], commit=False)
+        return row.transaction_state in OPEN_STATES
 
     def _read(self, prefix: str, slot: int, *, stable: bool) -> tuple[ErrorClass, Marker | None]:
         group = marker_group(prefix, slot)
@@ -100,6 +106,17 @@ class KafkaMarkers:
         return answer, Marker.parse(offset, metadata)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An outcome. ``commit``: how this very transaction ended, None where that is not proven.
+
+    A marker of a later batch says that its own batch was committed, which a replay may have done.
+    """
+
+    outcome: CommitOutcome
+    commit: bool | None = None
+
+
 def judge(
     connection: KafkaConnection,
     markers: KafkaMarkers,
@@ -107,7 +124,7 @@ def judge(
     proof: Marker,
     answer: ErrorClass,
     limit_s: float,
-) -> CommitOutcome:
+) -> Judged:
     """Say how a decided transaction ended when EndTxn does not: by its marker, then by what its coordinator knows.
 
     ``proof`` is the marker inside the transaction, ``answer`` what EndTxn said. Nothing is aborted: what else is open in
@@ -115,51 +132,81 @@ def judge(
     """
     parsed = TransactionalId.parse(handle.transaction)
     if parsed is None:
-        return Unknown(handle=handle, reason=f"{handle.transaction!r} is not an id of ours, so it has no marker")
+        reason = f"{handle.transaction!r} is not an id of ours, so it has no marker"
+        return Judged(outcome=Unknown(handle=handle, reason=reason))
     try:
-        if issubclass(answer, kafka_errors.InvalidTxnStateError):
-            # The coordinator still has this very epoch and says that it did not commit; a later marker of the slot
-            # belongs to a replay.
-            if markers.latest(parsed.prefix, parsed.slot, limit_s) == proof:
-                return AlreadyCommitted(handle=handle)
-            return Lost(handle=handle, reason="the broker aborted it: EndTxn answers InvalidTxnStateError")
-        found = _marker_once_over(connection, markers, handle, parsed, limit_s)
-        return _by_marker(connection, handle, proof, found, answer)
+        row = _row_once_over(connection, handle, limit_s)
+        if _says_committed(row, handle):
+            return Judged(outcome=AlreadyCommitted(handle=handle), commit=True)
+        found = _marker_once_ended(connection, markers, handle, parsed, limit_s)
     except ResourceManagerError as error:
-        return RetryLater(handle=handle, reason=str(error))
+        return Judged(outcome=RetryLater(handle=handle, reason=str(error)))
+    if found == proof:
+        return Judged(outcome=AlreadyCommitted(handle=handle), commit=True)
+    if issubclass(answer, kafka_errors.InvalidTxnStateError):
+        # The coordinator still has this very epoch: a later marker of the slot belongs to a replay.
+        lost = Lost(handle=handle, reason="the broker aborted it: EndTxn answers InvalidTxnStateError")
+        return Judged(outcome=lost, commit=False)
+    outcome = _by_marker(connection, handle, row, proof, found, answer)
+    return Judged(outcome=outcome, commit=False if isinstance(outcome, Lost) else None)
 
 
-def _marker_once_over(
+def _row_once_over(connection: KafkaConnection, handle: Handle, limit_s: float) -> Any:
+    """Return what the coordinator says once it is done with this transaction. Raises ResourceManagerError."""
+    deadline = time.monotonic() + min(SETTLING_S, limit_s)
+    producer_id, epoch = number(handle.producer_id), number(handle.producer_epoch)
+    while True:
+        row = wire(connection).describe_transactions([handle.transaction]).get(handle.transaction)
+        if is_over(row, producer_id, epoch):
+            return row
+        if time.monotonic() > deadline:
+            said = getattr(row, "__name__", None) or getattr(row, "transaction_state", "nothing")
+            raise ResourceManagerError(f"its coordinator is not done with it, and says {said}")
+        time.sleep(PAUSE_S)
+
+
+def _says_committed(row: Any, handle: Handle) -> bool:
+    """Say whether the coordinator has it as committed at its own epoch, as EndTxn 4 leaves it (EndTxn 5 then denies it)."""
+    known = row is not None and not isinstance(row, type)
+    same = known and (row.producer_id, row.producer_epoch) == (handle.producer_id, handle.producer_epoch)
+    return bool(same and row.transaction_state == COMMITTED)
+
+
+def _marker_once_ended(
     connection: KafkaConnection, markers: KafkaMarkers, handle: Handle, parsed: TransactionalId, limit_s: float
 ) -> Marker | None:
-    """Return the slot's marker, read when this transaction is surely over.
+    """Return the slot's marker, read when this transaction has ended on the offsets' partitions too.
 
-    A coordinator gives an id to another producer only after every partition, the marker's too, has the end of the
-    earlier transaction. So what is open in the slot then is not ours, and the latest marker is as good as a stable one.
-    Where no coordinator has anything open in the slot, an end was passed by, and might be ours: then nothing is said.
+    That its coordinator is done with it does not say so (KAFKA-20734): a commit whose end is missing there would look lost.
+    A stable read does; where another transaction keeps the offsets unstable, the partitions' own leaders do.
+    Raises ResourceManagerError.
     """
     try:
         return markers.stable(parsed.prefix, parsed.slot, min(SETTLING_S, limit_s))
     except ResourceManagerError:
-        if not _is_over(connection, handle):
-            raise
-        if not _slot_is_in_use(connection, parsed):
+        partitions = KafkaPartitions(connection, "")
+        layout = partitions.layout([CONSUMER_OFFSETS])
+        look = partitions.open_producers([*layout.leaders, *layout.leaderless], layout)
+        opened = {(p.producer_id, p.producer_epoch) for some in look.found.values() for p in some}
+        if look.failed or (handle.producer_id, handle.producer_epoch) in opened:
             raise ResourceManagerError(
-                f"the offsets of slot {parsed.slot} of {parsed.prefix!r} have no end marker, and no coordinator has a "
-                "transaction of it open: end what hangs on their partition first"
+                f"its offsets have no end marker on {CONSUMER_OFFSETS}, or that cannot be told, so its marker says nothing "
+                "yet: end it by an order of the collector, which offers the marker that is proven"
             ) from None
         return markers.latest(parsed.prefix, parsed.slot, limit_s)
 
 
 def _by_marker(
-    connection: KafkaConnection, handle: Handle, proof: Marker, found: Marker | None, answer: ErrorClass
+    connection: KafkaConnection, handle: Handle, row: Any, proof: Marker, found: Marker | None, answer: ErrorClass
 ) -> CommitOutcome:
     if found is not None and found.covers(proof):
         return AlreadyCommitted(handle=handle)
-    if found is not None and found.life != proof.life and found.attempt > proof.attempt:
-        # Attempts are offsets of one log: a newer life wrote over the marker, so it proves nothing about ours.
-        return Unknown(handle=handle, reason=f"its marker was overwritten by a newer life ({found.life})")
-    if found is None and _is_gone(connection, handle):
+    if found is not None and found.checkpoint_id != proof.checkpoint_id and found.attempt > proof.attempt:
+        # Attempts are offsets of one log: a newer checkpoint id wrote over the marker, so it proves nothing about ours.
+        return Unknown(
+            handle=handle, reason=f"its marker was overwritten by a newer checkpoint id ({found.checkpoint_id})"
+        )
+    if found is None and isinstance(row, type):
         return Unknown(handle=handle, reason="its marker and its transactional id are both gone")
     if found is None and _may_have_expired(connection, handle):
         return Unknown(
@@ -170,30 +217,8 @@ def _by_marker(
     )
 
 
-def _slot_is_in_use(connection: KafkaConnection, parsed: TransactionalId) -> bool:
-    ids = [str(TransactionalId.of(parsed.prefix, parsed.slot, parity)) for parity in (0, 1)]
-    rows = wire(connection).describe_transactions(ids).values()
-    return any(getattr(row, "transaction_state", "") in OPEN_STATES for row in rows)
-
-
-def _is_over(connection: KafkaConnection, handle: Handle) -> bool:
-    row: Any = wire(connection).describe_transactions([handle.transaction]).get(handle.transaction)
-    if row is None or isinstance(row, type):
-        return row is not None and issubclass(row, kafka_errors.TransactionalIdNotFoundError)
-    if row.producer_id != handle.producer_id:
-        return True
-    ahead = row.producer_epoch - (handle.producer_epoch or 0)
-    # One epoch ahead it may be ours, being completed.
-    return bool(ahead > 1 or (ahead == 1 and row.transaction_state not in _COMPLETING))
-
-
-def _is_gone(connection: KafkaConnection, handle: Handle) -> bool:
-    row: Any = wire(connection).describe_transactions([handle.transaction]).get(handle.transaction)
-    return isinstance(row, type) and issubclass(row, kafka_errors.TransactionalIdNotFoundError)
-
-
 def _may_have_expired(connection: KafkaConnection, handle: Handle) -> bool:
     minutes = int(connection.broker_setting("offsets.retention.minutes") or MARKER_RETENTION_MINUTES)
-    age_ms = time.time_ns() // 1_000_000 - handle.prepared_at_ms
+    age_ms = now_ms() - handle.prepared_at_ms
     # A tenth less: the task's clock and ours may differ.
     return age_ms > minutes * 60_000 * 0.9

@@ -18,15 +18,16 @@ from kafka.protocol.metadata import MetadataRequest
 
 from lifecycle.errors import Unreachable
 from lifecycle.identity import Marker
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_descriptions import view_of
-from resource_managers.kafka_wire import ErrorClass, wire
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.descriptions import view_of
+from resource_managers.kafka.open_batches import batch_request, epoch_in
+from resource_managers.kafka.wire import ErrorClass, wire
 from resource_managers.protocol import OpenTransactionView
 
 PARTITIONS_PER_REQUEST = 500
 GROUPS_PER_REQUEST = 100
 LOOK_LIMIT_MS = 3_000
-TRANSACTION_STATE = "__transaction_state"
+CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 Partition = tuple[str, int]
 """Topic and partition number."""
 K = TypeVar("K")
@@ -35,7 +36,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers(Generic[K, V]):
-    """What was told of each item that was asked for, and why the others were not told of."""
+    """The answer about each item that was asked for, and why there is none about the others."""
 
     found: dict[K, V]
     failed: dict[K, ErrorClass]
@@ -43,7 +44,7 @@ class Answers(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where every partition of the cluster is led. ``leaderless``: partitions that nobody leads now."""
+    """Where every partition of the cluster is led. ``leaderless``: partitions without a leader now."""
 
     leaders: Mapping[Partition, int]
     leaderless: frozenset[Partition]
@@ -146,6 +147,20 @@ class KafkaPartitions:
 
         return self._ask_leaders(partitions, layout, request, read)
 
+    def first_epochs(self, producers: Sequence[OpenProducer], layout: Layout) -> dict[OpenProducer, int]:
+        """Return the producer's epoch in the first batch of each open transaction; left out where that cannot be read."""
+        led = [producer for producer in producers if producer.partition in layout.leaders]
+        requests = [
+            (layout.leaders[transaction.partition], batch_request(transaction.partition, transaction.start_offset))
+            for transaction in led
+        ]
+        answers = wire(self._connection).send(requests, LOOK_LIMIT_MS)
+        found = {
+            transaction: epoch_in(answer, transaction.start_offset, transaction.producer_id)
+            for transaction, answer in zip(led, answers, strict=True)
+        }
+        return {producer: epoch for producer, epoch in found.items() if epoch is not None}
+
     def groups(self, layout: Layout) -> Answers[int, tuple[ListedGroup, ...]]:
         """Return the consumer groups of each broker, by its node id."""
         nodes = sorted(layout.brokers)
@@ -157,7 +172,7 @@ class KafkaPartitions:
             if error is not None:
                 failed[node] = error
                 continue
-            # Share groups commit no offsets. Connect's workers neither, but cannot be told by their type.
+            # Share groups commit no offsets. Connect's workers neither, but cannot be recognized by their type.
             consumers = (group for group in answer.groups if (group.group_type or "").lower() != "share")
             found[node] = tuple(ListedGroup(name=g.group_id, state=g.group_state or "") for g in consumers)
         return Answers(found=found, failed=failed)

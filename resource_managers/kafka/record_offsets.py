@@ -10,8 +10,8 @@ from kafka.protocol.consumer.offsets import OffsetSpec
 from kafka.structs import TopicPartition
 
 from lifecycle.errors import ResourceManagerError, Unreachable
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_wire import wire
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.wire import wire
 
 V = TypeVar("V")
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, kafka_errors.NodeNotReadyError)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException
 from kafka import errors as kafka_errors
 
-from lifecycle.errors import Fenced, MissingTopic, ResourceManagerError, SettingsError, Unreachable, ZombieWriter
+from lifecycle.backoff import Backoff
+from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker, TransactionalId
 from lifecycle.outcomes import (
@@ -21,8 +21,10 @@ from lifecycle.outcomes import (
     RollbackOutcome,
     RolledBack,
 )
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_descriptions import (
+from lifecycle.resource_manager_kinds import KAFKA
+from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, PRODUCER_DEFAULTS, PlainWriter, check_columns
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.descriptions import (
     OPEN_STATES,
     REFUSED,
     is_open,
@@ -32,18 +34,16 @@ from resource_managers.kafka_descriptions import (
     view_of,
     why_not_aborted,
 )
-from resource_managers.kafka_markers import KafkaMarkers, judge
-from resource_managers.kafka_missing_markers import write_missing_markers
-from resource_managers.kafka_outlet import CALL_LIMIT_S, PRODUCER_DEFAULTS, Outlet, PlainWriter, check_columns
-from resource_managers.kafka_partitions import KafkaPartitions, Partition
-from resource_managers.kafka_transaction import FENCED, KafkaOpenTransaction, ProducerIdentity
-from resource_managers.kafka_wire import ErrorClass, wire
+from resource_managers.kafka.markers import KafkaMarkers, judge
+from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
+from resource_managers.kafka.partitions import KafkaPartitions, Partition
+from resource_managers.kafka.slot import MAX_TIMEOUT_SETTING, KafkaSlot
+from resource_managers.kafka.transaction import KafkaOpenTransaction, ProducerIdentity
+from resource_managers.kafka.wire import ErrorClass, wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
-RETRY_PAUSE_S = 0.02
-RETRY_PAUSE_MAX_S = 0.5
+RETRY = Backoff(first_s=0.02, most_s=0.5)
 CHECK_LIMIT_S = 10.0
-MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 
 TAKEN = (
     kafka_errors.ProducerFencedError,
@@ -56,7 +56,7 @@ TAKEN = (
 class KafkaResourceManager:
     """Holds what all transactions of one sink share. Thread-safe: it keeps no state but its settings."""
 
-    name = "kafka"
+    name = KAFKA.name
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class KafkaResourceManager:
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
         """Return those of these columns that go to the topic: ``value`` and, if there is one, ``key``.
 
-        Raises SettingsError for a missing topic, wrong columns, or a timeout above the broker's maximum; Unreachable.
+        Raises SettingsError for a missing topic, wrong columns, a timeout above the broker's maximum, or when it may not be
+        told whether an earlier transaction is left open; Unreachable.
         """
         taken = check_columns(columns)
         try:
@@ -87,41 +88,28 @@ class KafkaResourceManager:
                 f"transaction_timeout_ms is {self._timeout_ms}, above the broker's {MAX_TIMEOUT_SETTING} ({maximum_ms}): "
                 "the broker would refuse every transaction"
             )
+        if refusal := self._missing().refusal():
+            raise SettingsError(
+                f"who has transactions open on topic {self._topic!r} may not be asked ({refusal}): give its user Read on it"
+            )
         return taken
 
     def begin(self, slot: SlotAttempt) -> KafkaOpenTransaction:
-        """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not overtaken.
+        """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not superseded.
 
-        Raises ZombieWriter when the slot's marker is at this (batch, attempt) or beyond, Fenced, Unreachable.
+        Raises ZombieWriter when the slot's marker is at this (batch, attempt) or beyond, DecisionMissing when it is at this
+        batch and the log does not say so, Fenced, Unreachable, and ResourceManagerError when an older transaction of the slot
+        is left open on a partition.
         """
-        id_ = str(TransactionalId.of(slot.prefix, slot.slot, slot.marker.batch))
-        properties = {**self._properties, "transactional.id": id_, "transaction.timeout.ms": self._timeout_ms}
-        outlet = Outlet(self._connection, self._topic, properties, client_id=id_)
-        try:
-            outlet.connect()
-            outlet.producer.init_transactions(CALL_LIMIT_S)
-            found = self._markers().before_writing(slot, CALL_LIMIT_S, self._topic)
-            if found is not None and found.covers(slot.marker):
-                raise ZombieWriter(
-                    f"slot {slot.slot} of {slot.prefix!r} has committed batch {found.batch} of attempt {found.attempt} "
-                    f"already: this task (batch {slot.marker.batch}, attempt {slot.marker.attempt}) was overtaken"
-                )
-            identity = self._identity(id_)
-            outlet.producer.begin_transaction()
-        except KafkaException as error:
-            outlet.close()
-            raise _not_begun(id_, error.args[0], self._timeout_ms) from error
-        except BaseException:
-            outlet.close()
-            raise
-        return KafkaOpenTransaction(
+        taking = KafkaSlot(
             self._connection,
-            outlet,
             slot,
-            identity,
+            topic=self._topic,
             decisions_topic=self._decisions_topic,
             timeout_ms=self._timeout_ms,
+            identity=self._identity,
         )
+        return taking.begin(self._properties)
 
     def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
         """Return a writer for at_least_once or none. Raises MissingTopic, Unreachable."""
@@ -133,7 +121,7 @@ class KafkaResourceManager:
         deadline = time.monotonic() + CHECK_LIMIT_S
         rows = wire(self._connection).describe_transactions(ids)
         while any(is_transient(row) for row in rows.values()) and time.monotonic() < deadline:
-            time.sleep(RETRY_PAUSE_S)
+            time.sleep(RETRY.first_s)
             rows |= wire(self._connection).describe_transactions([id_ for id_ in rows if is_transient(rows[id_])])
         return [readiness(handle, rows.get(handle.transaction)) for handle in handles]
 
@@ -141,25 +129,29 @@ class KafkaResourceManager:
         """Commit prepared transactions, pipelined; one outcome per handle, in order. ``markers``: the proofs inside them.
 
         Transient answers are retried until ``limit_s`` has passed, then reported as RetryLater. End markers that a
-        coordinator has passed by, of these transactions and of those before them in their slots, are written.
+        coordinator has passed by are written.
         """
         proofs = dict(zip((handle.key for handle in handles), markers, strict=True))
+        proven: list[Ended] = []
 
         def settled(handle: Handle, answer: ErrorClass) -> CommitOutcome | None:
             if answer is kafka_errors.NoError:
+                proven.extend(ends_of([handle], commit=True))
                 return Committed(handle=handle)
-            if issubclass(answer, (*TAKEN, kafka_errors.InvalidTxnStateError)):
-                judged = judge(self._connection, self._markers(), handle, proofs[handle.key], answer, limit_s)
-                return None if isinstance(judged, RetryLater) else judged
-            return None
+            if not issubclass(answer, (*TAKEN, kafka_errors.InvalidTxnStateError)):
+                return None
+            judged = judge(self._connection, self._markers(), handle, proofs[handle.key], answer, limit_s)
+            if judged.commit is not None:
+                proven.extend(ends_of([handle], commit=judged.commit))
+            return judged.outcome
 
         outcomes = self._end(handles, limit_s, commit=True, settled=settled)
-        self.complete(handles)
+        self._missing().write(proven)
         return outcomes
 
     def complete(self, handles: Sequence[Handle]) -> None:
-        """Write end markers that coordinators have passed by, of these transactions and of their slots' other ids."""
-        write_missing_markers(self._connection, _ids_of_slots(handles), [self._topic] if self._topic else None)
+        """Write end markers that coordinators have passed by, of transactions that are known to be committed."""
+        self._missing().write(ends_of(handles, commit=True))
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions, never a later one of the same id; one outcome per handle, in order."""
@@ -171,20 +163,34 @@ class KafkaResourceManager:
                 return AlreadyCommitted(handle=handle)
             return None
 
-        return self._end(handles, limit_s, commit=False, settled=settled)
+        outcomes = self._end(handles, limit_s, commit=False, settled=settled)
+        self._missing().write(ends_of([o.handle for o in outcomes if isinstance(o, RolledBack)], commit=False))
+        return outcomes
 
     def recover(self, prefix: str) -> list[OpenTransactionView]:
-        """Return the transactions that this prefix has open (not those being completed), ids parsed whole."""
-        return [
-            view
-            for view in self.list_transactions()
-            if view.state == "Ongoing"
-            and (parsed := TransactionalId.parse(view.transaction))
-            and parsed.prefix == prefix
-        ]
+        """Return the transactions that this prefix has open (not those being completed), ids parsed whole.
+
+        With those that are over for their coordinator and left open on a partition (``LeftOpen``).
+        """
+        ids = [id_ for id_ in self._listed(()) if (p := TransactionalId.parse(id_)) and p.prefix == prefix]
+        ongoing = [view for view in self.describe(ids) if view.state == "Ongoing"]
+        return ongoing + self._missing().views(ids)
 
     def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
-        """Abort open transactions and shut out their writers; return an error text per transaction, empty = done.
+        """Abort open transactions of ours and shut out their writers; return an error text per transaction, empty = done.
+
+        What they leave open on partitions is ended there. None of them may be in a commit decision that counts.
+        """
+        left = [view for view in transactions if view.state == LEFT_OPEN]
+        others = [view for view in transactions if view.state != LEFT_OPEN]
+        errors = dict(zip((view.key for view in others), self.shut_out(others, limit_s), strict=True))
+        aborted = [view for view in others if not errors[view.key]]
+        reasons = self._missing().write(ends_of([*left, *aborted], commit=False))
+        errors |= dict(zip((view.key for view in left), reasons, strict=False))
+        return [errors[view.key] for view in transactions]
+
+    def shut_out(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Abort open transactions of anybody and shut out their writers; an error text per transaction, empty = done.
 
         EndTxn(abort) with that very producer id and epoch. InitProducerId, even with an expected epoch, would not do:
         while a transaction is open the broker compares the producer id only (seen on 4.3) and so aborts a newer one.
@@ -193,7 +199,7 @@ class KafkaResourceManager:
         left = dict(enumerate(transactions))
         errors = [""] * len(transactions)
         aborted: set[int] = set()
-        pause_s = RETRY_PAUSE_S
+        pauses = RETRY.pauses()
         connection = wire(self._connection)
         while left:
             items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
@@ -206,18 +212,17 @@ class KafkaResourceManager:
                 if is_open(view, row) and not issubclass(answer, REFUSED):
                     errors[index] = f"{view.transaction}: {answer.__name__}, still open after {limit_s:.0f} s"
                     continue
-                errors[index] = why_not_aborted(view, row, answer, index in aborted)
+                errors[index] = why_not_aborted(view, row, answer, aborted=index in aborted)
                 if not errors[index]:
-                    self._shut_out(view, row)
+                    self._move_epoch(view, row)
                 del left[index]
             if left:
                 if time.monotonic() > deadline:
                     break
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 2, RETRY_PAUSE_MAX_S)
+                time.sleep(next(pauses))
         return errors
 
-    def _shut_out(self, view: OpenTransactionView, row: Any) -> None:
+    def _move_epoch(self, view: OpenTransactionView, row: Any) -> None:
         """Move the epoch on where ending the transaction did not (brokers with transaction.version below 2)."""
         known = row is not None and not isinstance(row, type)
         if known and (row.producer_id, row.producer_epoch) == (view.producer_id, view.producer_epoch):
@@ -226,15 +231,17 @@ class KafkaResourceManager:
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every transaction on the cluster that is open or being completed, ours and foreign."""
-        connection = wire(self._connection)
+        return self.describe(self._listed(OPEN_STATES))
+
+    def _listed(self, states: Sequence[str]) -> list[str]:
+        """Return the transactional ids in these states, or with none all. Raises Unreachable."""
         try:
-            listed = connection.list_transactions(OPEN_STATES)
+            return [row.transactional_id for row in wire(self._connection).list_transactions(states)]
         except kafka_errors.KafkaError as error:
             raise Unreachable(f"transactions could not be listed: {error}") from error
-        return self.describe([row.transactional_id for row in listed])
 
     def describe(self, ids: Sequence[str]) -> list[OpenTransactionView]:
-        """Return how these transactional ids stand at their coordinators, ended ones too; ids that nobody knows are left out."""
+        """Return how these transactional ids stand at their coordinators, ended ones too; unknown ids are left out."""
         rows = wire(self._connection).describe_transactions(ids) if ids else {}
         return [view_of(id_, row) for id_, row in rows.items() if not isinstance(row, type)]
 
@@ -270,9 +277,11 @@ class KafkaResourceManager:
     def _markers(self) -> KafkaMarkers:
         return KafkaMarkers(self._connection, self._decisions_topic)
 
+    def _missing(self) -> MissingMarkers:
+        return MissingMarkers(self._connection, self._topic, self._decisions_topic)
+
     def _identity(self, id_: str) -> ProducerIdentity:
-        # Asked of the coordinator after init_transactions. Should another producer have taken the id in between, this
-        # is that one's; but then our marker call fails, so a wrong handle is never handed out.
+        """Return who has the id now: a later producer than ours, where one has taken it since."""
         row = wire(self._connection).describe_transactions([id_]).get(id_)
         if row is None or isinstance(row, type):
             raise ResourceManagerError(f"{id_}: its coordinator does not describe it: {getattr(row, '__name__', row)}")
@@ -289,44 +298,16 @@ class KafkaResourceManager:
         deadline = time.monotonic() + limit_s
         outcomes: dict[int, Any] = {}
         left = dict(enumerate(handles))
-        pause_s = RETRY_PAUSE_S
+        pauses = RETRY.pauses()
         while left:
             items = [(h.transaction, number(h.producer_id), number(h.producer_epoch)) for h in left.values()]
             answers = wire(self._connection).end_transactions(items, commit=commit)
             for (index, handle), answer in zip(list(left.items()), answers, strict=True):
-                outcome = settled(handle, answer)
-                if outcome is None and (issubclass(answer, REFUSED) or time.monotonic() > deadline):
-                    outcome = RetryLater(handle=handle, reason=answer.__name__)
-                if outcome is not None:
+                outcome = settled(handle, answer) or RetryLater(handle=handle, reason=answer.__name__)
+                is_last = issubclass(answer, REFUSED) or time.monotonic() > deadline
+                if is_last or not isinstance(outcome, RetryLater):
                     outcomes[index] = outcome
                     del left[index]
             if left:
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 2, RETRY_PAUSE_MAX_S)
+                time.sleep(next(pauses))
         return [outcomes[index] for index in range(len(handles))]
-
-
-def _ids_of_slots(handles: Sequence[Handle]) -> list[str]:
-    """Return the ids of these handles and the other ids of their slots, which were used before and will be next."""
-    ids: dict[str, None] = dict.fromkeys(handle.transaction for handle in handles)
-    for handle in handles:
-        pooled = TransactionalId.parse(handle.transaction)
-        if pooled is not None:
-            ids[str(TransactionalId.of(pooled.prefix, pooled.slot, pooled.parity + 1))] = None
-    return list(ids)
-
-
-def _not_begun(id_: str, cause: KafkaError, timeout_ms: int) -> ResourceManagerError:
-    if cause.code() in FENCED:
-        return Fenced(f"{id_}: a newer producer took this transactional id ({cause.str()})")
-    if cause.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-        return ResourceManagerError(
-            f"{id_}: transaction_timeout_ms is {timeout_ms}, above the broker's {MAX_TIMEOUT_SETTING}: lower it"
-        )
-    if cause.retriable() or cause.code() in (
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-    ):
-        return Unreachable(f"{id_} could not be taken in {CALL_LIMIT_S:.0f} s: {cause.str()}")
-    return ResourceManagerError(f"{id_} could not be taken: {cause.str()}")

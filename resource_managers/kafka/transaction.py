@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,13 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka import errors as kafka_errors
 
+from lifecycle.clock import now_ms
 from lifecycle.errors import Fenced, MissingTopic, RecordTooLarge, ResourceManagerError
 from lifecycle.identity import Fingerprint, Handle, TransactionalId, marker_group
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_outlet import CALL_LIMIT_S, Outlet, TransactionFailed
-from resource_managers.kafka_wire import wire
+from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, ArrowProducer, TransactionFailed
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.missing_markers import Ended, MissingMarkers
+from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt, nothing
 
 log = logging.getLogger(__name__)
@@ -28,10 +29,14 @@ _group_metadata: dict[tuple[int, str, str], Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
-    """Producer id and epoch that the coordinator gave to a transactional id."""
+    """Producer id and epoch that the coordinator gave to a transactional id.
+
+    ``is_certain``: they are this writer's own; else another producer may have taken the id before the coordinator was asked.
+    """
 
     producer_id: int
     producer_epoch: int
+    is_certain: bool = False
 
 
 class KafkaOpenTransaction:
@@ -40,15 +45,16 @@ class KafkaOpenTransaction:
     def __init__(
         self,
         connection: KafkaConnection,
-        outlet: Outlet,
+        arrow_producer: ArrowProducer,
         slot: SlotAttempt,
         identity: ProducerIdentity,
+        missing: MissingMarkers,
         *,
         decisions_topic: str,
         timeout_ms: int,
     ) -> None:
-        self._connection, self._outlet, self._slot, self._identity = connection, outlet, slot, identity
-        self._decisions_topic, self._timeout_ms = decisions_topic, timeout_ms
+        self._connection, self._arrow_producer, self._slot, self._identity = connection, arrow_producer, slot, identity
+        self._missing, self._decisions_topic, self._timeout_ms = missing, decisions_topic, timeout_ms
         self._opened_at_ms: int | None = None
         self._ended = False
 
@@ -56,14 +62,14 @@ class KafkaOpenTransaction:
         """Queue rows. Raises RecordTooLarge, Fenced, SettingsError, ResourceManagerError."""
         if rows.num_rows == 0:
             return
-        self._opened_at_ms = self._opened_at_ms or _now_ms()
+        self._opened_at_ms = self._opened_at_ms or now_ms()
         try:
-            self._outlet.write(rows)
+            self._arrow_producer.write(rows)
         except (KafkaException, TransactionFailed) as error:
             raise self._classified(error if isinstance(error, KafkaException) else self._cause()) from error
 
     @property
-    def so_far(self) -> Handle:
+    def provisional_handle(self) -> Handle:
         """Return the handle as it stands: not prepared yet, its fingerprint empty."""
         return self._handle("")
 
@@ -74,11 +80,11 @@ class KafkaOpenTransaction:
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,
             slot=self._slot.slot,
-            rows=self._outlet.rows,
-            bytes=self._outlet.bytes,
+            rows=self._arrow_producer.rows,
+            bytes=self._arrow_producer.bytes,
             fingerprint=fingerprint,
-            opened_at_ms=self._opened_at_ms or _now_ms(),
-            prepared_at_ms=_now_ms(),
+            opened_at_ms=self._opened_at_ms or now_ms(),
+            prepared_at_ms=now_ms(),
             timeout_ms=self._timeout_ms,
         )
 
@@ -92,23 +98,23 @@ class KafkaOpenTransaction:
         The marker call is the proof: it raises when any record failed, and when another producer took the id since
         ``begin`` asked the coordinator for producer id and epoch.
         """
-        self._opened_at_ms = self._opened_at_ms or _now_ms()
+        self._opened_at_ms = self._opened_at_ms or now_ms()
         try:
-            self._outlet.flush()
+            self._arrow_producer.flush()
             flushed()
             self._send_marker()
         except KafkaException as error:
             raise self._classified(error) from error
         handle = self._handle(str(fingerprint))
         self._ended = True
-        self._outlet.close()
+        self._arrow_producer.close()
         return handle
 
     def _send_marker(self) -> None:
         marker = self._slot.marker
         offset = TopicPartition(self._decisions_topic, 0, marker.batch, marker.metadata())
         group = _metadata_of(self._connection, marker_group(self._slot.prefix, self._slot.slot))
-        self._outlet.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
+        self._arrow_producer.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
 
     def abort(self) -> None:
         """Undo it and free the client; safe to call twice. What cannot be undone now, recovery or the timeout undoes."""
@@ -117,17 +123,23 @@ class KafkaOpenTransaction:
         self._ended = True
         reason = ""
         try:
-            self._outlet.producer.purge()
-            self._outlet.producer.abort_transaction(10.0)
+            self._arrow_producer.producer.purge()
+            self._arrow_producer.producer.abort_transaction(10.0)
         except KafkaException as error:
             reason = error.args[0].str()
-        self._outlet.close()
+        self._arrow_producer.close()
+        if not self._identity.is_certain:
+            # It may be a successor's, which may have prepared what is to be committed.
+            if reason:
+                log.warning("%s was not aborted by its task: %s", self._id, reason)
+            return
         # librdkafka sends no EndTxn while the broker's answer to the first AddPartitionsToTxn is on its way: that
         # transaction would stay open until its timeout.
         item = (str(self._id), self._identity.producer_id, self._identity.producer_epoch)
         (answer,) = wire(self._connection).end_transactions([item], commit=False)
         if reason and answer is not kafka_errors.NoError:
             log.warning("%s was not aborted by its task: %s; %s", self._id, reason, answer.__name__)
+        self._missing.write([Ended(transaction=item[0], producer_id=item[1], epoch=item[2], commit=False)])
 
     def _cause(self) -> KafkaException:
         """Return why librdkafka gave the transaction up: only a call about the whole transaction tells it."""
@@ -143,14 +155,14 @@ class KafkaOpenTransaction:
             return Fenced(f"{self._id}: a newer producer took this transactional id ({cause.str()})")
         if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return RecordTooLarge(
-                f"{self._id}: topic {self._outlet.topic!r} refused a record: {cause.str()}; raise its max.message.bytes"
+                f"{self._id}: topic {self._arrow_producer.topic!r} refused a record: {cause.str()}; raise its max.message.bytes"
             )
         if cause.code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
             return MissingTopic(
-                f"{self._id}: topic {self._outlet.topic!r} does not exist: create it, or name another sink"
+                f"{self._id}: topic {self._arrow_producer.topic!r} does not exist: create it, or name another sink"
             )
         return ResourceManagerError(
-            f"{self._id}: not every record was delivered to {self._outlet.topic!r}: {cause.str()}"
+            f"{self._id}: not every record was delivered to {self._arrow_producer.topic!r}: {cause.str()}"
         )
 
 
@@ -162,7 +174,3 @@ def _metadata_of(connection: KafkaConnection, group: str) -> Any:
         _group_metadata[key] = consumer.consumer_group_metadata()
         consumer.close()
     return _group_metadata[key]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -21,7 +21,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest, WriteTxnMarkersRequest
 
 from lifecycle.errors import Unreachable
-from resource_managers.kafka_connection import RECONNECT_WITHIN_MS, KafkaConnection
+from resource_managers.kafka.connection import RECONNECT_WITHIN_MS, KafkaConnection
 
 IN_FLIGHT = 200
 REQUEST_LIMIT_MS = 10_000
@@ -67,8 +67,14 @@ class KafkaWire:
             raise Unreachable(f"no Kafka broker answers at {connection.bootstrap_servers}: {error}") from None
 
     def end_transactions(self, items: Sequence[tuple[str, int, int]], *, commit: bool) -> list[ErrorClass]:
-        """Send EndTxn for each (transactional id, producer id, epoch); return an error class each, in order."""
-        max_version = END_TXN if self._transaction_version() >= 2 else END_TXN_WITHOUT_EPOCHS
+        """Send EndTxn for each (transactional id, producer id, epoch); return an error class each, in order.
+
+        Nothing is sent while the cluster's transaction.version is not known: see ``_transaction_version``.
+        """
+        level = self._transaction_version()
+        if isinstance(level, type):
+            return [level] * len(items)
+        max_version = END_TXN if level >= 2 else END_TXN_WITHOUT_EPOCHS
 
         def request(item: tuple[str, int, int]) -> Any:
             return EndTxnRequest(
@@ -82,18 +88,26 @@ class KafkaWire:
         answers = self._to_coordinators(items, CoordinatorType.TRANSACTION, lambda item: item[0], request)
         return [answer if isinstance(answer, type) else _error(answer.error_code) for answer in answers]
 
-    def _transaction_version(self) -> int:
-        """Return the cluster's finalized transaction.version, 0 while it cannot be told: EndTxn 4 does everywhere.
+    def _transaction_version(self) -> int | ErrorClass:
+        """Return the cluster's finalized transaction.version, or why it is not known.
 
-        Brokers of 4.x offer EndTxn 5 at level 0 too. One that gets it answers UNSUPPORTED_VERSION, and the transaction is
-        stuck: whatever comes after is answered CONCURRENT_TRANSACTIONS (seen on 4.3.1).
+        A version of EndTxn that does not fit does harm. Brokers of 4.x offer 5 at level 0 too: one that gets it answers
+        UNSUPPORTED_VERSION, and the transaction is stuck, since whatever comes after is answered CONCURRENT_TRANSACTIONS.
+        At level 2, what was committed by 4 is answered INVALID_TXN_STATE by 5, as if it were lost, and an abort by 5
+        succeeds (both seen on 4.3.1).
         """
         if time.monotonic() - self._features_asked_s >= FEATURES_KEPT_S:
             request = ApiVersionsRequest(client_software_name="indoubt", client_software_version="1", min_version=3)
             (answer,) = self.send([(None, request)], FEATURES_LIMIT_MS)
-            if not isinstance(answer, type) and not answer.error_code:
-                found = {one.name: int(one.max_version_level) for one in answer.finalized_features or ()}
-                self._level, self._features_asked_s = found.get("transaction.version", 0), time.monotonic()
+            error = answer if isinstance(answer, type) else _error(answer.error_code)
+            if issubclass(error, kafka_errors.UnsupportedVersionError):
+                self._level = 0
+            elif error is not kafka_errors.NoError:
+                return error
+            else:
+                found = {feature.name: int(feature.max_version_level) for feature in answer.finalized_features or ()}
+                self._level = found.get("transaction.version", 0)
+            self._features_asked_s = time.monotonic()
         return self._level
 
     def init_producer_ids(self, items: Sequence[tuple[str, int, int]], timeout_ms: int) -> list[ErrorClass]:
@@ -158,8 +172,8 @@ class KafkaWire:
         return [_offset(answer) for answer in answers]
 
     def list_transactions(self, states: Iterable[str]) -> list[Any]:
-        """Return every listed transaction (transactional_id, producer_id, state) in one of these states, of all brokers."""
-        listed = self.admin.list_transactions(state_filters=list(states))
+        """Return the listed transactions (transactional_id, producer_id, state) in these states, or in any; of all brokers."""
+        listed = self.admin.list_transactions(state_filters=list(states) or None)
         return [row for rows in listed.values() for row in rows]
 
     def write_marker(
@@ -230,7 +244,7 @@ class KafkaWire:
             if len(wanted) == 1:
                 return {wanted[0]: type(error)}
             # One key that is refused fails the whole look-up: ask for each alone.
-            return {key: node for one in wanted for key, node in self._find_coordinators([one], kind).items()}
+            return {key: node for id_ in wanted for key, node in self._find_coordinators([id_], kind).items()}
         except kafka_errors.KafkaError as error:
             return dict.fromkeys(wanted, type(error))
         return found
@@ -245,7 +259,7 @@ class KafkaWire:
             try:
                 futures.append(manager.send(request, node_id=node, request_timeout_ms=limit_ms))
             except kafka_errors.KafkaError as error:
-                # A node that left the cluster, or that refused our credentials, is told at once.
+                # A node that left the cluster, or that refused our credentials, is reported at once.
                 futures.append(type(error))
         answers: list[Any] = []
         for future in futures:

@@ -13,8 +13,8 @@ import time
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError
-from resource_managers.database_errors import LockTimeout
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database.errors import LockTimeout
+from resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ LOOK_EVERY_S = 0.005
 
 
 def is_held(session: DatabaseSession, branch: BranchId) -> bool:
-    """Say whether somebody has this branch's marker row locked: a branch that was finished has let go of it."""
+    """Say whether a session has this branch's marker row locked: a branch that was finished has let go of it."""
     try:
         session.query(HELD, (str(branch),))
     except LockTimeout:
@@ -58,7 +58,7 @@ def list_again(session: DatabaseSession, branch: BranchId) -> None:
 
 
 def wait_until_closed(session: DatabaseSession, connection: int) -> None:
-    """Return when a connection has ended that was closed: until then nobody can finish its branch. After 1 s in any case."""
+    """Return when a connection has ended that was closed: until then no other can finish its branch. After 1 s in any case."""
     deadline = time.monotonic() + CLOSING_S
     while session.query(SESSION, (connection,)) and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY_S)

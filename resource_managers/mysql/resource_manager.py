@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from resource_managers import database_markers, mysql_writers
-from resource_managers.database_resource_manager import DatabaseResourceManager
-from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession
-from resource_managers.mysql_session import MySqlSession
+from lifecycle.errors import SettingsError
+from lifecycle.resource_manager_kinds import MYSQL
+from resource_managers.database.resource_manager import DatabaseResourceManager
+from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
+from resource_managers.mysql import marker_table, writers
+from resource_managers.mysql.session import MySqlSession
 
 log = logging.getLogger(__name__)
 
@@ -15,8 +17,8 @@ log = logging.getLogger(__name__)
 class MySqlResourceManager(DatabaseResourceManager):
     """Branches are XA transactions; a prepared one holds its rows until it is finished, across restarts of the server."""
 
-    name = "mysql"
-    _own_tables = (database_markers.TABLES["mysql"], mysql_writers.TABLE)
+    name = MYSQL.name
+    _own_tables = (marker_table.TABLE, writers.TABLE)
 
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> MySqlSession:
         return MySqlSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)
@@ -24,6 +26,7 @@ class MySqlResourceManager(DatabaseResourceManager):
     def _verify_server(self, session: DatabaseSession) -> None:
         # Asks for MySQL 8's privilege XA_RECOVER_ADMIN; MariaDB lets everybody ask.
         session.prepared()
+        self._refuse_galera(session)
         (flushed,) = session.query("select @@global.innodb_flush_log_at_trx_commit")[0]
         if flushed != 1:
             log.warning(
@@ -31,4 +34,17 @@ class MySqlResourceManager(DatabaseResourceManager):
                 "can be gone; 1 keeps it",
                 self._connection.address,
                 flushed,
+            )
+
+    def _refuse_galera(self, session: DatabaseSession) -> None:
+        names = "('wsrep_on', 'wsrep_provider')"
+        # No such variables on MySQL; on a MariaDB or Percona server by itself there is no provider.
+        found = {
+            str(name): str(value)
+            for name, value in session.query(f"show global variables where variable_name in {names}")
+        }
+        if found.get("wsrep_on") == "ON" and found.get("wsrep_provider", "none") not in ("", "none"):
+            raise SettingsError(
+                f"{self._connection.address} is a node of a Galera cluster (wsrep_on is ON), which takes no XA transactions: "
+                "nothing could be prepared there. Name a server outside the cluster, or leave this database out of the sink"
             )

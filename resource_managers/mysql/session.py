@@ -15,12 +15,12 @@ from pymysql.constants import CR, ER
 
 from lifecycle.branch_id import BranchId, check_xa_prefix
 from lifecycle.errors import MalformedRecord, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from resource_managers import mysql_forgotten_branches, mysql_writers
-from resource_managers.database_columns import TargetTable
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database_session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
-from resource_managers.mysql_columns import (
+from resource_managers.database.columns import TargetTable
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from resource_managers.mysql import forgotten_branches, writers
+from resource_managers.mysql.columns import (
     COLUMNS,
     ENGINE,
     PRIMARY_KEY,
@@ -28,7 +28,7 @@ from resource_managers.mysql_columns import (
     trial_statement,
     upsert_statement,
 )
-from resource_managers.xa_xid import XaXid
+from resource_managers.mysql.xa_xid import XaXid
 
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO,NO_ZERO_IN_DATE,NO_ZERO_DATE"
 """What does not fit is an error, never a changed value."""
@@ -158,7 +158,7 @@ class MySqlSession(DatabaseSession):
     def take_slot(self, mine: BranchId) -> None:
         """End earlier writers' sessions and take the slot's lock. Raises SettingsError for a prefix too long for an xid."""
         check_xa_prefix(mine.prefix)
-        mysql_writers.take_slot(self, mine, self._lock_s)
+        writers.take_slot(self, mine, self._lock_s)
 
     def start(self, branch: BranchId) -> None:
         """XA START."""
@@ -205,12 +205,12 @@ class MySqlSession(DatabaseSession):
 
     def list_again(self, branch: BranchId) -> bool:
         """List a branch again that MariaDB forgot. MySQL forgets none: there each xid has a lock."""
-        if not self.is_mariadb or not mysql_forgotten_branches.is_held(self, branch):
+        if not self.is_mariadb or not forgotten_branches.is_held(self, branch):
             return False
         with MySqlSession(self.connection, lock_timeout_s=self._lock_s) as other:
-            mysql_forgotten_branches.list_again(other, branch)
+            forgotten_branches.list_again(other, branch)
             connection = other._driver.thread_id()
-        mysql_forgotten_branches.wait_until_closed(self, connection)
+        forgotten_branches.wait_until_closed(self, connection)
         return True
 
     def close(self) -> None:

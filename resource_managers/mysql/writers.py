@@ -11,9 +11,9 @@ import logging
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, Unreachable, ZombieWriter
-from resource_managers.database_errors import LockTimeout
-from resource_managers.database_own_tables import OwnTable
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database.errors import LockTimeout
+from resource_managers.database.own_tables import OwnTable
+from resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def lock_name(database: str, prefix: str) -> str:
 
 
 def take_slot(session: DatabaseSession, mine: BranchId, wait_s: int) -> None:
-    """Note this attempt, end the sessions of writers that it overtakes, and take the slot's lock.
+    """Note this attempt, end the sessions of writers that it supersedes, and take the slot's lock.
 
     Noted before the lock is taken, so that whoever sees it taken sees by which attempt; and after, because an older attempt
     may have noted itself in between. Raises ZombieWriter, LockTimeout.
@@ -57,20 +57,20 @@ def take_slot(session: DatabaseSession, mine: BranchId, wait_s: int) -> None:
     )
     for slot, attempt, connection in writers:
         if slot == mine.slot and attempt > mine.attempt and connection is not None:
-            raise _overtaken(mine, attempt)
+            raise _superseded(mine, attempt)
     _note(session, mine)
     for slot, attempt, connection in writers:
         if attempt < mine.attempt and connection is not None:
             _end(session, int(connection), f"{mine} ends the session of slot {slot}, attempt {attempt}")
     _lock(session, f"{name}{mine.slot}", mine, wait_s)
-    _refuse_if_overtaken(session, mine)
+    _refuse_if_superseded(session, mine)
     _note(session, mine)
 
 
 def _lock(session: DatabaseSession, name: str, mine: BranchId, wait_s: int) -> None:
     if _get_lock(session, name, CLOSING_S):
         return
-    _refuse_if_overtaken(session, mine)
+    _refuse_if_superseded(session, mine)
     connection = session.query("select is_used_lock(%s)", (name,))[0][0]
     if connection is not None:
         _end(session, int(connection), f"{mine} ends the session of an earlier try of its task")
@@ -82,14 +82,14 @@ def _get_lock(session: DatabaseSession, name: str, wait_s: int) -> bool:
     return bool(session.query("select get_lock(%s, %s)", (name, wait_s))[0][0] == 1)
 
 
-def _refuse_if_overtaken(session: DatabaseSession, mine: BranchId) -> None:
+def _refuse_if_superseded(session: DatabaseSession, mine: BranchId) -> None:
     noted = _noted(session, mine)
     if noted is not None and noted > mine.attempt:
-        raise _overtaken(mine, noted)
+        raise _superseded(mine, noted)
 
 
-def _overtaken(mine: BranchId, attempt: int) -> ZombieWriter:
-    return ZombieWriter(f"{mine} was overtaken: attempt {attempt} writes in its slot already")
+def _superseded(mine: BranchId, attempt: int) -> ZombieWriter:
+    return ZombieWriter(f"{mine} was superseded: attempt {attempt} writes in its slot already")
 
 
 def _noted(session: DatabaseSession, mine: BranchId) -> int | None:

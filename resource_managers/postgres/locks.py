@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_managers.database_session import BranchLocks, HeldLock, WaitingSession
+from resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
 
 if TYPE_CHECKING:
-    from resource_managers.database_session import DatabaseSession
+    from resource_managers.database.session import DatabaseSession
 
-ROWS_MOST = 1_000
+MAX_ROWS = 1_000
 
 # A prepared transaction has no process. All its locks are of one virtual transaction, which the lock on its own transaction id
 # tells: that of the session that prepared it, and after a restart of the server -1 and the transaction id.
@@ -44,12 +44,12 @@ order by 1, 7, 2 limit %s"""  # noqa: S608 (made of constants)
 
 
 def branch_locks(session: DatabaseSession) -> dict[str, BranchLocks]:
-    """Return locks and waiting sessions of each prepared transaction of this database, by gid; ROWS_MOST of each at most."""
+    """Return locks and waiting sessions of each prepared transaction of this database, by gid; MAX_ROWS of each at most."""
     held: dict[str, list[HeldLock]] = {}
     waiting: dict[str, list[WaitingSession]] = {}
-    for gid, relation, mode in session.query(HELD, (ROWS_MOST,)):
+    for gid, relation, mode in session.query(HELD, (MAX_ROWS,)):
         held.setdefault(gid, []).append(HeldLock(relation=relation, mode=mode))
-    for gid, process, user, application, relation, mode, since_ms in session.query(WAITING, (ROWS_MOST,)):
+    for gid, process, user, application, relation, mode, since_ms in session.query(WAITING, (MAX_ROWS,)):
         waiting.setdefault(gid, []).append(
             WaitingSession(
                 process=process, user=user, application=application, relation=relation, mode=mode, since_ms=since_ms

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 
 from lifecycle.errors import SettingsError
-from resource_managers import database_markers
-from resource_managers.database_resource_manager import DatabaseResourceManager
-from resource_managers.database_session import STATEMENT_LIMIT_S, DatabaseSession
-from resource_managers.postgres_session import PostgresSession
+from lifecycle.resource_manager_kinds import POSTGRES
+from resource_managers.database.resource_manager import DatabaseResourceManager
+from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
+from resource_managers.postgres import marker_table
+from resource_managers.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
 
@@ -16,8 +17,8 @@ log = logging.getLogger(__name__)
 class PostgresResourceManager(DatabaseResourceManager):
     """Branches are prepared transactions; they hold their rows until they are finished, across restarts of the server."""
 
-    name = "postgres"
-    _own_tables = (database_markers.TABLES["postgres"],)
+    name = POSTGRES.name
+    _own_tables = (marker_table.TABLE,)
 
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> PostgresSession:
         return PostgresSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)

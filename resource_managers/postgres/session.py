@@ -13,18 +13,18 @@ from psycopg import sql
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers import postgres_locks, postgres_writers
-from resource_managers.database_columns import TargetTable
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database_session import (
+from resource_managers.database.columns import TargetTable
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.session import (
     CONNECT_LIMIT_S,
     STATEMENT_LIMIT_S,
     BranchLocks,
     DatabaseSession,
     PreparedBranch,
 )
-from resource_managers.postgres_columns import (
+from resource_managers.postgres import locks, writers
+from resource_managers.postgres.columns import (
     COLUMNS,
     PRIMARY_KEY,
     TABLE,
@@ -42,7 +42,7 @@ CHUNK_ROWS = 10_000
 
 NO_SUCH_OBJECT = "42704"
 NOT_NOW = frozenset({"55000", "55006"})
-"""object_not_in_prerequisite_state (a branch that somebody else is finishing), object_in_use."""
+"""object_not_in_prerequisite_state (a branch that another session is finishing), object_in_use."""
 LOCKED = frozenset({"55P03", "40P01", "40001"})
 TWICE = "23505"
 GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "53300"})
@@ -89,7 +89,7 @@ class PostgresSession(DatabaseSession):
         try:
             self.query(
                 "select set_config('lock_timeout', %s, false), set_config('timezone', 'UTC', false), "
-                # What is committed must be on disk; only a server that was told otherwise is told so.
+                # What is committed must be on disk; only a server with another setting is given this one.
                 "set_config('synchronous_commit', case setting when 'off' then 'on' else setting end, false) "
                 "from pg_settings where name = 'synchronous_commit'",
                 (f"{max(1, round(lock_timeout_s * 1000))}ms",),
@@ -148,7 +148,7 @@ class PostgresSession(DatabaseSession):
 
     def take_slot(self, mine: BranchId) -> None:
         """Name this session after its branch and end the sessions of earlier writers."""
-        postgres_writers.take_slot(self, mine)
+        writers.take_slot(self, mine)
 
     def start(self, branch: BranchId) -> None:
         """Begin a transaction that will be prepared under the branch's whole text."""
@@ -205,7 +205,7 @@ class PostgresSession(DatabaseSession):
 
     def branch_locks(self) -> dict[str, BranchLocks]:
         """Return what pg_locks says of each prepared transaction."""
-        return postgres_locks.branch_locks(self)
+        return locks.branch_locks(self)
 
     def commit_prepared(self, transaction: str) -> None:
         """COMMIT PREPARED."""

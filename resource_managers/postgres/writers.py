@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ZombieWriter
-from resource_managers.database_session import DatabaseSession
+from resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def writer_name(branch: BranchId) -> BranchId:
 
 
 def take_slot(session: DatabaseSession, mine: BranchId) -> None:
-    """Name this session, then end the sessions of writers that ``mine`` overtakes.
+    """Name this session, then end the sessions of writers that ``mine`` supersedes.
 
     In this order: of two attempts that begin at once, the older sees the newer. Raises ZombieWriter.
     """
@@ -39,9 +39,9 @@ def take_slot(session: DatabaseSession, mine: BranchId) -> None:
         if other is None or other.prefix != me.prefix:
             continue
         if other.attempt > me.attempt:
-            raise ZombieWriter(f"{mine} was overtaken: attempt {other.attempt} writes already ({name})")
-        if other.is_overtaken_by(me):
-            # By name, too: the process id may belong to somebody else by now.
+            raise ZombieWriter(f"{mine} was superseded: attempt {other.attempt} writes already ({name})")
+        if other.is_superseded_by(me):
+            # By name, too: the process id may belong to another session by now.
             session.query(
                 "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and application_name = %s",
                 (pid, name),

@@ -1,0 +1,278 @@
+"""End markers that a coordinator takes for written and a partition has not: seen, and written where their kind is proven.
+
+A coordinator that finds no leader for a partition at the moment takes the partition for deleted and completes the transaction
+without it (Kafka 4.3.1, KAFKA-20734; seen most times when a broker that has accepted EndTxn is killed and started again). The rows
+stay hidden, their readers blocked, the offsets of the transaction unstable; and the next transaction of the same producer
+there would take the rows along, to commit or to abort them with its own.
+
+Producer id and epoch say which transaction the rows belong to: our writers take their id anew for each transaction, and
+write nothing while an older one of that id is open on a partition. A marker is written at that very epoch. The
+partition refuses it once a later epoch has written there, so it never ends what is live.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from lifecycle.backoff import Backoff
+from lifecycle.errors import ResourceManagerError, Unreachable
+from lifecycle.identity import TransactionalId, marker_group
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.descriptions import COMMITTED, REFUSED, is_over
+from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions, Layout, OpenProducer, Partition
+from resource_managers.kafka.wire import wire
+from resource_managers.protocol import OpenTransactionView
+
+LEFT_OPEN = "LeftOpen"
+"""State of a transaction that is over for its coordinator and open on a partition; not one of Kafka's."""
+SETTLING_S = 2.0
+"""A coordinator writes the markers a moment after it has accepted the end: so long is waited for them."""
+REMEDY = (
+    "the next start of the pipeline writes the marker if its user has Alter on the cluster; else end it by an order of the "
+    "collector"
+)
+LOOK_AGAIN = Backoff(first_s=0.002, most_s=0.1)
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A transaction of ours of which it is proven how it ended, or that it may never be committed. ``epoch``: its writer's."""
+
+    transaction: str
+    producer_id: int
+    epoch: int
+    commit: bool
+
+    def __str__(self) -> str:
+        return f"{self.transaction} (producer {self.producer_id}, epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOpen:
+    """What a look found: ``found`` by transactional id, and why some partitions could not be looked at."""
+
+    found: list[tuple[str, OpenProducer]]
+    unseen: dict[Partition, type[Exception]]
+
+
+class MissingMarkers:
+    """Looks at a topic's partitions and at the offsets of our slots. Thread-safe: it keeps no state.
+
+    ``topic``: where our rows are; empty: anywhere on the cluster.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, decisions_topic: str) -> None:
+        self._connection, self._topic, self._decisions_topic = connection, topic, decisions_topic
+        self._partitions = KafkaPartitions(connection, decisions_topic)
+
+    def write(self, ended: Sequence[Ended]) -> list[str]:
+        """Write the markers that are missing of these; return for each why it may be open still, empty: it is not.
+
+        What its coordinator is about to end is left to it. Raises nothing of Kafka's: what is left open hangs, and the next
+        writer of its id refuses to begin.
+        """
+        reasons = [""] * len(ended)
+        rows = self._once_over(ended)
+        over: dict[tuple[int, int], int] = {}
+        for index, end in enumerate(ended):
+            row = rows.get(end.transaction)
+            if not is_over(row, end.producer_id, end.epoch):
+                reasons[index] = f"{end}: its coordinator has not ended it yet ({_state(row)})"
+            elif not end.commit and _committed(row, end):
+                # Whoever calls it undecided is wrong about it, or reads another decision log: its rows are not thrown away.
+                reasons[index] = f"{end}: its coordinator says that it was committed: no abort marker is written"
+                log.error("%s", reasons[index])
+            else:
+                over[end.producer_id, end.epoch] = index
+        if not over:
+            return reasons
+        try:
+            layout = self._layout([ended[index].transaction for index in over.values()])
+        except Unreachable as error:
+            return [reason or f"{end}: {error}" for end, reason in zip(ended, reasons, strict=True)]
+        answers = self._partitions.open_producers(layout.leaders.keys(), layout)
+        for producer in (producer for some in answers.found.values() for producer in some):
+            index = over.get((producer.producer_id, producer.producer_epoch), -1)
+            if index >= 0:
+                reasons[index] = self._end(ended[index], producer, layout) or reasons[index]
+        if unseen := {**dict.fromkeys(layout.leaderless, kafka_errors.LeaderNotAvailableError), **answers.failed}:
+            log.warning("whether transactions ended could not be looked at on %s", _named(unseen))
+        return reasons
+
+    def left_open(self, ids: Collection[str], layout: Layout | None = None) -> LeftOpen:
+        """Return what these ids' producers hold open on partitions though their coordinators are done with it.
+
+        ``layout``: the partitions to look at, else the topic's and, where a slot's offsets are unstable, those of all offsets.
+        Raises Unreachable when a coordinator does not answer, or no broker tells where the partitions are.
+        """
+        rows = wire(self._connection).describe_transactions(list(ids)) if ids else {}
+        by_producer: dict[int, tuple[str, Any]] = {}
+        for id_, row in rows.items():
+            if isinstance(row, type) and not issubclass(row, kafka_errors.TransactionalIdNotFoundError):
+                raise Unreachable(f"the coordinator of {id_} does not describe it: {row.__name__}")
+            # A producer id at its first epoch, without a transaction yet, has never written anything.
+            if not isinstance(row, type) and (row.producer_epoch > 0 or row.transaction_state != "Empty"):
+                by_producer[row.producer_id] = (id_, row)
+        if not by_producer:
+            return LeftOpen(found=[], unseen={})
+        layout = layout or self._layout(list(ids))
+        answers = self._partitions.open_producers([*layout.leaders, *layout.leaderless], layout)
+        found = [
+            (by_producer[producer.producer_id][0], producer)
+            for some in answers.found.values()
+            for producer in some
+            if producer.producer_id in by_producer
+            and is_over(by_producer[producer.producer_id][1], producer.producer_id, producer.producer_epoch)
+        ]
+        return LeftOpen(found=found, unseen=answers.failed)
+
+    def require_nothing_left_open(self, ids: Collection[str], leaders: Mapping[int, int], limit_s: float) -> None:
+        """Return when nothing of these ids is left open on the topic: what is written now would be ended together with it.
+
+        ``leaders``: of its partitions, as far as they are known. Raises ResourceManagerError when something is, or when it
+        cannot be told of every partition in ``limit_s``.
+        """
+        deadline = time.monotonic() + limit_s
+        layout: Layout | None = layout_of(self._topic, leaders)
+        while True:
+            look = self.left_open(ids, layout)
+            if look.found:
+                id_, producer = look.found[0]
+                raise ResourceManagerError(
+                    f"{id_}: producer {producer.producer_id}, epoch {producer.producer_epoch} is over for its coordinator "
+                    f"and open on {_name(producer.partition)}, where its end marker is missing; rows written now would be "
+                    f"ended with it: {REMEDY}"
+                )
+            refused = {p: error for p, error in look.unseen.items() if issubclass(error, REFUSED)}
+            if not look.unseen:
+                return
+            if refused or time.monotonic() > deadline:
+                raise Unreachable(
+                    f"whether an earlier transaction is left open could not be told of {_named(refused or look.unseen)}: "
+                    "nothing is written before that is known"
+                )
+            time.sleep(LOOK_AGAIN.most_s)
+            layout = self._partitions.layout([self._topic])
+
+    def refusal(self) -> str:
+        """Return why looks at the topic's partitions are refused, an empty text where they are not. Raises Unreachable."""
+        layout = self._partitions.layout([self._topic])
+        refused = self._partitions.open_producers(layout.leaders.keys(), layout).failed.values()
+        return next((error.__name__ for error in refused if issubclass(error, REFUSED)), "")
+
+    def views(self, ids: Collection[str]) -> list[OpenTransactionView]:
+        """Return what these ids have left open, as transactions in the state ``LeftOpen``. Raises Unreachable."""
+        look = self.left_open(ids)
+        if look.unseen:
+            log.warning("whether transactions ended could not be looked at on %s", _named(look.unseen))
+        places: dict[tuple[str, int, int], list[Partition]] = {}
+        for id_, producer in look.found:
+            places.setdefault((id_, producer.producer_id, producer.producer_epoch), []).append(producer.partition)
+        return [
+            OpenTransactionView(
+                resource_manager="kafka",
+                transaction=id_,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                state=LEFT_OPEN,
+                started_at_ms=None,
+                timeout_ms=None,
+                partitions=tuple(partitions),
+            )
+            for (id_, producer_id, epoch), partitions in places.items()
+        ]
+
+    def _once_over(self, ended: Sequence[Ended]) -> dict[str, Any]:
+        """Return what their coordinators say, as soon as they are done with all of these, or after a while."""
+        deadline = time.monotonic() + SETTLING_S
+        pauses = LOOK_AGAIN.pauses()
+        rows: dict[str, Any] = {}
+        left = list(ended)
+        while left:
+            rows |= wire(self._connection).describe_transactions([end.transaction for end in left])
+            left = [end for end in left if not _settled(rows.get(end.transaction), end)]
+            if not left or time.monotonic() > deadline:
+                break
+            time.sleep(next(pauses))
+        return rows
+
+    def _layout(self, ids: Sequence[str]) -> Layout:
+        """Return where rows and offsets of these ids may be. Raises Unreachable."""
+        if not self._topic:
+            return self._partitions.layout()
+        topics = [self._topic] if self._offsets_are_stable(ids) else [self._topic, CONSUMER_OFFSETS]
+        return self._partitions.layout(topics)
+
+    def _offsets_are_stable(self, ids: Sequence[str]) -> bool:
+        """Say whether no transaction holds the offsets of these ids' slots: then nothing is open there."""
+        pooled = [parsed for id_ in ids if (parsed := TransactionalId.parse(id_)) is not None]
+        groups = list(dict.fromkeys(marker_group(parsed.prefix, parsed.slot) for parsed in pooled))
+        answers = wire(self._connection).committed_offsets(groups, self._decisions_topic, 0, stable=True)
+        return not any(issubclass(answer, kafka_errors.UnstableOffsetCommitError) for answer, _, _ in answers)
+
+    def _end(self, ended: Ended, producer: OpenProducer, layout: Layout) -> str:
+        """Write one marker; return why not, or an empty text."""
+        kind = "commit" if ended.commit else "abort"
+        where = _name(producer.partition)
+        error = wire(self._connection).write_marker(
+            layout.leaders[producer.partition],
+            producer.partition,
+            (producer.producer_id, producer.producer_epoch),
+            producer.coordinator_epoch,
+            commit=ended.commit,
+        )
+        if error is kafka_errors.NoError:
+            log.warning("wrote the missing %s marker of %s on %s", kind, ended, where)
+            return ""
+        reason = f"the missing {kind} marker of {ended} on {where} could not be written: {error.__name__}"
+        log.error("%s", reason)
+        return reason
+
+
+def layout_of(topic: str, leaders: Mapping[int, int]) -> Layout:
+    """Return the layout of one topic; ``leaders`` by partition number, below 0: it has no leader now."""
+    led = {(topic, number): node for number, node in leaders.items() if node >= 0}
+    leaderless = frozenset((topic, number) for number, node in leaders.items() if node < 0)
+    return Layout(leaders=led, leaderless=leaderless, internal=frozenset(), brokers=frozenset(led.values()))
+
+
+def _settled(row: Any, ended: Ended) -> bool:
+    """Say whether waiting changes nothing: it is over, or it never began."""
+    never_began = getattr(row, "transaction_state", "") == "Empty"
+    return never_began or is_over(row, ended.producer_id, ended.epoch)
+
+
+def _committed(row: Any, ended: Ended) -> bool:
+    """Say whether the coordinator's newest word may be that this very transaction was committed."""
+    known = row is not None and not isinstance(row, type) and row.producer_id == ended.producer_id
+    return bool(known and row.transaction_state == COMMITTED and row.producer_epoch - ended.epoch in (0, 1))
+
+
+def _state(row: Any) -> str:
+    return str(getattr(row, "__name__", None) or getattr(row, "transaction_state", "no answer"))
+
+
+def _named(partitions: Mapping[Partition, type[Exception]]) -> str:
+    first = next(iter(partitions))
+    more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+    return f"{_name(first)} ({partitions[first].__name__}){more}"
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def ends_of(items: Iterable[Any], *, commit: bool) -> list[Ended]:
+    """Return these handles or views as ended ones."""
+    return [
+        Ended(transaction=item.transaction, producer_id=item.producer_id, epoch=item.producer_epoch, commit=commit)
+        for item in items
+        if item.producer_id is not None and item.producer_epoch is not None
+    ]

@@ -1,0 +1,24 @@
+"""The table of markers in MySQL and MariaDB."""
+
+from __future__ import annotations
+
+from resource_managers.database.markers import LOOK, NAME
+from resource_managers.database.own_tables import OwnTable
+
+TABLE = OwnTable(
+    name=NAME,
+    create=(
+        """\
+create table if not exists indoubt_markers (
+    checkpoint_id varchar(64) not null,
+    slot int not null,
+    batch bigint not null,
+    attempt bigint not null,
+    branch varchar(160) not null,
+    state varchar(10) not null,
+    primary key (checkpoint_id, slot, batch, attempt),
+    key (branch)
+) engine = InnoDB character set ascii collate ascii_bin""",
+    ),
+    look=LOOK,
+)

@@ -1,0 +1,4 @@
+"""PostgreSQL: PREPARE TRANSACTION.
+
+Imports ``database`` and all below. Begin with ``resource_manager.py``; docs/databases.md says what is needed.
+"""

@@ -1,0 +1,53 @@
+"""Makes a resource manager of any kind from its entry in lifecycle/resource_manager_kinds.py.
+
+A client library is loaded when its kind is asked for: a process without a database does without its driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from lifecycle.errors import SettingsError
+from lifecycle.resource_manager_kinds import DATABASES, ResourceManagerKind, kind_named
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.protocol import ResourceManager
+
+if TYPE_CHECKING:
+    from resource_managers.database.resource_manager import DatabaseResourceManager
+
+
+def implementation(kind: ResourceManagerKind) -> type[Any]:
+    """Return the class of this kind; loads its client library."""
+    module, _, name = kind.implementation.partition(":")
+    return cast(type[Any], getattr(import_module(module), name))
+
+
+def make_resource_manager(
+    name: str,
+    target: str,
+    kafka: KafkaConnection,
+    databases: Mapping[str, DatabaseConnection],
+    kafka_settings: Mapping[str, Any],
+) -> ResourceManager:
+    """Return the resource manager of this name for one topic or table (empty: it only finishes what was prepared).
+
+    Raises SettingsError for an unknown name, and for a database without a connection.
+    """
+    kind = kind_named(name, f"sink {name}:{target}")
+    if not kind.is_database:
+        return cast(ResourceManager, implementation(kind)(kafka, topic=target, **kafka_settings))
+    if name not in databases:
+        raise SettingsError(
+            f"nobody said how to reach {name!r} (sink {name}:{target}): give {name}.host, .user and .database in a file, and "
+            "name it with --database-properties"
+        )
+    return make_database_resource_manager(databases[name], table=target)
+
+
+def make_database_resource_manager(connection: DatabaseConnection, *, table: str = "") -> DatabaseResourceManager:
+    """Return the resource manager of one database; ``table`` is where it writes. Raises SettingsError for an unknown kind."""
+    kind = kind_named(connection.kind, f"database {connection.database} at {connection.host}", DATABASES)
+    return cast("DatabaseResourceManager", implementation(kind)(connection, table=table))
