@@ -1,1 +1,6 @@
-"""The collector: observes, keeps, judges and acts; the only owner of the history and the only hand on the brokers."""
+"""The collector: it gathers what brokers, databases and checkpoints say, keeps it, judges it, alerts, and acts.
+
+The packages stand in the order in which an event passes through them: ``runtime``, ``config``, ``records``, ``history``
+and ``state``, ``verdicts``, ``views``, ``rows`` and ``sources``, ``alerting``, ``orders``, ``api``, ``cli``. Each imports
+only those before it; ``service.py`` puts them together. Begin with ``service.py``, then docs/architecture.md.
+"""

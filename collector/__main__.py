@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import sys
 
+from lifecycle.version import VERSION
+
 
 def main() -> int:
     """Do what the first argument says, ``serve`` unless it is a command; return the exit code."""
     arguments = sys.argv[1:]
     first = arguments[0] if arguments else "serve"
+    if first == "--version":
+        print(f"indoubt {VERSION}")
+        return 0
     if first == "token":
-        from collector.command_line import token
+        from collector.cli import tokens
 
-        return token.main(arguments[1:])
+        return tokens.main(arguments[1:])
     if first != "serve" and not first.startswith("-"):
-        from collector.command_line import main as command_line
+        from collector.cli import main as command_line
 
         if first in command_line.COMMANDS:
             return command_line.main(arguments)

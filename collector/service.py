@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collector.small_process  # noqa: F401 (before what it keeps small)
+import collector.runtime.lean_process  # noqa: F401 (before what it keeps small)
 
 # isort: split
 import contextlib
@@ -19,74 +19,71 @@ from types import FrameType
 
 import uvicorn
 
-from collector import (
-    alert_api,
-    backup_api,
-    database_actor,
-    http_server,
-    request_log,
-    retention,
-    tls,
-    token_file,
-    undone,
-)
-from collector import settings as collector_settings
-from collector.acting import Actors, KafkaActor
-from collector.actions import Actions
-from collector.alert_service import AlertService
-from collector.api import application
-from collector.authentication import KnownTokens
-from collector.changes import Changes
-from collector.clock import now_ms
-from collector.cluster import ClusterName
-from collector.current_state import CurrentState
-from collector.databases import managers
-from collector.observers.aborted_offsets import AbortedOffsets
-from collector.observers.databases import database_observers
-from collector.observers.decision_topic import DecisionTopic
-from collector.observers.lifecycle_topic import LifecycleTopic
-from collector.observers.observer import Observer
-from collector.observers.partitions import Pace, Partitions
-from collector.observers.transaction_log import TransactionLog
-from collector.observers.transaction_polling import TransactionPolling
-from collector.ordering.follow_up import FollowUp, Look
-from collector.ordering.hanging import HangingOrders
-from collector.ordering.looks import TransactionLooks
-from collector.ordering.order_history import OrderHistory
-from collector.ordering.pipelines import KIND, PipelineOrders
-from collector.ordering.plan import Reach
-from collector.overview import Watch
-from collector.process_memory import GiveBack
-from collector.rate_limits import RequestLimits
-from collector.retention import Upkeep
-from collector.served import Served
-from collector.settings import Settings, TransactionSource
-from collector.store import Store, StoreFailed
-from collector.verdicts import Limits
+from collector.alerting.service import AlertService
+from collector.api import alert_routes, backup_routes
+from collector.api import server as http_server
+from collector.api.app import application
+from collector.api.auth import token_store
+from collector.api.auth.authentication import KnownTokens
+from collector.api.auth.rate_limits import RequestLimits
+from collector.api.dependencies import ApiDependencies
+from collector.api.event_stream import Changes
+from collector.api.overview import Watch
+from collector.config import settings as collector_settings
+from collector.config import tls
+from collector.config.databases import managers
+from collector.config.settings import Settings, TransactionSource
+from collector.history import retention
+from collector.history.retention import Maintenance
+from collector.history.store import Store, StoreFailed
+from collector.orders import database_participant
+from collector.orders.audit import OrderHistory
+from collector.orders.hanging import HangingOrders
+from collector.orders.outcome_probes import OutcomeProbes
+from collector.orders.outcome_resolver import OutcomeResolver, Probe
+from collector.orders.participants import KafkaParticipant, Participants
+from collector.orders.pipelines import KIND, PipelineOrders
+from collector.orders.plan import OrderContext
+from collector.orders.service import Actions
+from collector.runtime import logs
+from collector.runtime.clock import now_ms
+from collector.runtime.malloc_trim import MallocTrimmer
+from collector.sources.aborted_offsets import AbortedOffsets
+from collector.sources.cluster_id import ClusterName
+from collector.sources.databases import database_observers
+from collector.sources.decision_log import DecisionTopic
+from collector.sources.lifecycle_topic import LifecycleTopic
+from collector.sources.partitions import Pace, Partitions
+from collector.sources.source import Observer
+from collector.sources.transaction_polling import TransactionPolling
+from collector.sources.transaction_state_log import TransactionLog
+from collector.verdicts.verdict_case import Limits
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
 from lifecycle.errors import SettingsError
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import KafkaPartitions
-from resource_managers.kafka_record_offsets import KafkaRecordOffsets
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.partitions import KafkaPartitions
+from resource_managers.kafka.record_offsets import KafkaRecordOffsets
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.topics.decision_log import DecisionLog
 
 HISTORY = "history.duckdb"
 GC_THRESHOLDS = (50_000, 20, 50)
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
-Running = Observer | Watch | ClusterName | AlertService | FollowUp
+Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver
 LOOK_LIMIT_S = 2.0
-"""How long one look of the follow-up at one transaction retries transient answers."""
-log = logging.getLogger("collector")
+"""How long one probe of one transaction retries transient answers."""
+log = logging.getLogger(__name__)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
-    request_log.configure()
+    logs.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         settings = collector_settings.read(arguments, os.environ)
-        request_log.set_level(settings.tunable.log_level)
+        logs.set_level(settings.tunable.log_level)
         connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
         tokens = KnownTokens.given(settings.tokens) if settings.tokens else _kept_tokens(settings)
         if settings.tls is not None:
@@ -119,8 +116,8 @@ def _serve(
 
     def running() -> list[Running]:
         kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
-        store.keep_up(Upkeep(kept, functools.partial(undone.causes, current), now_ms))
-        store.keep_up(GiveBack())
+        store.add_maintenance(Maintenance(kept, functools.partial(aborts_and_losses.causes, current), now_ms))
+        store.add_maintenance(MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
@@ -130,11 +127,14 @@ def _serve(
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
     databases = managers(settings.databases)
-    actors = Actors(
-        {broker.name: KafkaActor(broker), **database_actor.actors(databases, tunable.database_answer_ms / 1000)}
+    participants = Participants(
+        {
+            broker.name: KafkaParticipant(broker),
+            **database_participant.participants(databases, tunable.database_answer_ms / 1000),
+        }
     )
     hanging = HangingOrders(
-        lambda: partitions.picture, current, broker, KafkaPartitions(connection, tunable.decision_topic)
+        lambda: partitions.findings, current, broker, KafkaPartitions(connection, tunable.decision_topic)
     )
     pipelines = PipelineOrders(
         current,
@@ -144,11 +144,11 @@ def _serve(
         limit_ms=tunable.pipeline_order_limit_ms,
     )
     more_looks = {**hanging.by_kind(), KIND: pipelines.look}
-    follow_up = _follow_up(settings, connection, current, store, actors, more_looks)
+    follow_up = _follow_up(settings, connection, current, store, participants, more_looks)
     actions = Actions(
         current,
         store,
-        actors,
+        participants,
         decision_log,
         pipelines,
         follow_up,
@@ -157,7 +157,7 @@ def _serve(
         limit_ms=tunable.order_limit_ms,
     )
     ready = threading.Event()
-    served = Served(
+    served = ApiDependencies(
         current=current,
         store=store,
         actions=actions,
@@ -167,7 +167,7 @@ def _serve(
         read_only=settings.read_only,
         bootstrap_servers=settings.bootstrap_servers,
         foreign_old_ms=tunable.foreign_old_ms,
-        foreign_recovery_ms=tunable.alert_foreign_recovery_ms,
+        foreign_recovery_ms=tunable.alert.foreign_recovery_ms,
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,
         observers=lambda: [observer.status for observer in observers if observer.is_listed],
@@ -177,12 +177,12 @@ def _serve(
             failed_authentications_per_minute=tunable.failed_authentications_per_minute,
         ),
         body_bytes_most=tunable.body_bytes_most,
-        partitions=lambda: partitions.picture,
+        partitions=lambda: partitions.findings,
     )
     alerts = AlertService(current, store, served.observers, tunable, settings.receivers, served.partitions)
     app = application(served)
-    backup_api.serve(app, served)
-    alert_api.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
+    backup_routes.serve(app, served)
+    alert_routes.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
     with _loading(current, ready, running):
         host, port = listening.getsockname()[:2]
@@ -192,7 +192,7 @@ def _serve(
 
 @contextlib.contextmanager
 def _loading(current: CurrentState, ready: threading.Event, running: Callable[[], list[Running]]) -> Iterator[None]:
-    """Load history while the API already answers health, then start whatever looks; stop all of it at the end."""
+    """Load history while the API already answers health, then start whatever probes; stop all of it at the end."""
     started: list[Running] = []
     stopping = threading.Event()
 
@@ -206,11 +206,11 @@ def _loading(current: CurrentState, ready: threading.Event, running: Callable[[]
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        for one in running():
+        for part in running():
             if stopping.is_set():
                 return
-            one.start()
-            started.append(one)
+            part.start()
+            started.append(part)
         ready.set()
 
     loader = threading.Thread(target=load, name="load history")
@@ -221,8 +221,8 @@ def _loading(current: CurrentState, ready: threading.Event, running: Callable[[]
         stopping.set()
         loader.join()
         # What judges ends before what it judges: an observer that was stopped is not down.
-        for one in reversed(started):
-            one.stop()
+        for part in reversed(started):
+            part.stop()
 
 
 def _observers(
@@ -247,7 +247,7 @@ def _observers(
         )
     # What needs libraries of its own is imported where it is wanted.
     if settings.checkpoints:
-        from collector.observers.spark_checkpoint import SparkCheckpoint
+        from collector.sources.spark_checkpoint import SparkCheckpoint
     for name, location in settings.checkpoints.items():
         is_local = location.startswith("file://") or "://" not in location
         interval_ms = tunable.checkpoint_polling_ms if is_local else tunable.remote_checkpoint_polling_ms
@@ -257,7 +257,7 @@ def _observers(
     record_offsets, interval_ms = KafkaRecordOffsets(connection), tunable.offsets_polling_ms
     found.append(AbortedOffsets(current, store, record_offsets, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
     if settings.flink:
-        from collector.observers.flink_rest import FlinkRest
+        from collector.sources.flink_rest import FlinkRest
     for name, url in settings.flink.items():
         interval_ms = tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
@@ -269,28 +269,28 @@ def _follow_up(
     connection: KafkaConnection,
     current: CurrentState,
     store: Store,
-    actors: Actors,
-    more_looks: Mapping[str, Look],
-) -> FollowUp:
+    participants: Participants,
+    more_looks: Mapping[str, Probe],
+) -> OutcomeResolver:
     tunable = settings.tunable
-    # A decision log of its own: its thread looks while orders are given.
+    # A decision log of its own: its thread probes while orders are given.
     decision_log = DecisionLog(connection, tunable.decision_topic)
-    reach = Reach(current=current, actors=actors, log=decision_log, limit_s=LOOK_LIMIT_S)
-    looks = TransactionLooks(reach, read_only=settings.read_only)
-    return FollowUp(
+    context = OrderContext(current=current, participants=participants, log=decision_log, limit_s=LOOK_LIMIT_S)
+    probes = OutcomeProbes(context, read_only=settings.read_only)
+    return OutcomeResolver(
         current,
         OrderHistory(store),
-        {**looks.by_kind(), **more_looks},
+        {**probes.by_kind(), **more_looks},
         pause_ms=tunable.follow_up_pause_ms,
         most_ms=tunable.follow_up_most_ms,
     )
 
 
 def _kept_tokens(settings: Settings) -> KnownTokens:
-    _, clear_files = token_file.read_or_make(settings.directory)
+    _, clear_files = token_store.read_or_make(settings.directory)
     for path in clear_files:
         print(f"token: {path} (keep it elsewhere and delete the file: the collector needs its hash alone)", flush=True)
-    return KnownTokens.of_file(settings.directory / token_file.FILE_NAME)
+    return KnownTokens.of_file(settings.directory / token_store.FILE_NAME)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,7 +1,7 @@
 """Judges alerts at intervals: what the rules find goes through the state machine, and with its outbox into history.
 
 Nothing is notified that history does not have, so a restart neither loses a notification nor makes it twice. While history
-cannot be written, alerts are shown as they stand and nobody is notified.
+cannot be written, alerts are shown as they stand and no receiver is notified.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from collector import alert_rules, silences
-from collector.alert_inputs import AlertLimits, Picture
-from collector.alert_store import AlertStore
-from collector.alerts import Alert, AlertState, Book, Timing, moved, step
-from collector.clock import CLOCK, now_ms
-from collector.silences import Silence
-from collector.store import StoreFailed
+from collector.alerting import rules, silences
+from collector.alerting.silences import Silence
+from collector.alerting.snapshot import AlertSnapshot
+from collector.alerting.state_machine import Alert, AlertState, AlertStates, moved, step
+from collector.alerting.store import AlertStore
+from collector.config.alerts import AlertSettings
+from collector.history.store import StoreFailed
+from collector.runtime.clock import CLOCK, now_ms
 
 log = logging.getLogger(__name__)
 STOP_LIMIT_S = 30.0
 SETTLES_S = 5.0
-"""Within this time of a step of the clock every observer has looked again; until then nothing is judged."""
+"""Every observer polls again within this time of a clock step; until then no rule is evaluated."""
 URGENCY = (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
 
 
@@ -37,28 +38,26 @@ class ShownAlert:
     silence: Silence | None
 
 
-class Alerting:
+class AlertEvaluator:
     """A thread of its own judges; silences come from the API's threads."""
 
     def __init__(
         self,
         kept: AlertStore,
-        look: Callable[[], Picture],
+        look: Callable[[], AlertSnapshot],
         *,
-        limits: AlertLimits,
-        timing: Timing,
+        settings: AlertSettings,
         receivers: Sequence[str],
-        interval_ms: int,
         changed: Callable[[], None],
         notified: Callable[[], None],
     ) -> None:
-        self._kept, self._look, self._limits, self._timing = kept, look, limits, timing
-        self._receivers, self._interval_s = tuple(receivers), interval_ms / 1000
+        self._kept, self._look, self._settings = kept, look, settings
+        self._receivers, self._interval_s = tuple(receivers), settings.interval_ms / 1000
         self._changed, self._notified = changed, notified
-        self._book: Book | None = None
+        self._states: AlertStates | None = None
         self._shifted_ms = self._shift_seen_ms = CLOCK.shifted_ms
         self._settled_s = 0.0
-        self._shown = Book()
+        self._shown = AlertStates()
         self._silences: tuple[Silence, ...] = ()
         self._silencing = threading.Lock()
         self._stopping = threading.Event()
@@ -82,7 +81,7 @@ class Alerting:
             ShownAlert(alert=alert, silence=silences.covering(known, alert.finding.labels, at_ms))
             for alert in self._shown.alerts.values()
         ]
-        return sorted(found, key=lambda one: _urgency(one.alert))
+        return sorted(found, key=lambda shown: _urgency(shown.alert))
 
     def silences(self) -> list[Silence]:
         """Return the silences, newest first, those that ended too."""
@@ -106,32 +105,32 @@ class Alerting:
         return ended
 
     def refuse(self, who: str, action: str, reason: str, why: str) -> int:
-        """Write down that somebody may not silence; return the audit row's number. Raises StoreFailed."""
+        """Write down that a caller may not silence; return the audit row's number. Raises StoreFailed."""
         return self._kept.refuse_silence((now_ms(), who, action, "[]", reason, "refused", why, "[]"))
 
     def judge(self) -> None:
         """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""
-        if self._book is None:
+        if self._states is None:
             self._load()
         seen = self._look()
         if self._is_settling():
             return
         made = step(
-            self._book or Book(),
-            alert_rules.findings(seen, self._limits),
+            self._states or AlertStates(),
+            rules.findings(seen, self._settings),
             self._silences,
             seen.now_ms,
-            self._timing,
-            alert_rules.held(seen),
+            self._settings,
+            rules.held(seen),
             self._shift_seen_ms - self._shifted_ms,
         )
-        self._shown = made.book
+        self._shown = made.states
         if made.is_change:
-            # Until it is known to be kept, nobody knows what history has: it is read again then.
-            self._book = None
+            # Until the write is known to be kept, the content of history is unknown: the next step reads it again.
+            self._states = None
             self._kept.keep(made, self._receivers)
             self._changed()
-        self._book, self._shifted_ms = made.book, self._shift_seen_ms
+        self._states, self._shifted_ms = made.states, self._shift_seen_ms
         if made.notifications:
             self._notified()
 
@@ -140,7 +139,7 @@ class Alerting:
             self._silences = tuple(self._kept.silences())
         # Of a clock that was ahead then: nothing waits for a time that is still to come.
         at_ms, self._shifted_ms = now_ms(), self._shift_seen_ms
-        self._book = self._shown = moved(self._kept.load(), lambda kept_ms: min(kept_ms, at_ms))
+        self._states = self._shown = moved(self._kept.load(), lambda kept_ms: min(kept_ms, at_ms))
 
     def _is_settling(self) -> bool:
         """Say whether the clock was stepped just now: what is seen may still bear times of before."""
@@ -154,7 +153,7 @@ class Alerting:
             try:
                 self.judge()
             except StoreFailed as error:
-                log.error("alerts are judged but nobody is notified: %s", error)
+                log.error("alerts are evaluated but no receiver is notified: %s", error)
             except Exception:
                 log.exception("alerts could not be judged")
 
@@ -164,7 +163,7 @@ class Alerting:
         audit = (now_ms(), who, action, keys, reason, "accepted", "", json.dumps(evidence))
         number = self._kept.keep_silence(silence, audit)
         log.info("audit %d: %s %d by %s", number, action, silence.number, who)
-        others = tuple(one for one in self._silences if one.number != silence.number)
+        others = tuple(kept for kept in self._silences if kept.number != silence.number)
         self._silences = (silence, *others)
         self._changed()
 

@@ -1,4 +1,4 @@
-"""What an alert rule found: about what, how bad, why, and with which others one notification tells of it."""
+"""What an alert rule found: its subject, severity and evidence, and the group it is notified with."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lifecycle.verdicts import Evidence
 
 
 class Severity(Enum):
-    """How soon somebody must look; the value is what the API and every receiver say."""
+    """How soon the on-call engineer must act; the value is what the API and every receiver say."""
 
     WARNING = "warning"
-    """Nothing is lost yet: look within the hour."""
+    """Nothing is lost yet: act within the hour."""
     CRITICAL = "critical"
-    """Rows are lost, invisible or about to be: look now."""
+    """Rows are lost, invisible or about to be: act now."""
 
     @property
     def rank(self) -> int:
@@ -29,7 +29,7 @@ LABELS = ("rule", "severity", "pipeline", "resource_manager", "transaction", "ba
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that one rule holds against the present picture.
+    """One thing that one rule holds against the present snapshot.
 
     ``subject`` names it within its rule and stays while it lasts; ``group`` is the grouping key; ``for_ms`` is how long it
     must hold before it fires; ``about`` holds the labels besides rule and severity.

@@ -1,4 +1,4 @@
-"""What transactions that are not ours lost of late: looked at now and then, because telling it takes a look at all of them."""
+"""Recent losses of foreign transactions, computed at intervals because it takes a pass over all of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from collector.data_loss import Loss, LossVerdict
+from collector.verdicts.data_loss import Loss, LossVerdict
 
 TOLD_MS = 3_600_000
-"""How long after its end a loss is told that nobody can undo any more; GET /losses keeps it."""
+"""How long after its end a loss raises an alert; GET /losses keeps it."""
 LOOK_EVERY_S = 10.0
 
 
@@ -25,6 +25,6 @@ class RecentLosses:
         """Return what is lost, not ours, and ended within the last hour, as of at most 10 s ago."""
         if self._clock() - self._looked_s >= LOOK_EVERY_S:
             seen = self._look(now_ms - TOLD_MS)
-            self._found = tuple(one for one in seen if one.verdict is LossVerdict.LOST and not one.view.ours)
+            self._found = tuple(loss for loss in seen if loss.verdict is LossVerdict.LOST and not loss.view.ours)
             self._looked_s = self._clock()
         return self._found

@@ -1,4 +1,4 @@
-"""Silences: alerts that match are judged and shown as ever, and nobody is notified of them."""
+"""Silences: alerts that match are judged and shown as ever, without a notification."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from collector.alert_findings import LABELS
+from collector.alerting.findings import LABELS
 from lifecycle.errors import IndoubtError
 
-REASON_LEAST, REASON_MOST = 3, 2_000
+MIN_REASON, MAX_REASON = 3, 2_000
 LONGEST_MS = 30 * 24 * 3_600_000
 _FIELDS = ("matchers", "reason", "ends_at_ms", "duration_ms")
 
@@ -62,9 +62,9 @@ def read(body: Any, author: str, now_ms: int) -> Silence:
 
 def read_reason(value: Any) -> str:
     """Return a reason. Raises InvalidSilence."""
-    reason = value.strip() if isinstance(value, str) and len(value) <= REASON_MOST else ""
-    if len(reason) < REASON_LEAST:
-        raise InvalidSilence(f"'reason' takes {REASON_LEAST} to {REASON_MOST} characters: say why")
+    reason = value.strip() if isinstance(value, str) and len(value) <= MAX_REASON else ""
+    if len(reason) < MIN_REASON:
+        raise InvalidSilence(f"'reason' takes {MIN_REASON} to {MAX_REASON} characters: say why")
     return reason
 
 

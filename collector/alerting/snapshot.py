@@ -1,4 +1,4 @@
-"""What alert rules look at: one frozen picture of everything at a moment. All times epoch ms, durations ms."""
+"""What alert rules evaluate: one frozen snapshot. All times epoch ms, durations ms."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from collector.abort_causes import Cause
-from collector.data_loss import Loss
-from collector.facts import CheckpointFacts
-from collector.judging import Judged
-from collector.observers.observer import ObserverStatus
-from collector.verdicts import PipelineHistory
+from collector.records.facts import CheckpointFacts
+from collector.records.log_settings import LogSettings
+from collector.sources.source import ObserverStatus
+from collector.verdicts.data_loss import Loss
+from collector.verdicts.judging import Judged
+from collector.verdicts.verdict_case import PipelineHistory
+from lifecycle.verdicts import AbortCause
 
 
 class Source(Enum):
@@ -27,34 +28,20 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlertLimits:
-    """The limits that rules use (settings of the same names behind ``alert_``)."""
-
-    commit_overdue_ms: int = 10_000
-    foreign_recovery_ms: int = 20_000
-    blocked_ms: int = 30_000
-    aborts: int = 5
-    aborts_window_ms: int = 600_000
-    checkpoint_failures: int = 3
-    checkpoint_stalled_ms: int = 60_000
-    observer_down_ms: int = 15_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AbortSeen:
     """A transaction of one application (a pipeline's prefix, or a foreign transactional id) was aborted."""
 
     application: str
     transaction: str
     at_ms: int
-    cause: Cause
+    cause: AbortCause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointHistory:
     """How one pipeline's checkpoints stand: the newest, the last completion, and how many attempts failed since.
 
-    ``p99_ms``: of the completed ones; ``gap_ms``: what usually lies between two, 0 where the pipeline tells its interval itself.
+    ``p99_ms``: of the completed ones; ``gap_ms``: what usually lies between two, 0 where the pipeline reports its interval itself.
     """
 
     pipeline: str
@@ -108,10 +95,10 @@ class OneSidedBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """Everything that rules may look at.
+class AlertSnapshot:
+    """Everything that rules may read.
 
-    ``blind`` holds the sources that cannot be seen at this moment, ``dark`` the pipelines whose own checkpoints cannot.
+    ``unavailable_sources`` cannot be read now; ``unobserved_pipelines``: the checkpoints of these cannot be read now.
     """
 
     now_ms: int
@@ -126,5 +113,6 @@ class Picture:
     hanging: tuple[HangingTransaction, ...] = ()
     id_leaks: tuple[IdLeak, ...] = ()
     one_sided: tuple[OneSidedBatch, ...] = ()
-    blind: frozenset[Source] = frozenset()
-    dark: frozenset[str] = frozenset()
+    log_settings: LogSettings | None = None
+    unavailable_sources: frozenset[Source] = frozenset()
+    unobserved_pipelines: frozenset[str] = frozenset()

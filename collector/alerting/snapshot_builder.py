@@ -1,126 +1,147 @@
-"""The picture that alert rules look at, taken from what the collector knows at a moment."""
+"""Builds the snapshot that alert rules evaluate."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
 
-from collector import abort_causes, undone
-from collector.abort_causes import AbortClues
-from collector.alert_inputs import AbortSeen, AlertLimits, CheckpointHistory, IdLeak, OneSidedBatch, Picture, Source
-from collector.batches import BatchVerdict, batches
-from collector.current_state import CurrentState
-from collector.data_loss import Loss
-from collector.facts import CheckpointFacts
-from collector.judging import DURATIONS_CONSIDERED, Judged, percentile
-from collector.observers.observer import ObserverState, ObserverStatus
-from collector.partition_alerts import blocked_partitions, hanging_transactions
-from collector.partition_sights import NOTHING_SEEN, PartitionPicture
-from collector.verdicts import EVENTS
+from collector.alerting.partition_snapshot import blocked_partitions, hanging_transactions
+from collector.alerting.snapshot import (
+    AbortSeen,
+    AlertSnapshot,
+    CheckpointHistory,
+    IdLeak,
+    OneSidedBatch,
+    Source,
+)
+from collector.config.alerts import AlertSettings
+from collector.records.facts import CheckpointFacts
+from collector.records.observer_kind import ObserverKind
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.verdicts import abort_causes
+from collector.verdicts.abort_causes import AbortClues
+from collector.verdicts.data_loss import Loss
+from collector.verdicts.judging import DURATIONS_CONSIDERED, Judged, percentile
+from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from collector.verdicts.verdict_case import EVENTS
+from collector.views import aborts_and_losses
+from collector.views.batches import BatchVerdict, batches
+from collector.views.current_state import CurrentState
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
 
 SOURCES = {
-    "transaction log": Source.TRANSACTIONS,
-    "transaction polling": Source.TRANSACTIONS,
-    "decision log": Source.DECISIONS,
-    "lifecycle events": Source.CHECKPOINTS,
-    "partitions": Source.PARTITIONS,
+    ObserverKind.TRANSACTION_LOG: Source.TRANSACTIONS,
+    ObserverKind.TRANSACTION_POLLING: Source.TRANSACTIONS,
+    ObserverKind.DECISION_LOG: Source.DECISIONS,
+    ObserverKind.LIFECYCLE_EVENTS: Source.CHECKPOINTS,
+    ObserverKind.PARTITIONS: Source.PARTITIONS,
+    ObserverKind.DATABASE: Source.DATABASES,
 }
 """Which evidence an observer brings. One stands in for the other only where transactions are polled."""
-DATABASE, FLINK, DIRECTORY = "database ", "flink ", "checkpoints of "
-"""What the names of observers begin with that there may be many of."""
 SAVEPOINT = "savepoint"
 FAILED = "FAILED"
 """A Flink job that gave up; one that was cancelled, has finished or is gone leaves nothing to wait for."""
 GAPS_CONSIDERED = 20
+ONLY_FROM_EVENTS = frozenset({EVENTS})
+"""The sources of a checkpoint that only events report."""
 
 
-def picture(
+def take_snapshot(
     current: CurrentState,
     observers: Sequence[ObserverStatus],
-    limits: AlertLimits,
+    limits: AlertSettings,
     now_ms: int,
-    partitions: PartitionPicture = NOTHING_SEEN,
+    partitions: PartitionFindings = NOTHING_SEEN,
     losses: Sequence[Loss] = (),
-) -> Picture:
-    """Return the picture at ``now_ms``; ``losses``: of transactions that are not ours."""
+) -> AlertSnapshot:
+    """Return the snapshot at ``now_ms``; ``losses``: of transactions that are not ours."""
     window_ms = now_ms - limits.aborts_window_ms
-    needed = [one for one in observers if one.state is not ObserverState.ABSENT]
+    needed = [observer for observer in observers if observer.state is not ObserverState.ABSENT]
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
-    checkpoints = checkpoint_histories(c for c in current.checkpoints() if c.job not in ended_well)
-    unfinished = [one.pipeline for one in checkpoints if one.newest.state is not CheckpointState.COMPLETED]
+    ours = {run.facts.pipeline for run in current.newest_runs()}
+    # Any client that may write events can claim checkpoints of a pipeline that never ran.
+    real = (c for c in current.checkpoints() if c.sources != ONLY_FROM_EVENTS or c.pipeline in ours)
+    checkpoints = checkpoint_histories(c for c in real if c.job not in ended_well)
+    unfinished = [history.pipeline for history in checkpoints if history.newest.state is not CheckpointState.COMPLETED]
     seen = current.judged(at_ms=now_ms)
-    return Picture(
+    return AlertSnapshot(
         now_ms=now_ms,
         transactions=tuple(seen),
         one_sided=one_sided(current, seen, now_ms),
+        log_settings=current.log_settings,
         pipelines=current.pipelines(unfinished),
-        aborts=tuple(recent_aborts(undone.abort_clues(current, window_ms)[0], window_ms)),
+        aborts=tuple(recent_aborts(aborts_and_losses.abort_clues(current, window_ms)[0], window_ms)),
         losses=tuple(losses),
         checkpoints=checkpoints,
         observers=tuple(needed),
         id_leaks=tuple(
-            IdLeak(application=one.prefix, ids=one.ids, fact=one.why, since_ms=one.oldest_ms)
-            for one in undone.id_reports(current, fences=False)
-            if one.leaks
+            IdLeak(application=report.prefix, ids=report.ids, fact=report.why, since_ms=report.oldest_ms)
+            for report in aborts_and_losses.id_reports(current, fences=False)
+            if report.leaks
         ),
         blocked=blocked_partitions(partitions),
         hanging=hanging_transactions(partitions),
-        blind=blind(needed, limits, now_ms),
-        dark=dark(needed, checkpoints),
+        unavailable_sources=unavailable_sources(needed, limits, now_ms),
+        unobserved_pipelines=unobserved_pipelines(needed, checkpoints),
     )
 
 
-def blind(observers: Iterable[ObserverStatus], limits: AlertLimits, now_ms: int) -> frozenset[Source]:
-    """Return the sources that cannot be seen; one that nobody looks at, or that does not exist, is not among them."""
+def unavailable_sources(observers: Iterable[ObserverStatus], limits: AlertSettings, now_ms: int) -> frozenset[Source]:
+    """Return the sources that cannot be read now; one without an observer, or that does not exist, is not among them."""
     unseen: set[Source] = set()
     transactions_seen = False
-    for one in observers:
-        if one.state is ObserverState.STARTING and now_ms - one.since_ms < limits.observer_down_ms:
+    for observer in observers:
+        if observer.state is ObserverState.STARTING and now_ms - observer.since_ms < limits.observer_down_ms:
             unseen.add(Source.OBSERVERS)
-        source = Source.DATABASES if one.name.startswith(DATABASE) else SOURCES.get(one.name)
-        if source is None or one.source_is_missing:
+        source = SOURCES.get(observer.kind)
+        if source is None or observer.source_is_missing:
             continue
-        if not _sees(one):
+        if not _sees(observer):
             unseen.add(source)
         elif source is Source.TRANSACTIONS:
             transactions_seen = True
     return frozenset(unseen - {Source.TRANSACTIONS} if transactions_seen else unseen)
 
 
-def dark(observers: Iterable[ObserverStatus], checkpoints: Iterable[CheckpointHistory]) -> frozenset[str]:
+def unobserved_pipelines(
+    observers: Iterable[ObserverStatus], checkpoints: Iterable[CheckpointHistory]
+) -> frozenset[str]:
     """Return the pipelines whose checkpoints are known from one observer alone, which does not see them now."""
-    unseen = [one.name for one in observers if not _sees(one)]
-    clusters = tuple(name.removeprefix(FLINK) + "/" for name in unseen if name.startswith(FLINK))
-    directories = {name.removeprefix(DIRECTORY) for name in unseen if name.startswith(DIRECTORY)}
+    unseen = [observer for observer in observers if not _sees(observer)]
+    clusters = tuple(f"{observer.instance}/" for observer in unseen if observer.kind is ObserverKind.FLINK)
+    directories = {observer.instance for observer in unseen if observer.kind is ObserverKind.CHECKPOINT_DIRECTORY}
     found: set[str] = set()
-    for one in checkpoints:
-        told_by_events = EVENTS in one.newest.sources
-        if one.pipeline.startswith(clusters) or (one.pipeline in directories and not told_by_events):
-            found.add(one.pipeline)
+    for history in checkpoints:
+        is_from_events = EVENTS in history.newest.sources
+        if history.pipeline.startswith(clusters) or (history.pipeline in directories and not is_from_events):
+            found.add(history.pipeline)
     return frozenset(found)
 
 
 def checkpoint_histories(checkpoints: Iterable[CheckpointFacts]) -> tuple[CheckpointHistory, ...]:
-    """Return how the checkpoints of each pipeline stand, by name; savepoints, which somebody asked for, are left out.
+    """Return how the checkpoints of each pipeline stand, by name; savepoints, which a person asked for, are left out.
 
     The newest is the one that began last: a new directory counts from 0.
     """
     by_pipeline: dict[str, list[CheckpointFacts]] = {}
-    for one in checkpoints:
-        if one.kind != SAVEPOINT:
-            by_pipeline.setdefault(one.pipeline, []).append(one)
+    for checkpoint in checkpoints:
+        if checkpoint.kind != SAVEPOINT:
+            by_pipeline.setdefault(checkpoint.pipeline, []).append(checkpoint)
     return tuple(_checkpoint_history(name, of_it) for name, of_it in sorted(by_pipeline.items()))
 
 
 def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tuple[OneSidedBatch, ...]:
     """Return the batches that are committed in one resource manager and not in another."""
     undone = (TransactionState.ABORTED, TransactionState.LOST)
-    doubtful = [one for one in seen if one.judgement.verdict is not Verdict.SETTLED or one.view.state in undone]
-    abouts = [one.view.about for one in doubtful if one.view.ours]
-    members = current.judged_of_shared({(about.life, about.batch) for about in abouts if about is not None}, now_ms)
+    doubtful = [
+        judged for judged in seen if judged.judgement.verdict is not Verdict.SETTLED or judged.view.state in undone
+    ]
+    abouts = [judged.view.about for judged in doubtful if judged.view.ours]
+    members = current.judged_of_shared(
+        {(about.checkpoint_id, about.batch) for about in abouts if about is not None}, now_ms
+    )
     return tuple(
         OneSidedBatch(
             pipeline=batch.pipeline,
@@ -136,15 +157,15 @@ def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tup
 
 def recent_aborts(clues: Iterable[AbortClues], since_ms: int) -> list[AbortSeen]:
     """Return the aborts since then, with their causes."""
-    recent = [(one, one.view.ended_ms) for one in clues]
+    recent = [(clue, clue.view.ended_ms) for clue in clues]
     return [
         AbortSeen(
-            application=one.view.pipeline,
-            transaction=one.view.transaction,
+            application=clue.view.pipeline,
+            transaction=clue.view.transaction,
             at_ms=ended_ms,
-            cause=abort_causes.infer(one)[0],
+            cause=abort_causes.infer(clue)[0],
         )
-        for one, ended_ms in recent
+        for clue, ended_ms in recent
         if ended_ms is not None and ended_ms > since_ms
     ]
 
@@ -170,10 +191,10 @@ def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -
 
 
 def _usual_gap_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
-    """Return the median time between the beginnings of the last ones: Flink's REST API does not tell the interval."""
+    """Return the median time between the beginnings of the last ones: Flink's REST API does not report the interval."""
     begun = sorted(c.begun_ms for c in checkpoints if c.begun_ms is not None)[-GAPS_CONSIDERED - 1 :]
     return percentile((after - before for before, after in itertools.pairwise(begun)), 0.5) or 0
 
 
-def _sees(one: ObserverStatus) -> bool:
-    return one.state is ObserverState.UP and one.has_caught_up
+def _sees(observer: ObserverStatus) -> bool:
+    return observer.state is ObserverState.UP and observer.has_caught_up

@@ -1,7 +1,7 @@
-"""Alerts as a pure state machine: pending -> firing -> resolved, and who is told when. No clock, no I/O.
+"""Alerts as a pure state machine: pending -> firing -> resolved, and when receivers are notified. No clock, no I/O.
 
-One step takes what the rules find now and returns the next book, what of it must be kept, and what must be told. A step
-that could not be kept is not taken: it is made again from the book as it is kept.
+One step takes what the rules find now and returns the next states, what of it must be kept, and what must be notified. A step
+that could not be kept is not taken: it is made again from the states as it is kept.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from collector.alert_findings import Finding, Severity
-from collector.silences import Silence, covering
+from collector.alerting.findings import Finding, Severity
+from collector.alerting.silences import Silence, covering
+from collector.config.alerts import AlertSettings
 
 
 class AlertState(Enum):
@@ -23,19 +24,6 @@ class AlertState(Enum):
     FIRING = "firing"
     RESOLVED = "resolved"
     """Not found any more, for the time that keeps it from flapping."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """When to tell. ``keep_firing_ms``: how long an alert must be gone before it is resolved; ``group_wait_ms``: how long
-    a group's first alert waits for others; ``group_interval_ms``: least time between two notifications of one group;
-    ``repeat_ms``: how often an unchanged group is told again; ``resolved_kept_ms``: how long resolved alerts are shown."""
-
-    keep_firing_ms: int = 15_000
-    group_wait_ms: int = 2_000
-    group_interval_ms: int = 15_000
-    repeat_ms: int = 3_600_000
-    resolved_kept_ms: int = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +50,8 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What receivers last heard of a firing alert."""
+class Notified:
+    """What the last notification said of a firing alert."""
 
     fired_ms: int
     severity: Severity
@@ -71,16 +59,16 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What receivers were told of one group: its firing alerts by key, and when."""
+    """The last notification of one group: its firing alerts by key, and when."""
 
     key: str
-    told: Mapping[str, Told]
+    notified: Mapping[str, Notified]
     notified_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """What receivers must be told of a group. ``id`` is the idempotency key: the same in every attempt to deliver it."""
+    """A message about one group. ``id`` is the idempotency key: the same in every attempt to deliver it."""
 
     number: int
     id: str
@@ -101,7 +89,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
+class AlertStates:
     """Everything that a step needs of those before it. ``number``: of the last notification."""
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
@@ -111,9 +99,9 @@ class Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The next book, and what changed: alerts and groups to write, keys of those to drop, notifications to deliver."""
+    """The next states, and what changed: alerts and groups to write, keys of those to drop, notifications to deliver."""
 
-    book: Book
+    states: AlertStates
     alerts: tuple[Alert, ...]
     dropped_alerts: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -126,32 +114,32 @@ class Step:
         return bool(self.alerts or self.dropped_alerts or self.groups or self.dropped_groups or self.notifications)
 
 
-def moved(book: Book, move: Callable[[int], int]) -> Book:
-    """Return the book with all of its times moved: the clock that gave them was stepped."""
+def moved(states: AlertStates, move: Callable[[int], int]) -> AlertStates:
+    """Return the states with all of its times moved: the clock that gave them was stepped."""
 
-    def alert(one: Alert) -> Alert:
-        fired_ms = None if one.fired_ms is None else move(one.fired_ms)
-        absent_ms = None if one.absent_ms is None else move(one.absent_ms)
-        since_ms, found_ms = move(one.since_ms), move(one.found_ms)
-        return replace(one, since_ms=since_ms, found_ms=found_ms, fired_ms=fired_ms, absent_ms=absent_ms)
+    def alert(old: Alert) -> Alert:
+        fired_ms = None if old.fired_ms is None else move(old.fired_ms)
+        absent_ms = None if old.absent_ms is None else move(old.absent_ms)
+        since_ms, found_ms = move(old.since_ms), move(old.found_ms)
+        return replace(old, since_ms=since_ms, found_ms=found_ms, fired_ms=fired_ms, absent_ms=absent_ms)
 
-    def group(one: Group) -> Group:
-        told = {key: replace(what, fired_ms=move(what.fired_ms)) for key, what in one.told.items()}
-        return replace(one, told=told, notified_ms=move(one.notified_ms))
+    def group(old: Group) -> Group:
+        notified = {key: replace(what, fired_ms=move(what.fired_ms)) for key, what in old.notified.items()}
+        return replace(old, notified=notified, notified_ms=move(old.notified_ms))
 
     return replace(
-        book,
-        alerts={key: alert(one) for key, one in book.alerts.items()},
-        groups={key: group(one) for key, one in book.groups.items()},
+        states,
+        alerts={key: alert(old) for key, old in states.alerts.items()},
+        groups={key: group(old) for key, old in states.groups.items()},
     )
 
 
 def step(
-    book: Book,
+    states: AlertStates,
     findings: Iterable[Finding],
     silences: Collection[Silence],
     now_ms: int,
-    timing: Timing,
+    timing: AlertSettings,
     held: frozenset[str] = frozenset(),
     shift_ms: int = 0,
 ) -> Step:
@@ -159,35 +147,35 @@ def step(
 
     ``shift_ms``: by how much the clock was stepped since the step before this one.
     """
-    kept, book = book, moved(book, lambda at_ms: at_ms + shift_ms) if shift_ms else book
+    kept, states = states, moved(states, lambda at_ms: at_ms + shift_ms) if shift_ms else states
     found = {finding.key: finding for finding in findings}
-    told = {key for group in book.groups.values() for key in group.told}
+    notified = {key for group in states.groups.values() for key in group.notified}
     alerts: dict[str, Alert] = {}
-    for key in book.alerts.keys() | found.keys():
-        known = book.alerts.get(key)
+    for key in states.alerts.keys() | found.keys():
+        known = states.alerts.get(key)
         is_held = key in held or (known is not None and known.finding.rule in held)
         after = advance(known, found.get(key), is_held=is_held, now_ms=now_ms, timing=timing)
-        if after is None and known is not None and key in told:
-            # Told, resolved, found again for a moment: its end was not told yet.
+        if after is None and known is not None and key in notified:
+            # Notified, resolved, found again for a moment: its end was not notified yet.
             after = replace(known, state=AlertState.RESOLVED, since_ms=now_ms)
         if after is not None:
             alerts[key] = after
-    groups, notifications = _tell(book, alerts, silences, now_ms, timing)
-    told = {key for group in groups.values() for key in group.told}
-    alerts = {key: a for key, a in alerts.items() if key in told or not _is_old(a, now_ms, timing)}
-    number = notifications[-1].number if notifications else book.number
+    groups, notifications = _tell(states, alerts, silences, now_ms, timing)
+    notified = {key for group in groups.values() for key in group.notified}
+    alerts = {key: a for key, a in alerts.items() if key in notified or not _is_old(a, now_ms, timing)}
+    number = notifications[-1].number if notifications else states.number
     return Step(
-        book=Book(alerts=alerts, groups=groups, number=number),
+        states=AlertStates(alerts=alerts, groups=groups, number=number),
         alerts=tuple(a for key, a in alerts.items() if key not in kept.alerts or kept.alerts[key].kept() != a.kept()),
-        dropped_alerts=tuple(sorted(book.alerts.keys() - alerts.keys())),
+        dropped_alerts=tuple(sorted(states.alerts.keys() - alerts.keys())),
         groups=tuple(group for key, group in groups.items() if kept.groups.get(key) != group),
-        dropped_groups=tuple(sorted(book.groups.keys() - groups.keys())),
+        dropped_groups=tuple(sorted(states.groups.keys() - groups.keys())),
         notifications=tuple(notifications),
     )
 
 
 def advance(
-    known: Alert | None, finding: Finding | None, *, is_held: bool, now_ms: int, timing: Timing
+    known: Alert | None, finding: Finding | None, *, is_held: bool, now_ms: int, timing: AlertSettings
 ) -> Alert | None:
     """Return the alert after this moment, or None where there is none (any more)."""
     if finding is not None:
@@ -208,28 +196,28 @@ def advance(
     return replace(known, state=AlertState.RESOLVED, since_ms=now_ms, absent_ms=None)
 
 
-def _is_old(alert: Alert, now_ms: int, timing: Timing) -> bool:
+def _is_old(alert: Alert, now_ms: int, timing: AlertSettings) -> bool:
     return alert.state is AlertState.RESOLVED and now_ms - alert.since_ms >= timing.resolved_kept_ms
 
 
 def _tell(
-    book: Book, alerts: Mapping[str, Alert], silences: Collection[Silence], now_ms: int, timing: Timing
+    states: AlertStates, alerts: Mapping[str, Alert], silences: Collection[Silence], now_ms: int, timing: AlertSettings
 ) -> tuple[dict[str, Group], list[Notification]]:
-    """Return the groups that receivers know of, and what they must be told now, in the order of the groups' keys."""
+    """Return the groups that receivers know of, and the notifications that are due, in the order of the groups' keys."""
     loud: dict[str, dict[str, Alert]] = {}
     for key, alert in alerts.items():
         if alert.is_firing and covering(silences, alert.finding.labels, now_ms) is None:
             loud.setdefault(alert.finding.group, {})[key] = alert
     groups: dict[str, Group] = {}
     notifications: list[Notification] = []
-    for key in sorted(book.groups.keys() | loud.keys()):
-        before, firing = book.groups.get(key), loud.get(key, {})
-        ended = {k: alerts[k] for k in before.told if not alerts[k].is_firing} if before is not None else {}
+    for key in sorted(states.groups.keys() | loud.keys()):
+        before, firing = states.groups.get(key), loud.get(key, {})
+        ended = {k: alerts[k] for k in before.notified if not alerts[k].is_firing} if before is not None else {}
         if not _is_due(before, firing, ended, now_ms, timing):
             if before is not None:
                 groups[key] = before
             continue
-        number = book.number + len(notifications) + 1
+        number = states.number + len(notifications) + 1
         notifications.append(
             Notification(
                 number=number,
@@ -240,19 +228,19 @@ def _tell(
                 resolved=_by_urgency(ended.values()),
             )
         )
-        # What was told and is silenced since stays known, so that its end is told too.
-        told = {k: one for k, one in (before.told if before is not None else {}).items() if k not in ended}
-        told |= {k: Told(fired_ms=a.fired_ms or now_ms, severity=a.finding.severity) for k, a in firing.items()}
-        if told:
-            groups[key] = Group(key=key, told=told, notified_ms=now_ms)
+        # What was notified and is silenced since stays known, so that its end is notified too.
+        notified = {k: alert for k, alert in (before.notified if before is not None else {}).items() if k not in ended}
+        notified |= {k: Notified(fired_ms=a.fired_ms or now_ms, severity=a.finding.severity) for k, a in firing.items()}
+        if notified:
+            groups[key] = Group(key=key, notified=notified, notified_ms=now_ms)
     return groups, notifications
 
 
 def _is_due(
-    before: Group | None, firing: Mapping[str, Alert], ended: Mapping[str, Alert], now_ms: int, timing: Timing
+    before: Group | None, firing: Mapping[str, Alert], ended: Mapping[str, Alert], now_ms: int, timing: AlertSettings
 ) -> bool:
-    told = before.told if before is not None else {}
-    news = [alert for key, alert in firing.items() if _is_news(alert, told.get(key))]
+    notified = before.notified if before is not None else {}
+    news = [alert for key, alert in firing.items() if _is_news(alert, notified.get(key))]
     if before is None:
         return bool(news) and now_ms - min(a.fired_ms or now_ms for a in news) >= timing.group_wait_ms
     waited_ms = now_ms - before.notified_ms
@@ -261,8 +249,10 @@ def _is_due(
     return bool(firing) and waited_ms >= timing.repeat_ms
 
 
-def _is_news(alert: Alert, told: Told | None) -> bool:
-    return told is None or told.fired_ms != alert.fired_ms or told.severity.rank < alert.finding.severity.rank
+def _is_news(alert: Alert, notified: Notified | None) -> bool:
+    return (
+        notified is None or notified.fired_ms != alert.fired_ms or notified.severity.rank < alert.finding.severity.rank
+    )
 
 
 def _by_urgency(alerts: Iterable[Alert]) -> tuple[Alert, ...]:

@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector import alert_queries
-from collector.alert_findings import Finding, Severity
-from collector.alerts import Alert, AlertState, Book, Group, Notification, Step, Told
-from collector.silences import Silence
-from collector.store import Statement, Store
+from collector.alerting.findings import Finding, Severity
+from collector.alerting.silences import Silence
+from collector.alerting.state_machine import Alert, AlertState, AlertStates, Group, Notification, Notified, Step
+from collector.history import alert_sql
+from collector.history.store import Statement, Store
 from lifecycle.verdicts import Evidence
 
 SILENCES_LOADED = 10_000
-SHOWN_MOST = 200
+MAX_SHOWN = 200
 """So many alerts stand in a notification, the most urgent first; the others are counted."""
 
 
@@ -30,7 +30,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class ReceiverStatus:
     """How one receiver is served: notifications that wait, since when, those given up, and why the newest one failed."""
 
     receiver: str
@@ -46,38 +46,45 @@ class AlertStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def load(self) -> Book:
-        """Return the book as it was written last, after everything that is on its way to be written."""
+    def load(self) -> AlertStates:
+        """Return the states as it was written last, after everything that is on its way to be written."""
         self._store.flushed()
-        alerts = [_alert(row) for row in self._store.rows(alert_queries.ALERTS)]
-        groups = [_group(row) for row in self._store.rows(alert_queries.GROUPS)]
-        ((number,),) = self._store.rows(alert_queries.LAST_NOTIFICATION)
-        return Book(
+        alerts = [_alert(row) for row in self._store.rows(alert_sql.ALERTS)]
+        groups = [_group(row) for row in self._store.rows(alert_sql.GROUPS)]
+        ((number,),) = self._store.rows(alert_sql.LAST_NOTIFICATION)
+        return AlertStates(
             alerts={alert.finding.key: alert for alert in alerts},
             groups={group.key: group for group in groups},
             number=number,
         )
 
     def keep(self, step: Step, receivers: Collection[str]) -> None:
-        """Write a step, and for each receiver that it must be told of the step's notifications."""
+        """Write a step, and a delivery of each of its notifications to each receiver."""
         statements: list[Statement] = []
         if step.alerts:
-            statements.append((alert_queries.KEEP_ALERTS, _columns([_alert_row(alert) for alert in step.alerts])))
+            statements.append((alert_sql.KEEP_ALERTS, _columns([_alert_row(alert) for alert in step.alerts])))
         if step.dropped_alerts:
-            statements.append((alert_queries.DROP_ALERTS, [list(step.dropped_alerts)]))
+            statements.append((alert_sql.DROP_ALERTS, [list(step.dropped_alerts)]))
         if step.groups:
-            statements.append((alert_queries.KEEP_GROUPS, _columns([_group_row(group) for group in step.groups])))
+            statements.append((alert_sql.KEEP_GROUPS, _columns([_group_row(group) for group in step.groups])))
         if step.dropped_groups:
-            statements.append((alert_queries.DROP_GROUPS, [list(step.dropped_groups)]))
-        for one in step.notifications:
-            row = [one.number, one.id, one.at_ms, json.dumps(notification_json(one))]
-            statements.append((alert_queries.ADD_NOTIFICATION, row))
-            statements += [(alert_queries.ADD_DELIVERY, [one.number, receiver, one.at_ms]) for receiver in receivers]
+            statements.append((alert_sql.DROP_GROUPS, [list(step.dropped_groups)]))
+        for notification in step.notifications:
+            row = [
+                notification.number,
+                notification.id,
+                notification.at_ms,
+                json.dumps(notification_json(notification)),
+            ]
+            statements.append((alert_sql.ADD_NOTIFICATION, row))
+            statements += [
+                (alert_sql.ADD_DELIVERY, [notification.number, receiver, notification.at_ms]) for receiver in receivers
+            ]
         self._store.transact(statements)
 
     def silences(self) -> list[Silence]:
         """Return the silences, newest first, those that ended too."""
-        rows = self._store.rows(alert_queries.SILENCES, SILENCES_LOADED)
+        rows = self._store.rows(alert_sql.SILENCES, SILENCES_LOADED)
         return [
             Silence(
                 number=number,
@@ -92,22 +99,22 @@ class AlertStore:
 
     def next_silence(self) -> int:
         """Return the number of the next silence."""
-        ((last,),) = self._store.rows(alert_queries.LAST_SILENCE)
+        ((last,),) = self._store.rows(alert_sql.LAST_SILENCE)
         return int(last) + 1
 
     def keep_silence(self, silence: Silence, audit: Sequence[Any]) -> int:
         """Write a silence and its audit row (its columns but the number) together; return the audit row's number."""
         matchers = json.dumps(dict(silence.matchers))
         row = [silence.number, matchers, silence.reason, silence.author, silence.starts_ms, silence.ends_ms]
-        return self._store.append_audit(audit, also=[(alert_queries.KEEP_SILENCE, row)])
+        return self._store.append_audit(audit, also=[(alert_sql.KEEP_SILENCE, row)])
 
     def refuse_silence(self, audit: Sequence[Any]) -> int:
         """Write the audit row of a silence that was refused; return its number."""
         return self._store.append_audit(audit)
 
     def next_delivery(self, receiver: str) -> Delivery | None:
-        """Return the oldest notification that a receiver was not told of yet, or None."""
-        rows = self._store.rows(alert_queries.NEXT_DELIVERY, receiver)
+        """Return the oldest notification that waits for a receiver, or None."""
+        rows = self._store.rows(alert_sql.NEXT_DELIVERY, receiver)
         if not rows:
             return None
         number, attempts, next_ms, body = rows[0]
@@ -116,20 +123,22 @@ class AlertStore:
     def note_delivery(self, delivery: Delivery, receiver: str, state: str, next_ms: int, error: str) -> None:
         """Write how an attempt ended: ``delivered``, ``waiting`` (to be tried again) or ``given up``."""
         row = [state, delivery.attempts + 1, next_ms, error, delivery.number, receiver]
-        self._store.transact([(alert_queries.NOTE_DELIVERY, row)])
+        self._store.transact([(alert_sql.NOTE_DELIVERY, row)])
 
-    def outlooks(self) -> list[Outlook]:
-        """Return how each receiver is served that was ever to be told of anything that is not forgotten."""
-        rows = self._store.rows(alert_queries.DELIVERIES)
+    def receiver_statuses(self) -> list[ReceiverStatus]:
+        """Return the status of each receiver with a delivery in the outbox."""
+        rows = self._store.rows(alert_sql.DELIVERIES)
         return [
-            Outlook(receiver=receiver, waiting=waiting, oldest_ms=oldest_ms, given_up=given_up, error=error or "")
+            ReceiverStatus(
+                receiver=receiver, waiting=waiting, oldest_ms=oldest_ms, given_up=given_up, error=error or ""
+            )
             for receiver, waiting, oldest_ms, given_up, error in rows
         ]
 
     def forget(self, before_ms: int) -> None:
         """Drop what is older, delivered or not."""
         self._store.transact(
-            [(alert_queries.FORGET_DELIVERIES, [before_ms]), (alert_queries.FORGET_NOTIFICATIONS, [before_ms])]
+            [(alert_sql.FORGET_DELIVERIES, [before_ms]), (alert_sql.FORGET_NOTIFICATIONS, [before_ms])]
         )
 
 
@@ -162,8 +171,8 @@ def notification_json(notification: Notification) -> dict[str, Any]:
         "severity": notification.severity.value,
         "firing_count": len(notification.firing),
         "resolved_count": len(notification.resolved),
-        "firing": [alert_json(alert) for alert in notification.firing[:SHOWN_MOST]],
-        "resolved": [alert_json(alert) for alert in notification.resolved[:SHOWN_MOST]],
+        "firing": [alert_json(alert) for alert in notification.firing[:MAX_SHOWN]],
+        "resolved": [alert_json(alert) for alert in notification.resolved[:MAX_SHOWN]],
     }
 
 
@@ -195,11 +204,13 @@ def _alert(row: Sequence[Any]) -> Alert:
 
 
 def _group_row(group: Group) -> list[Any]:
-    told = {key: [one.fired_ms, one.severity.value] for key, one in group.told.items()}
-    return [group.key, group.notified_ms, json.dumps(told)]
+    notified = {key: [alert.fired_ms, alert.severity.value] for key, alert in group.notified.items()}
+    return [group.key, group.notified_ms, json.dumps(notified)]
 
 
 def _group(row: Sequence[Any]) -> Group:
     key, notified_ms, text = row
-    told = {k: Told(fired_ms=fired_ms, severity=Severity(word)) for k, (fired_ms, word) in json.loads(text).items()}
-    return Group(key=key, told=told, notified_ms=notified_ms)
+    notified = {
+        k: Notified(fired_ms=fired_ms, severity=Severity(word)) for k, (fired_ms, word) in json.loads(text).items()
+    }
+    return Group(key=key, notified=notified, notified_ms=notified_ms)

@@ -11,23 +11,26 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector import orders, table_api, undone
-from collector.api_document import document
-from collector.authentication import Caller
-from collector.clock import now_ms
-from collector.error_answers import handle_errors
-from collector.judging import Judged
-from collector.loss_rows import loss_row
-from collector.overview import CountedNowAndThen, overview
-from collector.partition_rows import blocked_counts, by_urgency, hanging_groups
-from collector.request_body import json_object
-from collector.request_guard import RequestGuard
-from collector.served import KnownCaller, Served
-from collector.token_file import Role
-from collector.transaction_rows import detail_row
+from collector.api import table_routes
+from collector.api.auth.authentication import Caller
+from collector.api.dependencies import ApiDependencies, KnownCaller
+from collector.api.errors import handle_errors
+from collector.api.middleware import RequestGuard
+from collector.api.openapi import document
+from collector.api.overview import counts_now_and_then, overview
+from collector.api.request_body import json_object
+from collector.api.table_routes import row_answer
+from collector.records import orders
+from collector.rows.transactions import detail_row
+from collector.runtime.clock import now_ms
+from collector.verdicts.judging import Judged
+from collector.views import aborts_and_losses
+from lifecycle.orders import Role
+from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
+from lifecycle.rows.transactions import TransactionDetailRow
 
 
-def application(served: Served) -> FastAPI:
+def application(served: ApiDependencies) -> FastAPI:
     """Return the API over ``served``."""
 
     @contextlib.asynccontextmanager
@@ -46,7 +49,7 @@ def application(served: Served) -> FastAPI:
     app.state.served = served
     app.add_middleware(RequestGuard, body_bytes_most=served.body_bytes_most)
     handle_errors(app)
-    counted = CountedNowAndThen(served.current, served.store)
+    counted = counts_now_and_then(served.current, served.store)
 
     @app.get("/api/v1/health")
     def health() -> Response:
@@ -58,19 +61,15 @@ def application(served: Served) -> FastAPI:
 
     @app.get("/api/v1/status")
     def status(caller: KnownCaller) -> Response:
-        return JSONResponse(_status(served, caller))
+        return row_answer(_status(served, caller))
 
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller) -> Response:
-        found = overview(served.current, counted, served.watch, served.foreign_old_ms)
-        seen = served.partitions()
-        if hanging := hanging_groups(seen):
-            found |= {"needs_hand": by_urgency([*hanging, *found["needs_hand"]]), "quiet_since_ms": None}
-        return JSONResponse(found | {"counts": found["counts"] | blocked_counts(seen)})
+        return row_answer(overview(served.current, counted, served.watch, served.foreign_old_ms, served.partitions()))
 
     @app.get("/api/v1/transactions/{key:path}")
     def transaction(_: KnownCaller, key: str) -> Response:
-        return JSONResponse(_transaction(served, key))
+        return row_answer(_transaction(served, key))
 
     @app.get("/api/v1/changes")
     async def changes(_: KnownCaller) -> StreamingResponse:
@@ -92,59 +91,55 @@ def application(served: Served) -> FastAPI:
             served.actions.preview, orders.read_preview(await json_object(request, "a filter"))
         )
 
-    table_api.serve(app, served)
+    table_routes.serve(app, served)
     return app
 
 
-def _status(served: Served, caller: Caller) -> dict[str, Any]:
-    events, malformed = served.current.counts()
-    observers = [
-        {
-            "name": o.name,
-            "state": o.state.value,
-            "delay_ms": o.delay_ms,
-            "since_ms": o.since_ms,
-            "error": o.error,
-            "records": o.records,
-        }
-        for o in served.observers()
-    ]
-    return {
-        "now_ms": now_ms(),
-        "cluster": served.cluster(),
-        "bootstrap": served.bootstrap_servers,
-        "name": caller.name,
-        "role": caller.role.value,
-        "read_only": served.read_only,
-        "malformed": malformed,
-        "events": events,
-        "history": {
-            "error": served.store.error,
-            "waiting": served.store.waiting,
-            "set_aside": [path.name for path in served.store.set_aside],
-        },
-        "observers": observers,
-    }
+def _status(served: ApiDependencies, caller: Caller) -> Status:
+    events, quarantined = served.current.counts()
+    observers = tuple(
+        ObserverRow(
+            name=observer.name,
+            state=observer.state.value,
+            delay_ms=observer.delay_ms,
+            since_ms=observer.since_ms,
+            error=observer.error,
+            records=observer.records,
+        )
+        for observer in served.observers()
+    )
+    set_aside = tuple(path.name for path in served.store.set_aside)
+    return Status(
+        now_ms=now_ms(),
+        cluster=served.cluster(),
+        bootstrap=served.bootstrap_servers,
+        name=caller.name,
+        role=caller.role,
+        read_only=served.read_only,
+        quarantined=quarantined,
+        events=events,
+        history=HistoryStatus(error=served.store.error, waiting=served.store.waiting, set_aside=set_aside),
+        observers=observers,
+    )
 
 
-def _transaction(served: Served, key: str) -> dict[str, Any]:
+def _transaction(served: ApiDependencies, key: str) -> TransactionDetailRow:
     judged = served.current.find(key)
     if judged is None:
         raise HTTPException(404, f"transaction {key} is not in memory: it never was seen, or was settled long ago")
-    loss = undone.loss(served.current, judged.view)
-    row = detail_row(judged, served.current.orders(judged.view.key), _siblings(served, judged))
-    return {**row, "loss": loss_row(loss) if loss is not None else None}
+    loss = aborts_and_losses.loss(served.current, judged.view)
+    return detail_row(judged, served.current.orders(judged.view.key), _siblings(served, judged), loss)
 
 
-def _siblings(served: Served, judged: Judged) -> list[str]:
+def _siblings(served: ApiDependencies, judged: Judged) -> list[str]:
     about, key = judged.view.about, judged.view.key
     if about is None:
         return []
     same = served.current.judged_of_batches(lambda other: other == about)
-    return sorted(one.view.key for one in same if one.view.key != key)
+    return sorted(other.view.key for other in same if other.view.key != key)
 
 
-def _order(served: Served, body: Any, idempotency_key: str, caller: Caller) -> dict[str, Any]:
+def _order(served: ApiDependencies, body: Any, idempotency_key: str, caller: Caller) -> dict[str, Any]:
     order = orders.read(body, idempotency_key)
     if caller.role is not Role.OPERATOR or served.read_only:
         why = (

@@ -9,16 +9,16 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException
 
-from collector.authentication import Caller
-from collector.clock import now_ms
-from collector.served import KnownCaller, Served
-from collector.store import StoreFailed
-from collector.token_file import Role
+from collector.api.auth.authentication import Caller
+from collector.api.dependencies import ApiDependencies, KnownCaller
+from collector.history.store import StoreFailed
+from collector.runtime.clock import now_ms
+from lifecycle.orders import Role
 
 DIRECTORY = "backups"
 
 
-def serve(app: FastAPI, served: Served) -> None:
+def serve(app: FastAPI, served: ApiDependencies) -> None:
     """Add the route."""
     one_at_a_time = threading.Lock()
 
@@ -31,7 +31,7 @@ def serve(app: FastAPI, served: Served) -> None:
             return _backup(served, caller)
 
 
-def _backup(served: Served, caller: Caller) -> dict[str, Any]:
+def _backup(served: ApiDependencies, caller: Caller) -> dict[str, Any]:
     started = time.monotonic()
     try:
         made = served.store.back_up(served.store.path.parent / DIRECTORY, datetime.now(UTC))
@@ -43,5 +43,5 @@ def _backup(served: Served, caller: Caller) -> dict[str, Any]:
     return {"audit": audit, "file": f"{DIRECTORY}/{made.path.name}", "bytes": made.bytes, "took_ms": took_ms}
 
 
-def _audit(served: Served, caller: Caller, outcome: str, detail: str) -> int:
+def _audit(served: ApiDependencies, caller: Caller, outcome: str, detail: str) -> int:
     return served.store.append_audit((now_ms(), caller.name, "backup", "[]", "", outcome, detail, "[]"))

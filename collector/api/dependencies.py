@@ -10,23 +10,23 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from collector.actions import Actions
-from collector.authentication import Caller, KnownTokens
-from collector.changes import Changes
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.observers.observer import ObserverStatus
-from collector.overview import Watch
-from collector.partition_sights import PartitionPicture
-from collector.rate_limits import RequestLimits
-from collector.settings import BODY_BYTES_MOST
-from collector.store import Store
+from collector.api.auth.authentication import Caller, KnownTokens
+from collector.api.auth.rate_limits import RequestLimits
+from collector.api.event_stream import Changes
+from collector.api.overview import Watch
+from collector.config.settings import MAX_BODY_BYTES
+from collector.history.store import Store
+from collector.orders.service import Actions
+from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverStatus
+from collector.verdicts.partition_state import PartitionFindings
+from collector.views.current_state import CurrentState
 
 _BEARER = HTTPBearer(auto_error=False, description="A viewer's token reads, an operator's also orders.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ApiDependencies:
     """What the API answers from. ``is_ready`` turns true once history is loaded; ``cluster`` is the cluster id, or empty."""
 
     current: CurrentState
@@ -42,9 +42,9 @@ class Served:
     is_ready: Callable[[], bool]
     cluster: Callable[[], str]
     observers: Callable[[], Sequence[ObserverStatus]]
-    partitions: Callable[[], PartitionPicture]
+    partitions: Callable[[], PartitionFindings]
     limits: RequestLimits = field(default_factory=RequestLimits)
-    body_bytes_most: int = BODY_BYTES_MOST
+    body_bytes_most: int = MAX_BODY_BYTES
 
 
 def caller_of_request(
@@ -54,7 +54,7 @@ def caller_of_request(
 
     Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
     """
-    served: Served = request.app.state.served
+    served: ApiDependencies = request.app.state.served
     address = request.client.host if request.client is not None else ""
     known = served.tokens.caller_of(request.headers.get("authorization", ""), now_ms())
     served.limits.check_address(address, known)

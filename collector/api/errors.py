@@ -10,10 +10,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from collector.orders import InvalidOrder
-from collector.paging import InvalidCursor
-from collector.rate_limits import TooManyRequests
-from collector.store import StoreFailed
+from collector.api.auth.rate_limits import TooManyRequests
+from collector.api.paging import InvalidCursor
+from collector.history.store import StoreFailed
+from collector.records.orders import InvalidOrder
 from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
 
 CODES = {

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector import undone
-from collector.abort_causes import AbortClues
-from collector.batch_rows import batch_row
-from collector.batches import BatchVerdict, batch_place, complete_place, current_batches
-from collector.current_state import CurrentState
-from collector.data_loss import Loss
-from collector.judging import Judged
-from collector.loss_rows import loss_row
-from collector.newest_transactions import EndPlace, end_place
-from collector.paging import Page, Row, behind, page, place_of
-from collector.store import Store
-from collector.transaction_rows import abort_row, transaction_row, urgency
-from collector.undone import EVERY
+from collector.api.paging import Page, Row, behind, page, place_of
+from collector.history.store import Store
+from collector.rows.batches import batch_row
+from collector.rows.losses import loss_row
+from collector.rows.transactions import abort_row, transaction_row, urgency
+from collector.state.transaction_pages import EndKey, end_place
+from collector.verdicts.abort_causes import AbortClues
+from collector.verdicts.data_loss import Loss
+from collector.verdicts.judging import Judged
+from collector.views import aborts_and_losses
+from collector.views.aborts_and_losses import EVERY
+from collector.views.batches import BatchVerdict, batch_place, complete_place, current_batches
+from collector.views.current_state import CurrentState
 from lifecycle.verdicts import URGENCY, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is asked of a table; None: whatever it is. ``settled``: also what has ended as it should."""
+class ListQuery:
+    """The filters and the page that a request asks a table for; None: any value. ``settled``: also what has ended as it should."""
 
     settled: bool = False
     verdict: str | None = None
@@ -32,37 +32,37 @@ class Wanted:
     limit: int
     after: str | None = None
 
-    def fits(self, one: Judged) -> bool:
-        """Say whether a transaction is asked for."""
-        verdict = one.judgement.verdict
+    def selects(self, judged: Judged) -> bool:
+        """Say whether a transaction passes the filters."""
+        verdict = judged.judgement.verdict
         return (
             (self.settled or verdict is not Verdict.SETTLED)
             and self.verdict in (None, verdict.value)
-            and self.pipeline in (None, one.view.pipeline)
-            and self.resource_manager in (None, one.view.resource_manager)
+            and self.pipeline in (None, judged.view.pipeline)
+            and self.resource_manager in (None, judged.view.resource_manager)
         )
 
 
-def transactions(current: CurrentState, wanted: Wanted) -> Page:
+def transactions(current: CurrentState, query: ListQuery) -> Page:
     """Return a page of GET /transactions: most urgent first, behind them the settled ones, newest opening first.
 
     Raises InvalidCursor.
     """
-    after = place_of(wanted.after, int, int, int, str)
-    found, more = [one for one in current.judged() if wanted.fits(one)], 0
-    if wanted.settled and wanted.verdict in (None, Verdict.SETTLED.value):
+    after = place_of(query.after, int, int, int, str)
+    found, more = [judged for judged in current.judged() if query.selects(judged)], 0
+    if query.settled and query.verdict in (None, Verdict.SETTLED.value):
         last = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None
-        # What needs a hand stands before all of these, and takes its rows of the page. One at least: so ``more`` counts the rest.
-        urgent = [one for one in found if one.judgement.verdict is not Verdict.SETTLED]
-        before = sum(1 for one in urgent if after is None or urgency(one) > after)
+        # Those that are not settled come first and take their rows of the page. At least 1, so that ``more`` counts the rest.
+        urgent = [judged for judged in found if judged.judgement.verdict is not Verdict.SETTLED]
+        before = sum(1 for judged in urgent if after is None or urgency(judged) > after)
         settled, more = current.settled(
-            most=max(1, wanted.limit - before),
+            most=max(1, query.limit - before),
             after=last,
-            pipeline=wanted.pipeline,
-            resource_manager=wanted.resource_manager,
+            pipeline=query.pipeline,
+            resource_manager=query.resource_manager,
         )
         found += settled
-    shown = page(found, urgency, transaction_row, wanted.limit, after)
+    shown = page(found, urgency, transaction_row, query.limit, after)
     return Page(rows=shown.rows, more=shown.more + more, last=shown.last)
 
 
@@ -70,53 +70,57 @@ def aborts(current: CurrentState, *, since_ms: int, cause: str | None, limit: in
     """Return a page of GET /aborts, newest first. Raises InvalidCursor."""
     before = place_of(after, int, str, int, int)
     # Why is told by what has been joined, so a cause is looked for among all.
-    found, more = undone.abort_clues(current, since_ms, most=limit if cause is None else EVERY, before=before)
+    found, more = aborts_and_losses.abort_clues(
+        current, since_ms, most=limit if cause is None else EVERY, before=before
+    )
     if cause is None:
-        return _newest(found, [abort_row(one) for one in found], more)
-    rows = [(one, row) for one in found if (row := abort_row(one))["cause"] == cause]
-    return _newest([one for one, _ in rows[:limit]], [row for _, row in rows[:limit]], max(0, len(rows) - limit))
+        return _newest(found, [abort_row(clues) for clues in found], more)
+    rows = [(clues, row) for clues in found if (row := abort_row(clues)).cause.value == cause]
+    return _newest([clues for clues, _ in rows[:limit]], [row for _, row in rows[:limit]], max(0, len(rows) - limit))
 
 
-def losses(current: CurrentState, store: Store, wanted: Wanted, *, transaction: str | None, since_ms: int) -> Page:
+def losses(current: CurrentState, store: Store, query: ListQuery, *, transaction: str | None, since_ms: int) -> Page:
     """Return a page of GET /losses, newest first. Raises InvalidCursor, StoreFailed."""
-    before: EndPlace | None = place_of(wanted.after, int, str, int, int)
+    before: EndKey | None = place_of(query.after, int, str, int, int)
     # Both are known of what was judged only.
-    is_filtered = wanted.verdict is not None or wanted.pipeline is not None
-    most = EVERY if is_filtered else wanted.limit
+    is_filtered = query.verdict is not None or query.pipeline is not None
+    most = EVERY if is_filtered else query.limit
     if transaction:
-        found, more = undone.losses_in_history(current, store, transaction, since_ms=since_ms, most=most, before=before)
+        found, more = aborts_and_losses.losses_in_history(
+            current, store, transaction, since_ms=since_ms, most=most, before=before
+        )
     else:
-        found, more = undone.losses_in_memory(
-            current, committed=wanted.settled, since_ms=since_ms, most=most, before=before
+        found, more = aborts_and_losses.losses_in_memory(
+            current, committed=query.settled, since_ms=since_ms, most=most, before=before
         )
     if is_filtered:
         fitting = [
             loss
             for loss in found
-            if wanted.verdict in (None, loss.verdict.value) and wanted.pipeline in (None, loss.pipeline)
+            if query.verdict in (None, loss.verdict.value) and query.pipeline in (None, loss.pipeline)
         ]
-        found, more = fitting[: wanted.limit], max(0, len(fitting) - wanted.limit)
+        found, more = fitting[: query.limit], max(0, len(fitting) - query.limit)
     return _newest(found, [loss_row(loss) for loss in found], more)
 
 
-def batches(current: CurrentState, wanted: Wanted, number: int | None) -> Page:
+def batches(current: CurrentState, query: ListQuery, number: int | None) -> Page:
     """Return a page of GET /batches, most urgent first, then newest; ``number``: attempts at batches of that number only.
 
     Raises InvalidCursor.
     """
-    after = place_of(wanted.after, int, int, str)
+    after = place_of(query.after, int, int, str)
     complete = current.complete_attempts()
     sure = {about for _, about in complete}
     looked_at = current_batches(current, lambda a: number in (None, a.batch) and a not in sure, complete)
-    places = {batch_place(batch): batch.about for batch in looked_at if wanted.verdict in (None, batch.verdict.value)}
-    if wanted.verdict in (None, BatchVerdict.COMPLETE.value):
-        some = ((*at, opened_ms) for at, opened_ms in complete.items() if number in (None, at[1].batch))
-        places |= {complete_place(*one): one[1] for one in some}
-    of_pipeline = [at for at in places if wanted.pipeline in (None, at[2].partition("/")[0])]
-    shown, more = behind(of_pipeline, lambda at: at, wanted.limit, after)
+    places = {batch_place(batch): batch.about for batch in looked_at if query.verdict in (None, batch.verdict.value)}
+    if query.verdict in (None, BatchVerdict.COMPLETE.value):
+        attempts = ((*at, opened_ms) for at, opened_ms in complete.items() if number in (None, at[1].batch))
+        places |= {complete_place(*attempt): attempt[1] for attempt in attempts}
+    of_pipeline = [at for at in places if query.pipeline in (None, at[2].partition("/")[0])]
+    shown, more = behind(of_pipeline, lambda at: at, query.limit, after)
     # Only now those that are complete are looked at: the others were.
     chosen = {places[at] for at in shown}
-    found = {one.key: one for one in (*looked_at, *current_batches(current, lambda a: a in chosen and a in sure))}
+    found = {batch.key: batch for batch in (*looked_at, *current_batches(current, lambda a: a in chosen and a in sure))}
     rows = [batch_row(found[key]) for _, _, key in shown if key in found]
     return Page(rows=rows, more=more, last=shown[-1] if shown else None)
 

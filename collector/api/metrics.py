@@ -14,22 +14,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from collector import alert_rules
-from collector.alert_findings import Severity
-from collector.alert_inputs import CheckpointHistory
-from collector.alert_picture import checkpoint_histories
-from collector.alert_service import AlertService
-from collector.alert_store import Outlook
-from collector.alerting import ShownAlert
-from collector.alerts import AlertState
-from collector.facts import CheckpointFacts
-from collector.judging import Judged, percentile
-from collector.notifiers.delivery import Outcome
-from collector.observers.observer import ObserverState, ObserverStatus
-from collector.partition_sights import PartitionPicture
-from collector.served import Served
-from collector.store import StoreFailed
-from collector.transaction_view import TransactionView
+from collector.alerting import rules
+from collector.alerting.evaluator import ShownAlert
+from collector.alerting.findings import Severity
+from collector.alerting.notifiers.delivery import Outcome
+from collector.alerting.service import AlertService
+from collector.alerting.snapshot import CheckpointHistory
+from collector.alerting.snapshot_builder import checkpoint_histories
+from collector.alerting.state_machine import AlertState
+from collector.alerting.store import ReceiverStatus
+from collector.api.dependencies import ApiDependencies
+from collector.history.store import StoreFailed
+from collector.records.facts import CheckpointFacts
+from collector.records.log_settings import LogSettings
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.judging import Judged, percentile
+from collector.verdicts.partition_state import PartitionFindings
 from lifecycle.states import FINAL, TransactionState
 from lifecycle.verdicts import Verdict
 
@@ -62,7 +63,7 @@ class PipelineLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What one scrape shows. ``outlooks`` is None while history cannot be read."""
+    """What one scrape shows. ``receiver_statuses`` is None while history cannot be read."""
 
     now_ms: int
     transactions: Sequence[Judged]
@@ -71,19 +72,20 @@ class Seen:
     checkpoints: Sequence[CheckpointFacts]
     observers: Sequence[ObserverStatus]
     alerts: Sequence[ShownAlert]
-    outlooks: Sequence[Outlook] | None
+    receiver_statuses: Sequence[ReceiverStatus] | None
     attempts: Mapping[tuple[str, Outcome], int]
     history_waiting: int
     history_error: str
-    partitions: PartitionPicture
+    log_settings: LogSettings | None
+    partitions: PartitionFindings
 
 
-def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
+def see(served: ApiDependencies, alerts: AlertService, now_ms: int) -> Seen:
     """Return what is to be shown now."""
     try:
-        outlooks = alerts.outlooks()
+        receiver_statuses = alerts.receiver_statuses()
     except StoreFailed:
-        outlooks = None
+        receiver_statuses = None
     return Seen(
         now_ms=now_ms,
         transactions=served.current.judged(at_ms=now_ms),
@@ -91,11 +93,12 @@ def see(served: Served, alerts: AlertService, now_ms: int) -> Seen:
         counts=served.current.counts(),
         checkpoints=served.current.checkpoints(),
         observers=served.observers(),
-        alerts=alerts.alerting.alerts(),
-        outlooks=outlooks,
-        attempts=alerts.delivering.attempts,
+        alerts=alerts.evaluator.alerts(),
+        receiver_statuses=receiver_statuses,
+        attempts=alerts.dispatcher.attempts,
         history_waiting=served.store.waiting,
         history_error=served.store.error,
+        log_settings=served.current.log_settings,
         partitions=served.partitions(),
     )
 
@@ -113,6 +116,7 @@ def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     yield from _partitions(seen)
     yield from _checkpoints(seen, labels)
     yield from _observers(seen)
+    yield from _decision_log(seen)
     yield from _history(seen)
     yield from _alerts(seen)
     yield from _notifications(seen)
@@ -128,20 +132,24 @@ class _Once(Collector):
 
 
 def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
-    unsettled = [one for one in seen.transactions if one.judgement.verdict is not Verdict.SETTLED]
+    unsettled = [judged for judged in seen.transactions if judged.judgement.verdict is not Verdict.SETTLED]
     shown = [verdict for verdict in Verdict if verdict is not Verdict.SETTLED]
     counts: dict[tuple[TransactionState, Verdict], int] = {
         (state, verdict): 0 for state in UNSETTLED for verdict in shown
     }
-    for one in unsettled:
-        counts[one.view.state, one.judgement.verdict] = counts.get((one.view.state, one.judgement.verdict), 0) + 1
+    for judged in unsettled:
+        counts[judged.view.state, judged.judgement.verdict] = (
+            counts.get((judged.view.state, judged.judgement.verdict), 0) + 1
+        )
     yield _gauge(
         "indoubt_transactions",
         "Transactions that are not settled. In doubt are those in state prepared or decided.",
         ("state", "verdict"),
         {(state.value, verdict.value): count for (state, verdict), count in counts.items()},
     )
-    open_, oldest, least = _by_pipeline([one.view for one in unsettled if one.view.is_running], seen.now_ms, labels)
+    open_, oldest, least = _by_pipeline(
+        [judged.view for judged in unsettled if judged.view.is_running], seen.now_ms, labels
+    )
     yield _gauge("indoubt_open_transactions", "Transactions that are open, by pipeline.", ("pipeline",), open_)
     yield _gauge(
         "indoubt_oldest_open_transaction_age_seconds", "Age of the oldest open transaction.", ("pipeline",), oldest
@@ -176,9 +184,12 @@ def _by_pipeline(
 
 
 def _partitions(seen: Seen) -> Iterator[Metric]:
-    held = [one for one in seen.partitions.blocked if one.sight.hidden > 0]
-    since_ms = min((at for one in held if (at := one.held_since_ms) is not None), default=seen.now_ms)
-    hidden, waiting = sum(one.sight.hidden for one in held), sum(1 for one in held if one.waiting)
+    held = [partition for partition in seen.partitions.blocked if partition.snapshot.hidden > 0]
+    since_ms = min((at for partition in held if (at := partition.held_since_ms) is not None), default=seen.now_ms)
+    hidden, waiting = (
+        sum(partition.snapshot.hidden for partition in held),
+        sum(1 for partition in held if partition.waiting),
+    )
     words = "Records behind last stable offsets: written, and hidden from read_committed readers."
     yield _gauge("indoubt_hidden_records", words, (), {(): hidden})
     yield _gauge("indoubt_held_partitions", "Partitions that have such records.", (), {(): len(held)})
@@ -191,8 +202,8 @@ def _partitions(seen: Seen) -> Iterator[Metric]:
 
 def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     by_label: dict[str, list[CheckpointFacts]] = {}
-    for one in seen.checkpoints:
-        by_label.setdefault(labels.of(one.pipeline), []).append(one)
+    for checkpoint in seen.checkpoints:
+        by_label.setdefault(labels.of(checkpoint.pipeline), []).append(checkpoint)
     durations = {
         (label, text): value / 1000
         for label, of_it in by_label.items()
@@ -203,36 +214,45 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     yield _gauge(
         "indoubt_checkpoint_duration_seconds", "Durations of the completed checkpoints in memory.", names, durations
     )
-    histories = [(labels.of(one.pipeline), one) for one in checkpoint_histories(seen.checkpoints)]
+    histories = [(labels.of(history.pipeline), history) for history in checkpoint_histories(seen.checkpoints)]
     yield _gauge(
         "indoubt_checkpoint_completed_timestamp_seconds",
         "When the last checkpoint was completed.",
         ("pipeline",),
-        _greatest((label, (one.completed_ms or 0) / 1000) for label, one in histories if one.completed_ms is not None),
+        _greatest(
+            (label, (history.completed_ms or 0) / 1000)
+            for label, history in histories
+            if history.completed_ms is not None
+        ),
     )
     yield _gauge(
         "indoubt_checkpoint_unfinished_seconds",
         "How long the newest checkpoint is not completed; 0 when it is.",
         ("pipeline",),
-        _greatest((label, _unfinished_s(one, seen.now_ms)) for label, one in histories),
+        _greatest((label, _unfinished_s(history, seen.now_ms)) for label, history in histories),
     )
     yield _gauge(
         "indoubt_checkpoint_failures",
         "Attempts that failed since the last completed checkpoint.",
         ("pipeline",),
-        _greatest((label, float(one.failures)) for label, one in histories),
+        _greatest((label, float(history.failures)) for label, history in histories),
     )
 
 
-def _unfinished_s(one: CheckpointHistory, now_ms: int) -> float:
-    begun_ms = one.newest.begun_ms
-    return 0.0 if one.newest.ended_ms is not None or begun_ms is None else max(0, now_ms - begun_ms) / 1000
+def _unfinished_s(history: CheckpointHistory, now_ms: int) -> float:
+    begun_ms = history.newest.begun_ms
+    return 0.0 if history.newest.ended_ms is not None or begun_ms is None else max(0, now_ms - begun_ms) / 1000
 
 
 def _observers(seen: Seen) -> Iterator[Metric]:
-    up = {(one.name,): float(one.state in (ObserverState.UP, ObserverState.ABSENT)) for one in seen.observers}
-    delays = {(one.name,): one.delay_ms / 1000 for one in seen.observers if one.delay_ms is not None}
-    records = {(one.name,): float(one.records) for one in seen.observers}
+    up = {
+        (observer.name,): float(observer.state in (ObserverState.UP, ObserverState.ABSENT))
+        for observer in seen.observers
+    }
+    delays = {
+        (observer.name,): observer.delay_ms / 1000 for observer in seen.observers if observer.delay_ms is not None
+    }
+    records = {(observer.name,): float(observer.records) for observer in seen.observers}
     yield _gauge(
         "indoubt_observer_up",
         "1 while the observer sees its source, or there is none yet and nobody misses it.",
@@ -243,41 +263,49 @@ def _observers(seen: Seen) -> Iterator[Metric]:
     yield _counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
 
 
+def _decision_log(seen: Seen) -> Iterator[Metric]:
+    settings = seen.log_settings
+    forgets: dict[tuple[str, ...], float] = {} if settings is None else {(): float(bool(settings.wrong))}
+    words = "1 while the decision log's topic is finite or compacted; nothing where that cannot be told."
+    yield _gauge("indoubt_decision_log_forgets", words, (), forgets)
+
+
 def _history(seen: Seen) -> Iterator[Metric]:
-    events, malformed = seen.counts
+    events, quarantined = seen.counts
     yield _gauge(
         "indoubt_history_lag_observations", "Observations that wait to be written.", (), {(): seen.history_waiting}
     )
-    writable = float(not seen.history_error and seen.outlooks is not None)
+    writable = float(not seen.history_error and seen.receiver_statuses is not None)
     yield _gauge("indoubt_history_writable", "0 while history cannot be written or read.", (), {(): writable})
     yield _counter("indoubt_events", "Observations folded since history began.", (), {(): events})
-    yield _counter("indoubt_malformed_records", "Records kept aside since history began.", (), {(): malformed})
+    yield _counter("indoubt_quarantined_records", "Records quarantined since history began.", (), {(): quarantined})
 
 
 def _alerts(seen: Seen) -> Iterator[Metric]:
     counts = {
         (rule.number, state.value, severity.value): 0.0
-        for rule in alert_rules.RULES
+        for rule in rules.RULES
         for state in (AlertState.PENDING, AlertState.FIRING)
         for severity in Severity
     }
     silenced = 0
-    for one in seen.alerts:
-        finding, state = one.alert.finding, one.alert.state
+    for listed in seen.alerts:
+        finding, state = listed.alert.finding, listed.alert.state
         if state is AlertState.RESOLVED:
             continue
         counts[finding.rule, state.value, finding.severity.value] += 1
-        silenced += one.silence is not None
+        silenced += listed.silence is not None
     yield _gauge("indoubt_alerts", "Alerts by rule, state and severity.", ("rule", "state", "severity"), counts)
     yield _gauge("indoubt_alerts_silenced", "Pending and firing alerts that a silence covers.", (), {(): silenced})
 
 
 def _notifications(seen: Seen) -> Iterator[Metric]:
-    outlooks = seen.outlooks or ()
-    waiting = {(one.receiver,): float(one.waiting) for one in outlooks}
-    given_up = {(one.receiver,): float(one.given_up) for one in outlooks}
+    receiver_statuses = seen.receiver_statuses or ()
+    waiting = {(status.receiver,): float(status.waiting) for status in receiver_statuses}
+    given_up = {(status.receiver,): float(status.given_up) for status in receiver_statuses}
     ages = {
-        (one.receiver,): (seen.now_ms - one.oldest_ms) / 1000 if one.oldest_ms is not None else 0.0 for one in outlooks
+        (status.receiver,): (seen.now_ms - status.oldest_ms) / 1000 if status.oldest_ms is not None else 0.0
+        for status in receiver_statuses
     }
     attempts = {(receiver, outcome.name.lower()): float(n) for (receiver, outcome), n in seen.attempts.items()}
     yield _gauge("indoubt_notifications_waiting", "Notifications not delivered yet.", ("receiver",), waiting)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from collector.error_answers import envelope
-from collector.request_log import REQUEST_ID
+from collector.api.errors import envelope
+from collector.runtime.logs import REQUEST_ID
 
 SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
@@ -86,7 +86,7 @@ class _Answer:
             self.status = message["status"]
             given = list(message.get("headers", ()))
             names = {name.lower() for name, _ in given}
-            message = {**message, "headers": [*given, *(one for one in self._headers if one[0] not in names)]}
+            message = {**message, "headers": [*given, *(header for header in self._headers if header[0] not in names)]}
         await self._send(message)
 
 

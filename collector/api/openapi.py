@@ -1,21 +1,16 @@
-"""The OpenAPI document: FastAPI tells routes and parameters, the answers and errors are described here.
-
-A table's route is named like its columns in ``table_schemas``, and described by them: a new table describes itself.
-"""
+"""The OpenAPI document: routes and parameters are FastAPI's, answers and errors are described here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from collector import answer_schemas, table_schemas
-from collector.error_answers import CODES
+from collector.api import response_schemas
+from collector.api.errors import CODES
 
 ARROW = "application/vnd.apache.arrow.stream"
-PREFIX = "/api/v1/"
 HEALTH = ("get", "/api/v1/health")
 """Answers 503 in the shape of its 200."""
 TOKEN_AT_TIMES = ("/metrics",)
@@ -33,7 +28,6 @@ _DESCRIPTIONS = {
     500: "Unexpected: the collector's log says more.",
     503: "History is being loaded or cannot be written, or a broker or database cannot be asked.",
 }
-_COLUMN_KINDS = {pa.string(): ["string", "null"], pa.int64(): ["integer", "null"], pa.float64(): ["number", "null"]}
 
 
 def document(app: FastAPI) -> Json:
@@ -50,10 +44,10 @@ def document(app: FastAPI) -> Json:
 
 
 def _describe(method: str, path: str, operation: Json) -> None:
-    body = answer_schemas.BODIES.get((method, path))
+    body = response_schemas.BODIES.get((method, path))
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    headers = answer_schemas.HEADERS.get((method, path), {})
+    headers = response_schemas.HEADERS.get((method, path), {})
     operation.setdefault("parameters", []).extend(
         {"name": name, "in": "header", "required": False, "schema": schema} for name, schema in headers.items()
     )
@@ -72,30 +66,16 @@ def _describe(method: str, path: str, operation: Json) -> None:
 
 def _answer(method: str, path: str) -> Json | None:
     """Return the content of the answer that a route gives when all is well, or None when its own annotation tells it."""
-    if (method, path) in answer_schemas.ANSWERS:
-        return {"application/json": {"schema": answer_schemas.ANSWERS[method, path]}}
-    if (method, path) in answer_schemas.TEXTS:
-        return {answer_schemas.TEXTS[method, path]: {"schema": {"type": "string"}}}
-    columns = getattr(table_schemas, path.removeprefix(PREFIX).upper(), None)
-    if method == "get" and isinstance(columns, dict):
-        rows = {"type": "array", "items": row_schema(columns)}
+    if (method, path) in response_schemas.ANSWERS:
+        return {"application/json": {"schema": response_schemas.ANSWERS[method, path]}}
+    if (method, path) in response_schemas.TEXTS:
+        return {response_schemas.TEXTS[method, path]: {"schema": {"type": "string"}}}
+    if method == "get" and path in response_schemas.TABLES:
         return {
-            "application/json": {"schema": answer_schemas.table_of(rows)},
+            "application/json": {"schema": response_schemas.table_of(response_schemas.TABLES[path])},
             ARROW: {"schema": {"type": "string", "format": "binary"}},
         }
     return None
-
-
-def row_schema(columns: dict[str, pa.DataType]) -> Json:
-    """Return the schema of a table's row: its columns and no others; a column that Arrow has as JSON text may hold a list."""
-    properties = {name: _column(name, kind) for name, kind in columns.items()}
-    return {**answer_schemas.object_of(**properties), "additionalProperties": False}
-
-
-def _column(name: str, kind: pa.DataType) -> Json:
-    if kind == pa.string() and name in answer_schemas.NESTED_COLUMNS:
-        return answer_schemas.NESTED_COLUMNS[name]
-    return {"type": "boolean"} if kind == pa.bool_() else {"type": _COLUMN_KINDS[kind]}
 
 
 def _statuses(method: str, path: str, operation: Json) -> list[int]:
@@ -127,4 +107,4 @@ def _error(status: int) -> Json:
 def _error_schema() -> Json:
     code = {"type": "string", "enum": sorted(set(CODES.values()))}
     message = {"type": "string", "description": "What, which, what to do."}
-    return answer_schemas.object_of(error=answer_schemas.object_of(code=code, message=message))
+    return response_schemas.object_of(error=response_schemas.object_of(code=code, message=message))

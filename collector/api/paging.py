@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lifecycle.errors import IndoubtError
-from lifecycle.json_record import WHOLE_NUMBER_MOST
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 
 Place = tuple[int | str, ...]
-Row = dict[str, Any]
+Row = Any
 Item = TypeVar("Item")
 
 
@@ -61,7 +61,7 @@ def place_of(text: str | None, *kinds: type) -> Any:
         raise InvalidCursor from None
     if not isinstance(found, list) or [type(part) for part in found] != list(kinds):
         raise InvalidCursor
-    if any(isinstance(part, int) and abs(part) > WHOLE_NUMBER_MOST for part in found):
+    if any(isinstance(part, int) and abs(part) > MAX_WHOLE_NUMBER for part in found):
         raise InvalidCursor
     return tuple(found)
 
@@ -70,10 +70,10 @@ def behind(
     items: Iterable[Item], place: Callable[[Item], Place], limit: int, after: Place | None
 ) -> tuple[list[Item], int]:
     """Return the first ``limit`` items behind ``after``, in the order of their places, and how many more there are."""
-    places = ((place(one), number, one) for number, one in enumerate(items))
+    places = ((place(item), number, item) for number, item in enumerate(items))
     found = [entry for entry in places if after is None or entry[0] > after]
     chosen = heapq.nsmallest(limit, found)
-    return [one for _, _, one in chosen], len(found) - len(chosen)
+    return [item for _, _, item in chosen], len(found) - len(chosen)
 
 
 def page(
@@ -81,7 +81,7 @@ def page(
 ) -> Page:
     """Return the page of ``limit`` rows behind ``after``; rows are made of those items only."""
     chosen, more = behind(items, place, limit, after)
-    return Page(rows=[row(one) for one in chosen], more=more, last=place(chosen[-1]) if chosen else None)
+    return Page(rows=[row(item) for item in chosen], more=more, last=place(chosen[-1]) if chosen else None)
 
 
 def first(rows: Sequence[Row], limit: int) -> Page:

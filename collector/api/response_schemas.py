@@ -1,4 +1,4 @@
-"""JSON Schemas of the API's answers and bodies that are no tables. Times are epoch milliseconds, UTC."""
+"""JSON Schemas of the API's answers and bodies. Times are epoch milliseconds, UTC."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
-from collector import silences
-from collector.alert_findings import LABELS
-from collector.orders import KEYS_MOST, REASON_LEAST, REASON_MOST, Action, OrderOutcome, StepOutcome
-from collector.token_file import Role
-from lifecycle.json_record import WHOLE_NUMBER_MOST
+from collector.alerting import silences
+from collector.alerting.findings import LABELS
+from collector.records.orders import MAX_KEYS, MAX_REASON, MIN_REASON, OrderOutcome, StepOutcome
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+from lifecycle.orders import Action
+from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from lifecycle.rows.batches import BatchRow
+from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.json_schema import schema_of
+from lifecycle.rows.overview import Overview
+from lifecycle.rows.partitions import BlockedRow, HangingRow
+from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.records import AuditRow, QuarantinedRow
+from lifecycle.rows.status import Status
+from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import Verdict
 
 Json = dict[str, Any]
@@ -18,7 +28,6 @@ TEXT: Json = {"type": "string"}
 WHOLE: Json = {"type": "integer"}
 FLAG: Json = {"type": "boolean"}
 TEXT_OR_NULL: Json = {"type": ["string", "null"]}
-WHOLE_OR_NULL: Json = {"type": ["integer", "null"]}
 OBJECT: Json = {"type": "object"}
 OBJECT_OR_NULL: Json = {"type": ["object", "null"]}
 
@@ -38,115 +47,39 @@ def one_of(kind: Iterable[Enum]) -> Json:
     return {"type": "string", "enum": [member.value for member in kind]}
 
 
-def table_of(rows: Json) -> Json:
-    """Return a page of a table: its rows, how many more there are behind them, and the cursor of the next page."""
-    return object_of(rows=rows, more={"type": "integer", "minimum": 0}, next=TEXT_OR_NULL)
+def table_of(row: type) -> Json:
+    """Return a page of a table: its rows, the number of the remaining ones, and the cursor of the next page."""
+    return object_of(rows=list_of(schema_of(row)), more={"type": "integer", "minimum": 0}, next=TEXT_OR_NULL)
 
 
-_FACT = object_of(fact=TEXT, source=TEXT, at_ms=WHOLE_OR_NULL)
-NESTED_COLUMNS: dict[str, Json] = {
-    "partitions": list_of(TEXT),
-    "keys": list_of(TEXT),
-    "committed_on": list_of(TEXT),
-    "missing_on": list_of(TEXT),
-    "sides": list_of(OBJECT),
-    "transactions": list_of(OBJECT),
-    "evidence": list_of(OBJECT),
-    "groups": list_of(OBJECT),
-    "labels": OBJECT,
-    "matchers": OBJECT,
-    "offsets": list_of(OBJECT),
-    "restores": list_of(object_of(checkpoint=WHOLE_OR_NULL, at_ms=WHOLE_OR_NULL)),
+TABLES: dict[str, type] = {
+    "/api/v1/transactions": TransactionRow,
+    "/api/v1/aborts": AbortRow,
+    "/api/v1/losses": LossRow,
+    "/api/v1/batches": BatchRow,
+    "/api/v1/checkpoints": CheckpointRow,
+    "/api/v1/timeouts": TimeoutRow,
+    "/api/v1/ids": IdsRow,
+    "/api/v1/jobs": JobRow,
+    "/api/v1/pipelines": PipelineRow,
+    "/api/v1/audit": AuditRow,
+    "/api/v1/blocked": BlockedRow,
+    "/api/v1/hanging": HangingRow,
+    "/api/v1/quarantined": QuarantinedRow,
+    "/api/v1/alerts": AlertRow,
+    "/api/v1/silences": SilenceRow,
+    "/api/v1/receivers": ReceiverRow,
 }
-"""Columns that are lists or objects: JSON text in Arrow."""
+"""The row of each table, by the path that answers it."""
 
-_GROUP = object_of(
-    verdict=one_of(Verdict),
-    pipeline=TEXT,
-    batch=WHOLE_OR_NULL,
-    keys=list_of(TEXT),
-    rows=WHOLE_OR_NULL,
-    decided_at_ms=WHOLE_OR_NULL,
-    deadline_ms=WHOLE_OR_NULL,
-    headline=TEXT,
-    partitions=list_of(TEXT),
-)
-_OBSERVER = object_of(
-    name=TEXT, state=TEXT, delay_ms=WHOLE_OR_NULL, since_ms=WHOLE, error=TEXT, records={"type": "integer", "minimum": 0}
-)
-_TRANSACTION = object_of(
-    key=TEXT,
-    resource_manager=TEXT,
-    transaction=TEXT,
-    producer_id=WHOLE_OR_NULL,
-    producer_epoch=WHOLE_OR_NULL,
-    pipeline=TEXT,
-    ours=FLAG,
-    life=TEXT_OR_NULL,
-    batch=WHOLE_OR_NULL,
-    attempt=WHOLE_OR_NULL,
-    slot=WHOLE_OR_NULL,
-    state=TEXT,
-    verdict=one_of(Verdict),
-    rule=WHOLE,
-    opened_at_ms=WHOLE_OR_NULL,
-    timeout_ms=WHOLE_OR_NULL,
-    deadline_ms=WHOLE_OR_NULL,
-    rows=WHOLE_OR_NULL,
-    bytes=WHOLE_OR_NULL,
-    partitions=list_of(TEXT),
-    may_commit=FLAG,
-    may_abort=FLAG,
-    loses_data=FLAG,
-    evidence=list_of(_FACT),
-    revision=TEXT,
-    updated_at_ms=WHOLE_OR_NULL,
-    timeline=list_of(object_of(at_ms=WHOLE, what=TEXT, source=TEXT)),
-    siblings=list_of(TEXT),
-    decision={**object_of(offset=WHOLE, at_ms=WHOLE, who=TEXT, ruling=TEXT), "type": ["object", "null"]},
-    handle=OBJECT_OR_NULL,
-    broker=OBJECT_OR_NULL,
-    last_sign_of_life_ms=WHOLE_OR_NULL,
-)
 _STEP = object_of(key=TEXT, will=TEXT, outcome=one_of(StepOutcome), detail=TEXT)
-
-_SILENCE = object_of(
-    silence=WHOLE, matchers=OBJECT, reason=TEXT, author=TEXT, starts_at_ms=WHOLE, ends_at_ms=WHOLE, state=TEXT
-)
 
 ANSWERS: dict[tuple[str, str], Json] = {
     ("get", "/api/v1/health"): object_of(ready=FLAG),
     ("get", "/api/v1/openapi.json"): object_of(openapi=TEXT, info=OBJECT, paths=OBJECT),
-    ("get", "/api/v1/status"): object_of(
-        now_ms=WHOLE,
-        cluster=TEXT,
-        bootstrap=TEXT,
-        name=TEXT,
-        role=one_of(Role),
-        read_only=FLAG,
-        malformed=WHOLE,
-        events=WHOLE,
-        history=object_of(error=TEXT, waiting=WHOLE, set_aside=list_of(TEXT)),
-        observers=list_of(_OBSERVER),
-    ),
-    ("get", "/api/v1/overview"): object_of(
-        now_ms=WHOLE,
-        needs_hand=list_of(_GROUP),
-        counts=object_of(
-            open=WHOLE,
-            prepared=WHOLE,
-            committed_per_minute=WHOLE,
-            aborted_per_minute=WHOLE,
-            blocked_partitions=WHOLE,
-            waiting_groups=WHOLE,
-            hanging=WHOLE,
-        ),
-        oldest_open_at_ms=WHOLE_OR_NULL,
-        quiet_since_ms=WHOLE_OR_NULL,
-        per_minute=list_of(object_of(minute_ms=WHOLE, committed=WHOLE, aborted=WHOLE, lost=WHOLE)),
-        checkpoints=object_of(p50_ms=WHOLE_OR_NULL, p99_ms=WHOLE_OR_NULL, failed=WHOLE, total=WHOLE),
-    ),
-    ("get", "/api/v1/transactions/{key}"): _TRANSACTION,
+    ("get", "/api/v1/status"): schema_of(Status),
+    ("get", "/api/v1/overview"): schema_of(Overview),
+    ("get", "/api/v1/transactions/{key}"): schema_of(TransactionDetailRow),
     ("post", "/api/v1/orders"): object_of(
         audit=WHOLE, outcome=one_of(OrderOutcome), took_ms=WHOLE, steps=list_of(_STEP)
     ),
@@ -157,12 +90,12 @@ ANSWERS: dict[tuple[str, str], Json] = {
         fingerprint=TEXT,
         keys=list_of(TEXT),
         confirm=TEXT,
-        rows=list_of(OBJECT),
+        rows=list_of(schema_of(TransactionRow)),
         left_out=list_of(object_of(key=TEXT, transaction=TEXT, verdict=one_of(Verdict))),
     ),
     ("post", "/api/v1/backup"): object_of(audit=WHOLE, file=TEXT, bytes=WHOLE, took_ms=WHOLE),
-    ("post", "/api/v1/silences"): _SILENCE,
-    ("delete", "/api/v1/silences/{number}"): _SILENCE,
+    ("post", "/api/v1/silences"): schema_of(SilenceRow),
+    ("delete", "/api/v1/silences/{number}"): schema_of(SilenceRow),
 }
 """By method and path; what stands neither here nor among the tables is described by its route's own annotation."""
 
@@ -178,8 +111,8 @@ THREE_VISIBLE = r"[^\s\x1c-\x1f\x85][\s\S]+[^\s\x1c-\x1f\x85]"
 """Three characters or more once the blanks at both ends are gone, in Python's sense of a blank."""
 _REASON: Json = {
     "type": "string",
-    "minLength": REASON_LEAST,
-    "maxLength": REASON_MOST,
+    "minLength": MIN_REASON,
+    "maxLength": MAX_REASON,
     "pattern": THREE_VISIBLE,
     "description": "Why.",
 }
@@ -189,7 +122,7 @@ _FILTER: Json = {
     "minProperties": 1,
     "properties": {
         **dict.fromkeys(("pipeline", "verdict", "resource_manager", "transaction_prefix"), _SOME_TEXT),
-        "open_for_ms": {"type": "integer", "minimum": 1, "maximum": WHOLE_NUMBER_MOST},
+        "open_for_ms": {"type": "integer", "minimum": 1, "maximum": MAX_WHOLE_NUMBER},
     },
 }
 
@@ -220,7 +153,7 @@ def _keyed(actions: Sequence[Action], most: int) -> Json:
 _OF_TRANSACTIONS = (Action.COMMIT, Action.ABORT)
 _ORDER: Json = {
     "oneOf": [
-        _keyed(_OF_TRANSACTIONS, KEYS_MOST),
+        _keyed(_OF_TRANSACTIONS, MAX_KEYS),
         _keyed([action for action in Action if action not in _OF_TRANSACTIONS], 1),
         _order([Action.ABORT], ["filter", "fingerprint"], filter=_FILTER, fingerprint=_SOME_TEXT),
     ]

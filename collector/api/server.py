@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import uvicorn
 from starlette.types import ASGIApp
 
-from collector.tls import TlsFiles
+from collector.config.tls import TlsFiles
 
 
 def config(app: ASGIApp, tls: TlsFiles | None, trusted_proxies: Sequence[str]) -> uvicorn.Config:

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-import pyarrow as pa
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from collector import listings, queries, table_schemas, undone
-from collector.api_document import ARROW
-from collector.clock import now_ms
-from collector.id_rows import id_row
-from collector.ordering.pipelines import pipeline_row
-from collector.paging import Page, first, page, place_of
-from collector.partition_rows import blocked_rows, hanging_rows
-from collector.served import Served, caller_of_request
-from collector.timeout_risk import by_risk
-from collector.timeouts import LengthsNowAndThen, timeout_row, timeouts
-from collector.transaction_rows import checkpoint_place, checkpoint_row, job_row
+from collector.api import listings
+from collector.api.arrow_stream import arrow_stream
+from collector.api.dependencies import ApiDependencies, caller_of_request
+from collector.api.openapi import ARROW
+from collector.api.paging import Page, first, page, place_of
+from collector.history import sql
+from collector.orders.pipelines import pipeline_row
+from collector.rows.ids import id_row
+from collector.rows.partitions import blocked_rows, hanging_rows
+from collector.rows.transactions import checkpoint_place, checkpoint_row, job_row
+from collector.runtime.clock import now_ms
+from collector.verdicts.timeout_risk import by_risk
+from collector.views import aborts_and_losses
+from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
+from lifecycle.rows.batches import BatchRow
+from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.partitions import BlockedRow, HangingRow
+from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.records import AuditRow, QuarantinedRow
+from lifecycle.rows.row_json import row_to_json
+from lifecycle.rows.transactions import TransactionRow
 
-LIMIT_MOST = 100_000
-CURSOR_MOST = 2_000
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST)]
-After = Annotated[str | None, Query(max_length=CURSOR_MOST, description="The page behind it: what `next` was.")]
+MAX_LIMIT = 100_000
+MAX_CURSOR = 2_000
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
-def serve(app: FastAPI, served: Served) -> None:
+def serve(app: FastAPI, served: ApiDependencies) -> None:
     """Add the routes of the tables."""
     _serve_transactions(app, served)
     _serve_pipelines(app, served)
@@ -36,7 +46,7 @@ def serve(app: FastAPI, served: Served) -> None:
     _serve_records(app, served)
 
 
-def _serve_transactions(app: FastAPI, served: Served) -> None:
+def _serve_transactions(app: FastAPI, served: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/transactions", dependencies=protected)
@@ -49,17 +59,17 @@ def _serve_transactions(app: FastAPI, served: Served) -> None:
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        wanted = listings.Wanted(
+        query = listings.ListQuery(
             settled=all, verdict=verdict, pipeline=pipeline, resource_manager=resource_manager, limit=limit, after=after
         )
-        return table_answer(request, table_schemas.TRANSACTIONS, listings.transactions(served.current, wanted))
+        return table_answer(request, TransactionRow, listings.transactions(served.current, query))
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(
         request: Request, since_ms: int = 0, cause: str | None = None, limit: Limit = 500, after: After = None
     ) -> Response:
         found = listings.aborts(served.current, since_ms=since_ms, cause=cause, limit=limit, after=after)
-        return table_answer(request, table_schemas.ABORTS, found)
+        return table_answer(request, AbortRow, found)
 
     @app.get("/api/v1/losses", dependencies=protected)
     def losses(
@@ -72,12 +82,12 @@ def _serve_transactions(app: FastAPI, served: Served) -> None:
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        wanted = listings.Wanted(settled=all, verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        found = listings.losses(served.current, served.store, wanted, transaction=transaction, since_ms=since_ms)
-        return table_answer(request, table_schemas.LOSSES, found)
+        query = listings.ListQuery(settled=all, verdict=verdict, pipeline=pipeline, limit=limit, after=after)
+        found = listings.losses(served.current, served.store, query, transaction=transaction, since_ms=since_ms)
+        return table_answer(request, LossRow, found)
 
 
-def _serve_pipelines(app: FastAPI, served: Served) -> None:
+def _serve_pipelines(app: FastAPI, served: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/batches", dependencies=protected)
@@ -89,8 +99,8 @@ def _serve_pipelines(app: FastAPI, served: Served) -> None:
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        wanted = listings.Wanted(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        return table_answer(request, table_schemas.BATCHES, listings.batches(served.current, wanted, batch))
+        query = listings.ListQuery(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
+        return table_answer(request, BatchRow, listings.batches(served.current, query, batch))
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
@@ -100,74 +110,82 @@ def _serve_pipelines(app: FastAPI, served: Served) -> None:
         shown = page(
             found, checkpoint_place, lambda c: checkpoint_row(c, of_batch.get((c.pipeline, c.number))), limit, behind
         )
-        return table_answer(request, table_schemas.CHECKPOINTS, shown)
+        return table_answer(request, CheckpointRow, shown)
 
     @app.get("/api/v1/jobs", dependencies=protected)
     def jobs(request: Request, limit: Limit = 500) -> Response:
-        return table_answer(request, table_schemas.JOBS, first([job_row(one) for one in served.current.jobs()], limit))
+        return table_answer(request, JobRow, first([job_row(job) for job in served.current.jobs()], limit))
 
     @app.get("/api/v1/pipelines", dependencies=protected)
     def pipelines(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
-        found = [one for one in served.current.newest_runs() if pipeline in (None, one.facts.pipeline)]
-        found.sort(key=lambda one: one.facts.pipeline)
-        return table_answer(request, table_schemas.PIPELINES, first([pipeline_row(one) for one in found], limit))
+        found = [run for run in served.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
+        found.sort(key=lambda run: run.facts.pipeline)
+        return table_answer(request, PipelineRow, first([pipeline_row(run) for run in found], limit))
 
     @app.get("/api/v1/ids", dependencies=protected)
     def ids(request: Request, limit: Limit = 500, after: After = None) -> Response:
-        reports, behind = undone.id_reports(served.current), place_of(after, int, str)
-        found = page(reports, lambda one: (-one.ids, one.prefix), id_row, limit, behind)
-        return table_answer(request, table_schemas.IDS, found)
+        reports, behind = aborts_and_losses.id_reports(served.current), place_of(after, int, str)
+        found = page(reports, lambda report: (-report.ids, report.prefix), id_row, limit, behind)
+        return table_answer(request, IdsRow, found)
 
 
-def _serve_timeouts(app: FastAPI, served: Served) -> None:
-    lengths = LengthsNowAndThen(served.store)
+def _serve_timeouts(app: FastAPI, served: ApiDependencies) -> None:
+    lengths = lengths_now_and_then(served.store)
 
     @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
     def risks(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
         known = timeouts(served.current, lengths, served.foreign_recovery_ms)
-        found = [one for one in known if pipeline in (None, one.lengths.application)]
+        found = [timeout for timeout in known if pipeline in (None, timeout.lengths.application)]
         shown = page(found, by_risk, timeout_row, limit, place_of(after, int, int, str))
-        return table_answer(request, table_schemas.TIMEOUTS, shown)
+        return table_answer(request, TimeoutRow, shown)
 
 
-def _serve_partitions(app: FastAPI, served: Served) -> None:
+def _serve_partitions(app: FastAPI, served: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/blocked", dependencies=protected)
     def blocked(request: Request, all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
         rows = blocked_rows(served.partitions(), now_ms(), every=all, topic=topic)
-        return table_answer(request, table_schemas.BLOCKED, first(rows, limit))
+        return table_answer(request, BlockedRow, first(rows, limit))
 
     @app.get("/api/v1/hanging", dependencies=protected)
     def hanging(request: Request, limit: Limit = 500) -> Response:
-        return table_answer(request, table_schemas.HANGING, first(hanging_rows(served.partitions()), limit))
+        return table_answer(request, HangingRow, first(hanging_rows(served.partitions()), limit))
 
 
-def _serve_records(app: FastAPI, served: Served) -> None:
+def _serve_records(app: FastAPI, served: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500, after: After = None) -> Response:
-        before = place_of(after, int) or queries.AUDIT_FROM_NEWEST
-        found = served.store.named_rows(queries.AUDIT, *before, limit)
-        ((there,),) = served.store.rows(queries.AUDIT_BEFORE, *before)
-        rows = [{**row, "keys": json.loads(row["keys"]), "evidence": json.loads(row["evidence"])} for row in found]
-        last = (rows[-1]["audit"],) if rows else None
-        return table_answer(request, table_schemas.AUDIT, Page(rows=rows, more=max(0, there - len(rows)), last=last))
+        before = place_of(after, int) or sql.AUDIT_FROM_NEWEST
+        rows = [audit_row(row) for row in served.store.named_rows(sql.AUDIT, *before, limit)]
+        ((total,),) = served.store.rows(sql.AUDIT_BEFORE, *before)
+        last = (rows[-1].audit,) if rows else None
+        return table_answer(request, AuditRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
-    @app.get("/api/v1/malformed", dependencies=protected)
-    def malformed(request: Request, limit: Limit = 500, after: After = None) -> Response:
-        before = place_of(after, int, int, str, int) or queries.MALFORMED_FROM_NEWEST
-        rows = served.store.named_rows(queries.MALFORMED, *before, limit)
-        ((there,),) = served.store.rows(queries.MALFORMED_BEFORE, *before)
-        last = tuple(rows[-1][name] for name in ("at_ms", "offset", "source", "partition")) if rows else None
-        found = Page(rows=rows, more=max(0, there - len(rows)), last=last)
-        return table_answer(request, table_schemas.MALFORMED, found)
+    @app.get("/api/v1/quarantined", dependencies=protected)
+    def quarantined(request: Request, limit: Limit = 500, after: After = None) -> Response:
+        before = place_of(after, int, int, str, int) or sql.QUARANTINED_FROM_NEWEST
+        rows = [QuarantinedRow(**row) for row in served.store.named_rows(sql.QUARANTINED, *before, limit)]
+        ((total,),) = served.store.rows(sql.QUARANTINED_BEFORE, *before)
+        last = (rows[-1].at_ms, rows[-1].offset, rows[-1].source, rows[-1].partition) if rows else None
+        return table_answer(request, QuarantinedRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
 
-def table_answer(request: Request, columns: dict[str, pa.DataType], found: Page) -> Response:
-    """Return a page as JSON, or as an Arrow IPC stream where it is asked for: the rest is in its schema's metadata then."""
-    rest: dict[str, Any] = {"more": found.more, "next": found.next}
+def audit_row(row: Mapping[str, Any]) -> AuditRow:
+    """Return a row of GET /audit from one of history."""
+    return AuditRow(**{**row, "keys": tuple(json.loads(row["keys"])), "evidence": tuple(json.loads(row["evidence"]))})
+
+
+def table_answer(request: Request, row: type, page: Page) -> Response:
+    """Return a page as JSON, or as an Arrow IPC stream where the request accepts one; the rest is in its schema's metadata then."""
+    rest: dict[str, Any] = {"more": page.more, "next": page.next}
     if ARROW in request.headers.get("accept", ""):
-        return Response(table_schemas.arrow_stream(columns, found.rows, rest), media_type=ARROW)
-    return JSONResponse({"rows": found.rows, **rest})
+        return Response(arrow_stream(row, page.rows, rest), media_type=ARROW)
+    return JSONResponse({"rows": [row_to_json(item) for item in page.rows], **rest})
+
+
+def row_answer(row: Any) -> Response:
+    """Return one row as JSON."""
+    return JSONResponse(row_to_json(row))

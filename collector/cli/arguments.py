@@ -7,7 +7,9 @@ import re
 from datetime import datetime
 from typing import Any
 
-from collector.command_line.listings import LISTINGS, Listing
+from collector.cli.listings import LISTINGS, Listing
+from lifecycle.resource_manager_kinds import KINDS
+from lifecycle.verdicts import AbortCause
 
 EXIT_CODES = """exit codes:
   0  done (an order without --yes: every check passed, nothing was done)
@@ -18,8 +20,8 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HELP = {
     "pipeline": "only this pipeline (prefix)",
     "verdict": "only this verdict, such as 'commit it'",
-    "resource-manager": "only this one: kafka, mysql, postgres",
-    "cause": "only this cause: timeout, fenced, client, operator, unknown",
+    "resource-manager": f"only this one: {', '.join(KINDS)}",
+    "cause": f"only this cause: {', '.join(cause.value for cause in AbortCause)}",
     "transaction": "every transaction of this transactional id",
     "topic": "only this topic",
     "state": "only this state",

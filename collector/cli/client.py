@@ -25,7 +25,7 @@ TRIES = 3
 
 
 class Unanswered(IndoubtError):
-    """Nobody answered; the message names the address."""
+    """No collector answered; the message names the address."""
 
 
 class Refused(IndoubtError):

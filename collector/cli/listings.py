@@ -74,7 +74,7 @@ LISTINGS = (
     Listing(
         name="pipelines",
         what="pipelines with their newest run",
-        columns=("pipeline", "state", "attempt", "run_at_ms", "started_at_ms", "sign_at_ms", "sign"),
+        columns=("pipeline", "state", "attempt", "run_at_ms", "started_at_ms", "last_seen_at_ms", "last_heartbeat"),
         filters=("pipeline",),
     ),
     Listing(
@@ -144,7 +144,7 @@ LISTINGS = (
         has_pages=True,
     ),
     Listing(
-        name="malformed",
+        name="quarantined",
         what="records that could not be understood, newest first",
         columns=("at_ms", "source", "partition", "offset", "error"),
         has_pages=True,

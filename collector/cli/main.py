@@ -6,17 +6,17 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
 
-from collector.command_line import ordering
-from collector.command_line.arguments import moment_ms, parser
-from collector.command_line.client import Client, Refused, Unanswered
-from collector.command_line.listings import LISTINGS, PARAMETERS, Listing
-from collector.command_line.tables import lines, table
+from collector.cli import orders
+from collector.cli.arguments import moment_ms, parser
+from collector.cli.client import Client, Refused, Unanswered
+from collector.cli.listings import LISTINGS, PARAMETERS, Listing
+from collector.cli.text_table import lines, table
+from lifecycle.clock import now_ms
 from lifecycle.errors import SettingsError
 
-DONE, NOT_DONE, WRONG_USE, UNREACHABLE = ordering.DONE, ordering.NOT_DONE, ordering.WRONG_USE, 3
+DONE, NOT_DONE, WRONG_USE, UNREACHABLE = orders.DONE, orders.NOT_DONE, orders.WRONG_USE, 3
 ORDERS = ("commit", "abort", "settle-batch", "restart", "stop")
 COMMANDS = frozenset({*ORDERS, "status", *(listing.name for listing in LISTINGS)})
 OBSERVER_COLUMNS = ("name", "state", "delay_ms", "since_ms", "records", "error")
@@ -43,10 +43,10 @@ def _said(given: argparse.Namespace, message: str, code: int) -> int:
 def carry_out(client: Client, given: argparse.Namespace) -> int:
     """Carry out one command on this collector. Raises SettingsError, ValueError, Unanswered, Refused."""
     if given.command in ORDERS:
-        return ordering.give(client, given)
+        return orders.give(client, given)
     if given.command == "status":
         return _status(client, given)
-    return _list(client, given, next(one for one in LISTINGS if one.name == given.command))
+    return _list(client, given, next(listing for listing in LISTINGS if listing.name == given.command))
 
 
 def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
@@ -56,7 +56,7 @@ def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
     for name in listing.filters:
         value = getattr(given, name.replace("-", "_"))
         if name == "since" and value:
-            value = moment_ms(value, time.time_ns() // 1_000_000)
+            value = moment_ms(value, now_ms())
         if value:
             wanted[PARAMETERS[name]] = "true" if value is True else str(value)
     if listing.has_pages and given.after:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from collector.command_line.arguments import read_filter
-from collector.command_line.client import Client, Refused
-from collector.command_line.tables import table
+from collector.cli.arguments import read_filter
+from collector.cli.client import Client, Refused
+from collector.cli.text_table import table
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
 TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
@@ -37,7 +37,7 @@ class Wanted:
 
     @classmethod
     def of_rows(cls, action: str, rows: Sequence[Mapping[str, Any]]) -> Wanted:
-        """Return the order about rows as they were just looked at."""
+        """Return the order about rows as they were just read."""
         seen = {row["key"]: row["revision"] for row in rows}
         return cls(action=action, about={"keys": list(seen), "seen": seen})
 

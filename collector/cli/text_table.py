@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-TEXT_MOST = 100
+from lifecycle.durations import duration
+
+MAX_TEXT = 100
 _DURATIONS = frozenset(
     f"{name}_ms"
     for name in (
@@ -47,21 +49,21 @@ def cell(name: str, value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case int() if name.endswith("_ms"):
-            return _duration(value) if name in _DURATIONS else _time(value)
+            return duration(value) if name in _DURATIONS else _time(value)
         case list() | dict():
             text = ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
         case _:
             text = str(value)
     # What came from outside stays on its line and moves no cursor.
     text = "".join(sign if sign.isprintable() else "�" for sign in text)
-    return text if name in _WHOLE or len(text) <= TEXT_MOST else text[: TEXT_MOST - 1] + "…"
+    return text if name in _WHOLE or len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
 def lines(value: Mapping[str, Any]) -> Iterable[str]:
     """Yield ``name: value`` of everything in an object that is neither list nor object."""
-    for name, one in value.items():
-        if not isinstance(one, list | dict):
-            yield f"{_title(name)}: {cell(name, one)}"
+    for name, field in value.items():
+        if not isinstance(field, list | dict):
+            yield f"{_title(name)}: {cell(name, field)}"
 
 
 def _title(name: str) -> str:
@@ -70,10 +72,6 @@ def _title(name: str) -> str:
 
 def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _duration(ms: int) -> str:
-    return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

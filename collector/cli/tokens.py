@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from collector import token_file
-from collector.clock import now_ms
-from collector.token_file import KnownToken, Role
+from collector.api.auth import token_store
+from collector.api.auth.token_store import KnownToken
+from collector.runtime.clock import now_ms
+from lifecycle.durations import DAY_MS
 from lifecycle.errors import SettingsError
+from lifecycle.orders import Role
 
-DAY_MS = 86_400_000
 NOTE = "a running collector takes it up at once, unless its tokens come from INDOUBT_OPERATOR_TOKEN or INDOUBT_VIEWER_TOKEN"
 
 
@@ -25,13 +26,13 @@ def main(arguments: Sequence[str]) -> int:
         match given.command:
             case "add":
                 expires_at_ms = None if given.days is None else now_ms() + given.days * DAY_MS
-                print(token_file.add(given.directory, given.name, Role(given.role), expires_at_ms))
+                print(token_store.add(given.directory, given.name, Role(given.role), expires_at_ms))
                 print(f"token: shown this once, keep it. {given.name} is {given.role}; {NOTE}", file=sys.stderr)
             case "list":
-                rows = [_row(one) for one in token_file.kept(given.directory)]
+                rows = [_row(token) for token in token_store.kept(given.directory)]
                 print(json.dumps(rows, indent=1))
             case _:
-                token_file.revoke(given.directory, given.name)
+                token_store.revoke(given.directory, given.name)
                 print(f"token: {given.name} is revoked; {NOTE}", file=sys.stderr)
     except SettingsError as error:
         print(f"token: {error}", file=sys.stderr)

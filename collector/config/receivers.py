@@ -13,7 +13,7 @@ WEBHOOK_URL, WEBHOOK_SECRET = "INDOUBT_WEBHOOK_URL", "INDOUBT_WEBHOOK_SECRET"
 SLACK_URL = "INDOUBT_SLACK_URL"
 ALERTMANAGER_URL, ALERTMANAGER_TOKEN = "INDOUBT_ALERTMANAGER_URL", "INDOUBT_ALERTMANAGER_TOKEN"
 NAMES = frozenset({WEBHOOK_URL, WEBHOOK_SECRET, SLACK_URL, ALERTMANAGER_URL, ALERTMANAGER_TOKEN})
-SECRET_LEAST = 16
+MIN_SECRET = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Notifier(Protocol):
         """Return the receiver's name, as the outbox, logs and metrics have it."""
 
     def post(self, notification: Mapping[str, Any], now_ms: int) -> Post:
-        """Return the POST that tells of a notification (its JSON), at this moment."""
+        """Return the POST of a notification (its JSON) as of now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ def read(environment: Mapping[str, str]) -> ReceiverSettings:
             _check_url(name, environment[name])
     if bool(environment.get(WEBHOOK_URL)) != bool(environment.get(WEBHOOK_SECRET)):
         raise SettingsError(f"{WEBHOOK_URL} and {WEBHOOK_SECRET} go together: what is sent is signed")
-    if environment.get(WEBHOOK_SECRET) and len(environment[WEBHOOK_SECRET]) < SECRET_LEAST:
-        raise SettingsError(f"{WEBHOOK_SECRET} takes {SECRET_LEAST} characters or more")
+    if environment.get(WEBHOOK_SECRET) and len(environment[WEBHOOK_SECRET]) < MIN_SECRET:
+        raise SettingsError(f"{WEBHOOK_SECRET} takes {MIN_SECRET} characters or more")
     if environment.get(ALERTMANAGER_TOKEN) and not environment.get(ALERTMANAGER_URL):
         raise SettingsError(f"{ALERTMANAGER_TOKEN} is given without {ALERTMANAGER_URL}")
     return ReceiverSettings(**given)

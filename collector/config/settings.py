@@ -1,29 +1,42 @@
-"""The collector's settings: typed, validated once, at start. Command line first, then INDOUBT_* of the environment."""
+"""The collector's settings: typed, validated once, at start.
+
+A flag of the command line wins over INDOUBT_* of the environment, and that over the table ``[collector]`` of a settings file.
+"""
 
 from __future__ import annotations
 
 import argparse
 import ipaddress
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Annotated
 
-from collector.databases import OPTION, PASSWORDS, read_databases
-from collector.notifiers import receivers
-from collector.notifiers.receivers import ReceiverSettings
-from collector.request_log import LogLevel
-from collector.tls import TlsFiles
+from pydantic import Field, TypeAdapter, ValidationError
+
+from collector.config import named_locations, receivers, tokens
+from collector.config.alerts import AlertSettings, Whole
+from collector.config.databases import OPTION, PASSWORDS, read_databases
+from collector.config.receivers import ReceiverSettings
+from collector.config.tls import TlsFiles
+from collector.config.tokens import Tokens
+from collector.runtime.logs import LogLevel
+from lifecycle import settings_file
 from lifecycle.errors import SettingsError
-from resource_managers.database_connection import DatabaseConnection
+from lifecycle.settings_file import SettingsTable
+from lifecycle.version import VERSION
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.service_variables import is_of_a_service
 
 ENVIRONMENT_PREFIX = "INDOUBT_"
-THEIRS = frozenset(
+BOOTSTRAP_SERVERS = "INDOUBT_BOOTSTRAP_SERVERS"
+FOREIGN_VARIABLES = frozenset(
     {
-        "INDOUBT_BOOTSTRAP_SERVERS",
+        BOOTSTRAP_SERVERS,
         "INDOUBT_COLLECTOR_CA",
         "INDOUBT_COLLECTOR_URL",
+        settings_file.VARIABLE,
         "INDOUBT_TOKEN",
         "INDOUBT_TOKEN_FILE",
         "INDOUBT_TROUBLE_URL",
@@ -33,9 +46,10 @@ THEIRS = frozenset(
 )
 """Variables that the Kafka connection, the app, the pipeline or the demo may have in the same environment: theirs to judge."""
 KAFKA_PREFIX = "INDOUBT_KAFKA_"
-BODY_BYTES_MOST = 4_194_304
-CHECKPOINT_SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
-"""Filesystems that pyarrow opens by URI."""
+MAX_BODY_BYTES = 4_194_304
+
+
+Name = Annotated[str, Field(min_length=1)]
 
 
 class TransactionSource(Enum):
@@ -53,82 +67,61 @@ class MetricsAccess(Enum):
     TOKEN = "token"
     """Who has a viewer's or an operator's token."""
     LOOPBACK = "loopback"
-    """Also whoever asks from this machine, without a token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """Tokens by the name of their holder. Never printed: repr shows names only."""
-
-    operators: Mapping[str, str]
-    viewers: Mapping[str, str]
-
-    def __repr__(self) -> str:
-        return f"Tokens(operators={sorted(self.operators)}, viewers={sorted(self.viewers)})"
+    """Also any client on this machine, without a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunableSettings:
-    """What the environment may set, by the upper-case name behind INDOUBT_; each has a line in docs/settings.md."""
+    """What environment and settings file may set; each has a line in docs/settings.md.
 
-    commit_overdue_ms: int = 2_000
-    driver_silent_ms: int = 30_000
-    foreign_old_ms: int = 30_000
-    settled_kept: int = 10_000
-    checkpoints_kept: int = 2_000
-    order_limit_ms: int = 10_000
-    follow_up_pause_ms: int = 1_000
-    follow_up_most_ms: int = 86_400_000
-    history_days: int = 30
-    history_megabytes: int = 10_000
-    transaction_polling_ms: int = 1_000
-    checkpoint_polling_ms: int = 500
-    remote_checkpoint_polling_ms: int = 5_000
-    flink_polling_ms: int = 2_000
-    offsets_polling_ms: int = 2_000
-    database_polling_ms: int = 1_000
-    database_answer_ms: int = 5_000
-    retry_most_ms: int = 2_000
-    requests_per_second: int = 100
-    orders_per_minute: int = 120
-    failed_authentications_per_minute: int = 10
-    body_bytes_most: int = BODY_BYTES_MOST
+    A setting's name is its field's, or that of the field that holds a group of settings, ``_`` and the name within the group.
+    """
+
+    commit_overdue_ms: Whole = 2_000
+    driver_silent_ms: Whole = 30_000
+    foreign_old_ms: Whole = 30_000
+    settled_kept: Whole = 10_000
+    checkpoints_kept: Whole = 2_000
+    order_limit_ms: Whole = 10_000
+    follow_up_pause_ms: Whole = 1_000
+    follow_up_most_ms: Whole = 86_400_000
+    history_days: Whole = 30
+    history_megabytes: Whole = 10_000
+    transaction_polling_ms: Whole = 1_000
+    checkpoint_polling_ms: Whole = 500
+    remote_checkpoint_polling_ms: Whole = 5_000
+    flink_polling_ms: Whole = 2_000
+    offsets_polling_ms: Whole = 2_000
+    database_polling_ms: Whole = 1_000
+    database_answer_ms: Whole = 5_000
+    retry_most_ms: Whole = 2_000
+    requests_per_second: Whole = 300
+    orders_per_minute: Whole = 120
+    failed_authentications_per_minute: Whole = 10
+    body_bytes_most: Whole = MAX_BODY_BYTES
     log_level: LogLevel = LogLevel.INFO
-    alert_interval_ms: int = 1_000
-    alert_commit_overdue_ms: int = 10_000
-    alert_foreign_recovery_ms: int = 20_000
-    alert_blocked_ms: int = 30_000
-    alert_aborts: int = 5
-    alert_aborts_window_ms: int = 600_000
-    alert_checkpoint_failures: int = 3
-    alert_checkpoint_stalled_ms: int = 60_000
-    alert_observer_down_ms: int = 15_000
-    alert_keep_firing_ms: int = 15_000
-    alert_group_wait_ms: int = 2_000
-    alert_group_interval_ms: int = 15_000
-    alert_repeat_ms: int = 3_600_000
-    alert_resolved_kept_ms: int = 86_400_000
-    notification_limit_ms: int = 5_000
-    notification_retry_ms: int = 1_000
-    notification_retry_most_ms: int = 60_000
-    notification_give_up_ms: int = 86_400_000
+    alert: AlertSettings = field(default_factory=AlertSettings)
+    notification_limit_ms: Whole = 5_000
+    notification_retry_ms: Whole = 1_000
+    notification_retry_most_ms: Whole = 60_000
+    notification_give_up_ms: Whole = 86_400_000
     metrics_access: MetricsAccess = MetricsAccess.TOKEN
-    metrics_pipelines: int = 100
-    partition_look_ms: int = 1_000
-    partition_round_ms: int = 5_000
-    partitions_per_look: int = 2_000
-    hanging_confirm_ms: int = 2_000
-    reader_stalled_ms: int = 30_000
+    metrics_pipelines: Whole = 100
+    partition_look_ms: Whole = 1_000
+    partition_round_ms: Whole = 5_000
+    partitions_per_look: Whole = 2_000
+    hanging_confirm_ms: Whole = 2_000
+    reader_stalled_ms: Whole = 30_000
     transaction_source: TransactionSource = TransactionSource.AUTO
-    lifecycle_topic: str = "transaction_lifecycle"
-    decision_topic: str = "transaction_decisions"
-    pipeline_order_topic: str = "pipeline_orders"
-    pipeline_order_limit_ms: int = 25_000
+    lifecycle_topic: Name = "transaction_lifecycle"
+    decision_topic: Name = "transaction_decisions"
+    pipeline_order_topic: Name = "pipeline_orders"
+    pipeline_order_limit_ms: Whole = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything the collector was told at start."""
+    """Everything that is set at start."""
 
     bootstrap_servers: str
     directory: Path
@@ -150,28 +143,40 @@ class Settings:
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Return the settings. Raises SettingsError that names the setting and says what it takes."""
-    given = _parser().parse_args(arguments)
-    bootstrap_servers = given.bootstrap_servers or environment.get("INDOUBT_BOOTSTRAP_SERVERS", "")
+    parser = _parser()
+    table = settings_file.read("collector", arguments, environment, {"bootstrap_servers": BOOTSTRAP_SERVERS})
+    variables = _variables(table, table.set_defaults(parser))
+    origins = {variable: table.place(key) for variable, key in variables.items() if variable not in environment}
+    environment = {**{variable: table.text(key) for variable, key in variables.items()}, **environment}
+    given = parser.parse_args(arguments)
+    if given.directory is None:
+        raise SettingsError("--directory is missing; it takes the directory where history and tokens are kept")
+    bootstrap_servers = given.bootstrap_servers or environment.get(BOOTSTRAP_SERVERS, "")
     if not bootstrap_servers:
         raise SettingsError("--bootstrap-servers is missing; it takes HOST:PORT of the Kafka cluster")
     if not 0 <= given.port <= 65_535:
         raise SettingsError(f"--port is {given.port}; it takes 0 to 65535")
-    tunable, tokens = _from_environment(environment)
     return Settings(
         bootstrap_servers=bootstrap_servers,
         directory=given.directory,
         host=given.host,
         port=given.port,
-        checkpoints=_checkpoints(given.checkpoint),
-        flink=_flink(given.flink),
+        checkpoints=named_locations.checkpoints(given.checkpoint),
+        flink=named_locations.flink(given.flink),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
-        tunable=tunable,
+        tunable=_from_environment(environment, origins),
         tls=_tls(given),
         trusted_proxies=tuple(given.trusted_proxy),
-        tokens=tokens,
+        tokens=tokens.read(environment),
         receivers=receivers.read(environment),
     )
+
+
+def defaults() -> dict[str, object]:
+    """Return the default of each setting, by its name."""
+    own = {each.name: each.default for each in fields(TunableSettings) if each.name != "alert"}
+    return own | {f"alert_{each.name}": each.default for each in fields(AlertSettings)}
 
 
 def _add_tls(parser: argparse.ArgumentParser) -> None:
@@ -184,7 +189,7 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
 
 
 def _tls(given: argparse.Namespace) -> TlsFiles | None:
-    """Return the files of TLS, None for plain HTTP, which leaves loopback only where somebody says that a proxy does TLS."""
+    """Return the files of TLS, None for plain HTTP, which leaves loopback only with --tls-by-proxy."""
     if (given.tls_certificate is None) != (given.tls_key is None):
         missing = "--tls-key" if given.tls_key is None else "--tls-certificate"
         raise SettingsError(f"{missing} is missing; --tls-certificate and --tls-key go together")
@@ -218,7 +223,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m collector", description="Observe transactions, keep their history, judge and act.")
     parser.add_argument("--bootstrap-servers", default="", help="HOST:PORT of the Kafka cluster, comma separated")
-    parser.add_argument("--directory", type=Path, required=True, help="where history and tokens are kept")
+    parser.add_argument("--directory", type=Path, help="where history and tokens are kept")
+    settings_file.add_option(parser, "collector")
     parser.add_argument("--host", default="127.0.0.1", help="address of the API (default: loopback)")
     parser.add_argument("--port", type=int, default=8650, help="port of the API; 0 takes a free one")
     parser.add_argument(
@@ -230,95 +236,50 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
     _add_tls(parser)
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
+    parser.add_argument("--version", action="version", version=f"indoubt {VERSION}", help="say which version this is")
     return parser
 
 
-def _checkpoints(given: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in given:
-        name, _, location = text.partition("=")
-        if not name or not location:
-            raise SettingsError(f"--checkpoint is {text!r}; it takes NAME=DIR or NAME=URI")
-        if name in found:
-            raise SettingsError(f"--checkpoint {name} is given twice")
-        scheme = location.partition("://")[0] if "://" in location else "file"
-        if scheme not in CHECKPOINT_SCHEMES:
-            raise SettingsError(f"--checkpoint {name} has scheme {scheme!r}; it takes {', '.join(CHECKPOINT_SCHEMES)}")
-        if urlsplit(location).password:
+def _variables(table: SettingsTable, keys: Iterable[str]) -> dict[str, str]:
+    """Return the key of each variable that the file sets. Raises SettingsError for one that may be a secret."""
+    secrets = PASSWORDS | receivers.NAMES | tokens.NAMES
+    variables = {f"{ENVIRONMENT_PREFIX}{key.upper()}": key for key in keys}
+    for variable, key in variables.items():
+        if variable in secrets or variable.startswith(KAFKA_PREFIX):
             raise SettingsError(
-                f"--checkpoint {name} holds a password; the storage's own environment variables take it"
+                f"{table.place(key)} may be a secret: it is read from the environment alone, as {variable}"
             )
-        found[name] = location
-    return found
+    return variables
 
 
-def _flink(given: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in given:
-        name, _, url = text.partition("=")
-        parts = urlsplit(url)
-        if not name or parts.scheme not in ("http", "https") or not parts.hostname:
-            # The address itself stays out of the message: it may hold a password.
-            raise SettingsError(f"--flink {name} takes NAME=URL, with the URL of a REST API such as http://host:8081")
-        if name in found:
-            raise SettingsError(f"--flink {name} is given twice")
-        if parts.username or parts.password:
-            raise SettingsError(
-                f"--flink {name} holds a user: Flink's REST API knows none, and this would be seen by anybody"
-            )
-        found[name] = url
-    return found
-
-
-def _from_environment(environment: Mapping[str, str]) -> tuple[TunableSettings, Tokens | None]:
-    kinds = {field.name: type(field.default) for field in fields(TunableSettings)}
-    values: dict[str, object] = {}
-    tokens: dict[str, dict[str, str]] = {}
+def _from_environment(environment: Mapping[str, str], origins: Mapping[str, str]) -> TunableSettings:
+    """``origins``: where a variable's value stands that does not come from the environment itself."""
+    known = defaults()
+    values: dict[str, str] = {}
     for key, text in environment.items():
         if (
             not key.startswith(ENVIRONMENT_PREFIX)
             or key.startswith(KAFKA_PREFIX)
-            or key in THEIRS | PASSWORDS | receivers.NAMES
+            or key in FOREIGN_VARIABLES | PASSWORDS | receivers.NAMES | tokens.NAMES
         ):
             continue
         name = key.removeprefix(ENVIRONMENT_PREFIX).lower()
-        if key in ("INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN"):
-            tokens[key] = _token_pairs(key, text)
-        elif name in kinds:
-            values[name] = _typed(key, text, kinds[name])
-        else:
-            known = ", ".join(f"{ENVIRONMENT_PREFIX}{known.upper()}" for known in kinds)
-            raise SettingsError(f"{key} is not a setting of the collector; it knows INDOUBT_OPERATOR_TOKEN, {known}")
-    tunable = TunableSettings(**values)  # type: ignore[arg-type]
-    operators, viewers = tokens.get("INDOUBT_OPERATOR_TOKEN", {}), tokens.get("INDOUBT_VIEWER_TOKEN", {})
-    if set(operators.values()) & set(viewers.values()):
-        raise SettingsError("INDOUBT_VIEWER_TOKEN repeats a token of INDOUBT_OPERATOR_TOKEN; each token has one role")
-    return tunable, Tokens(operators=operators, viewers=viewers) if operators or viewers else None
+        if name in known:
+            values[name] = text.lower() if isinstance(known[name], Enum) else text
+        elif not is_of_a_service(key, text):
+            names = ", ".join(f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in known)
+            origin = origins.get(key, key)
+            raise SettingsError(f"{origin} is not a setting of the collector; it knows INDOUBT_OPERATOR_TOKEN, {names}")
+    return _validated(values, origins)
 
 
-def _typed(key: str, text: str, kind: type) -> object:
-    if kind is int:
-        if not text.isascii() or not text.isdigit() or int(text) == 0:
-            raise SettingsError(f"{key} is {text!r}; it takes a whole number above 0")
-        return int(text)
-    if issubclass(kind, Enum):
-        try:
-            return kind(text.lower())
-        except ValueError:
-            raise SettingsError(f"{key} is {text!r}; it takes one of: {', '.join(m.value for m in kind)}") from None
-    if not text:
-        raise SettingsError(f"{key} is empty; it takes a name")
-    return text
-
-
-def _token_pairs(key: str, text: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for number, pair in enumerate(text.split(","), 1):
-        name, _, token = pair.strip().partition(":")
-        if not name or len(token) < 8:
-            # The pair itself stays out of the message: it may hold a secret.
-            raise SettingsError(f"{key}: pair {number} is not name:token with a token of 8 or more characters")
-        if name in pairs:
-            raise SettingsError(f"{key}: the name {name!r} is given twice")
-        pairs[name] = token
-    return pairs
+def _validated(values: Mapping[str, str], origins: Mapping[str, str]) -> TunableSettings:
+    of_alerts = {name: text for name, text in values.items() if name.startswith("alert_")}
+    others = {name: text for name, text in values.items() if name not in of_alerts}
+    nested = {**others, "alert": {name.removeprefix("alert_"): text for name, text in of_alerts.items()}}
+    try:
+        return TypeAdapter(TunableSettings).validate_python(nested)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = f"{ENVIRONMENT_PREFIX}{'_'.join(map(str, first['loc'])).upper()}"
+        raise SettingsError(f"{origins.get(key, key)} is {first['input']!r}: {first['msg'].lower()}") from None

@@ -41,7 +41,7 @@ def _server_context(files: TlsFiles) -> ssl.SSLContext:
             raise SettingsError(f"{option} {path} cannot be read: {error.strerror}") from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # A passphrase would be asked for on the terminal, where nobody answers.
+        # A passphrase would be asked for on the terminal, where no person answers.
         context.load_cert_chain(files.certificate, files.key, password=lambda: "")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import duckdb
 
-from collector import queries, schema_migrations, silences_of_audit
-from collector.clock import now_ms
-from collector.schema_migrations import SchemaTooNew
-from collector.table_file import TABLES, TableFile
+from collector.history import schema_migrations, silence_restore, sql
+from collector.history.schema_migrations import SchemaTooNew
+from collector.history.sidecar_table import TABLES, TableFile
+from collector.runtime.clock import now_ms
 from lifecycle.errors import IndoubtError
 
 CHECKPOINT_AT = "64MB"
@@ -122,10 +122,10 @@ class HistoryFile:
         if version == 0:
             record_opening(connection)
         given = {table: file.reconcile(connection) for table, file in self.beside.items()}
-        silences_of_audit.rebuild(connection, given["audit"])
+        silence_restore.rebuild(connection, given["audit"])
 
 
 def record_opening(connection: duckdb.DuckDBPyConnection) -> None:
     """Write one row and checkpoint. Raises duckdb.Error."""
-    connection.execute(queries.RECORD_OPENING, [now_ms()])
+    connection.execute(sql.RECORD_OPENING, [now_ms()])
     connection.execute("checkpoint")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import duckdb
 
-from collector import rollups
+from collector.history import rollups
+from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 
 ROWS_AT_ONCE = 20_000
 PAUSE_S = 0.5
 ROUND_S = 60.0
 FULL_ROUND = 60
-DAY_MS = 24 * 3_600_000
 log = logging.getLogger(__name__)
 
 # Ids with a transaction whose end is not in history: their rows stay.
@@ -25,6 +25,15 @@ select transaction_id from (
     select transaction_id, arg_max(status, "offset") as status, arg_max(coalesce(start_ms, -1), "offset") as start_ms
     from transaction_records group by source, partition, transaction_id)
 where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')"""
+DECISIONS_KEPT = 1_000
+# Of each prefix and log the first of the newest decisions and outcomes: these stay however old they are, since what was decided
+# last may be open still, in a database for ever.
+_NOTE_NEWEST = f"""
+create or replace temp table newest_decisions as
+select prefix, source, min("offset") as first from (
+    select prefix, source, "offset" from decision_records where type not in ('run_started', 'checkpoint_taken_over')
+    qualify row_number() over (partition by prefix, source order by "offset" desc) <= {DECISIONS_KEPT})
+group by all"""  # noqa: S608 (a number of our own)
 # The newest time that another machine wrote: a coordinator, or a pipeline.
 _NEWEST = """
 select greatest((select max(start_ms) from transaction_records), (select max(at_ms) from lifecycle_events),
@@ -33,16 +42,22 @@ select greatest((select max(start_ms) from transaction_records), (select max(at_
 _LEAVING = {
     "transaction_records": "update_ms < $before and transaction_id not in (from still_open)",
     "lifecycle_events": "at_ms < $before and type not like 'pipeline.%'",
-    "decision_records": "at_ms < $before and type <> 'run_started'",
+    "decision_records": """at_ms < $before and type not in ('run_started', 'checkpoint_taken_over') and "offset" < (
+        select first from newest_decisions n
+        where n.prefix = decision_records.prefix and n.source = decision_records.source)""",
     "prepared_branches": """at_ms < $before and (place, transaction_id) in (
         select place, transaction_id from prepared_branches group by all having arg_max(what, "offset") = 'gone')""",
-    "malformed": "at_ms < $before",
+    "quarantined": "at_ms < $before",
 }
+_NOTED = ("transaction_records", "decision_records")
+"""Tables whose rows may only be told apart by what is noted at the beginning of a round."""
 
 
 _ANY_OLDER = f"""
-select {" or ".join(f"exists (from {table} where {rows})" for table, rows in _LEAVING.items() if "still" not in rows)}
-    or exists (from transaction_records where update_ms < $before)"""
+select {" or ".join(f"exists (from {table} where {rows})" for table, rows in _LEAVING.items() if table not in _NOTED)}
+    or exists (from transaction_records where update_ms < $before)
+    or exists (select prefix from decision_records where type not in ('run_started', 'checkpoint_taken_over')
+               group by prefix, source having min(at_ms) < $before and count(*) > {DECISIONS_KEPT})"""  # noqa: S608 (names of our own)
 
 
 _LET_LEAVE = {
@@ -60,7 +75,7 @@ class Limits:
     megabytes: int
 
 
-class Upkeep:
+class Maintenance:
     """A step each time it is called: counts causes, merges counts, lets old rows leave. Never longer than one small step."""
 
     def __init__(self, limits: Limits, explain: rollups.Explain, clock_ms: Callable[[], int]) -> None:
@@ -93,8 +108,8 @@ class Upkeep:
         now_ms = self._clock_ms()
         today_ms = _today_ms(cursor, now_ms)
         # What comes late, from a topic that is read from its start, is merged once an hour.
-        from_ms = 0 if self._round % FULL_ROUND == 0 else now_ms - 2 * rollups.HOUR_MS
-        rollups.merge(cursor, from_ms, now_ms // rollups.MINUTE_MS * rollups.MINUTE_MS, today_ms)
+        from_ms = 0 if self._round % FULL_ROUND == 0 else now_ms - 2 * HOUR_MS
+        rollups.merge(cursor, from_ms, now_ms // MINUTE_MS * MINUTE_MS, today_ms)
         self._round += 1
         if self._has_left:
             cursor.execute("checkpoint")  # now the file has the room again
@@ -103,6 +118,7 @@ class Upkeep:
         self._before_ms = max(too_old_ms, _beyond_size(cursor, self._limits.megabytes))
         if cursor.execute(_ANY_OLDER, {"before": self._before_ms}).fetchall() != [(False,)]:
             cursor.execute(_NOTE_OPEN)
+            cursor.execute(_NOTE_NEWEST)
             self._leaving = list(_LEAVING)
 
     def _let_leave(self, cursor: duckdb.DuckDBPyConnection) -> None:

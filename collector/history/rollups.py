@@ -12,7 +12,8 @@ from typing import Any
 
 import duckdb
 
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+from lifecycle.durations import HOUR_MS, MINUTE_MS
+
 MINUTES_KEPT_MS = 30 * 24 * HOUR_MS
 LENGTHS_PER_MINUTE_MS = 2 * HOUR_MS
 """They have a row for each length that occurs, and are looked at a day at a time."""

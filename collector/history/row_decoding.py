@@ -1,4 +1,4 @@
-"""Observations made again of history's rows. How they came there: history_rows.py."""
+"""Observations made again of history's rows. How they came there: row_encoding.py."""
 
 from __future__ import annotations
 
@@ -8,64 +8,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from collector import lifecycle_batch
-from collector.facts import BrokerIdentity, BrokerTransaction, Init
-from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.history_rows import EXPIRED, LISTED, PLACE, TABLES
-from collector.lifecycle_batch import EventColumns
-from collector.observations import (
+from collector.history.row_encoding import LISTED
+from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.records.formats import lifecycle_event_batch
+from collector.records.formats.lifecycle_event_batch import EventColumns
+from collector.records.observations import (
     BranchGone,
     BranchListed,
     BranchProof,
-    BrokerRecord,
-    CheckpointFile,
-    CheckpointFileKind,
     DecisionSeen,
     EventSeen,
-    IdExpired,
-    OffsetsSeen,
     OperatorOrder,
 )
-from collector.orders import Action, StepOutcome
-from collector.transaction_state_records import BrokerStatus
+from collector.records.orders import StepOutcome
 from lifecycle import decisions
 from lifecycle import events as lifecycle_json
-from lifecycle.errors import MalformedRecord
+from lifecycle.decisions import Part, Snapshot
+from lifecycle.errors import MalformedRecord, UnknownVersion
+from lifecycle.orders import Action
 
 log = logging.getLogger(__name__)
-
-
-def broker_records(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerRecord | IdExpired]:
-    """Yield the observations of rows of transaction_records."""
-    for (
-        source,
-        _,
-        _,
-        transaction,
-        producer_id,
-        epoch,
-        status,
-        start_ms,
-        update_ms,
-        timeout_ms,
-        partitions,
-        version,
-    ) in rows:
-        if status == EXPIRED:
-            yield IdExpired(transaction=transaction)
-            continue
-        yield BrokerRecord(
-            transaction=transaction,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            status=BrokerStatus[status],
-            start_ms=start_ms,
-            update_ms=update_ms,
-            timeout_ms=timeout_ms,
-            partitions=tuple(partitions),
-            client_version=version,
-            source=source,
-        )
 
 
 def transactions(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerTransaction]:
@@ -84,7 +46,7 @@ def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:
 
 def events_in_columns(values: Sequence[bytes]) -> tuple[EventColumns, Iterator[EventSeen]]:
     """Return lifecycle events as they were told: the ordinary ones in columns, and the observations of the others."""
-    columns, numbers = lifecycle_batch.decode(values)
+    columns, numbers = lifecycle_event_batch.decode(values)
     odd = sorted(set(range(len(values))) - set(numbers.tolist()))
     return columns, lifecycle_events((0, number, values[number].decode()) for number in odd)
 
@@ -98,65 +60,27 @@ def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:
             log.warning("lifecycle event %d of partition %d in history is left out: %s", offset, partition, error)
 
 
-def decision_records(rows: Iterable[Sequence[Any]]) -> Iterator[DecisionSeen]:
-    """Yield the observations of (partition, offset, record) rows, but those that this version does not understand any more."""
-    for partition, offset, text in rows:
+def decision_records(rows: Iterable[Sequence[Any]]) -> tuple[list[DecisionSeen], str]:
+    """Return the observations of (partition, offset, record, counts) rows, and which of them a newer collector wrote first.
+
+    Without that one what was decided is not known. Rows of another form that is not newer are left out.
+    """
+    found: list[DecisionSeen] = []
+    newer = ""
+    for partition, offset, text, counts in rows:
         try:
-            yield DecisionSeen(offset=offset, record=decisions.decode(text.encode()))
+            record = decisions.decode(text.encode())
+            if isinstance(record, Snapshot | Part):
+                raise MalformedRecord(f"a {type(record).__name__.lower()} is not kept in history")
+            found.append(DecisionSeen(offset=offset, record=record, counts=counts))
+        except UnknownVersion as error:
+            newer = (
+                newer
+                or f"history holds of the decision log, at offset {offset}, what a newer collector wrote ({error})"
+            )
         except MalformedRecord as error:
             log.warning("decision record %d of partition %d in history is left out: %s", offset, partition, error)
-
-
-def checkpoint_files(rows: Iterable[Sequence[Any]]) -> Iterator[CheckpointFile]:
-    """Yield the observations of rows of checkpoint_files."""
-    for _, _, _, pipeline, kind, number, at_ms, modified_ns, watermark_ms in rows:
-        yield CheckpointFile(
-            pipeline=pipeline,
-            kind=CheckpointFileKind(kind),
-            number=number,
-            at_ms=at_ms,
-            modified_ns=modified_ns,
-            watermark_ms=watermark_ms,
-        )
-
-
-def flink_checkpoints(rows: Iterable[Sequence[Any]]) -> Iterator[FlinkCheckpoint]:
-    """Yield the observations of rows of flink_checkpoints."""
-    for (
-        _,
-        _,
-        _,
-        cluster,
-        job,
-        job_name,
-        number,
-        status,
-        kind,
-        triggered_ms,
-        ended_ms,
-        state_bytes,
-        reason,
-        path,
-    ) in rows:
-        yield FlinkCheckpoint(
-            cluster=cluster,
-            job=job,
-            job_name=job_name,
-            number=number,
-            status=FlinkStatus(status),
-            kind=FlinkKind(kind),
-            triggered_ms=triggered_ms,
-            ended_ms=ended_ms,
-            state_bytes=state_bytes,
-            reason=reason,
-            path=path,
-        )
-
-
-def flink_jobs(rows: Iterable[Sequence[Any]]) -> Iterator[FlinkJob]:
-    """Yield the observations of rows of flink_jobs."""
-    names = [field.name for field in TABLES["flink_jobs"]][len(PLACE) :]
-    return (FlinkJob(**dict(zip(names, row[len(PLACE) :], strict=True))) for row in rows)
+    return found, newer
 
 
 def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGone]:
@@ -164,7 +88,7 @@ def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGon
     for _, _, _, place, resource_manager, transaction, what, at_ms, proof, prepared_ms, owner, database in rows:
         if what == LISTED:
             yield BranchListed(
-                place=place,
+                instance=place,
                 resource_manager=resource_manager,
                 transaction=transaction,
                 at_ms=at_ms,
@@ -174,28 +98,12 @@ def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGon
             )
         else:
             yield BranchGone(
-                place=place,
+                instance=place,
                 resource_manager=resource_manager,
                 transaction=transaction,
                 at_ms=at_ms,
                 proof=BranchProof(proof) if proof is not None else None,
             )
-
-
-def transaction_offsets(rows: Iterable[Sequence[Any]]) -> Iterator[OffsetsSeen]:
-    """Yield the observations of rows of transaction_offsets."""
-    for _, _, _, transaction, producer_id, start_ms, partition, first, first_is_exact, next_offset, how, at_ms in rows:
-        yield OffsetsSeen(
-            transaction=transaction,
-            producer_id=producer_id,
-            start_ms=start_ms,
-            partition=partition,
-            first=first,
-            first_is_exact=first_is_exact,
-            next_offset=next_offset,
-            how=how,
-            at_ms=at_ms,
-        )
 
 
 def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:

@@ -9,25 +9,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collector.broker_records import BrokerRecords, history_columns
-from collector.clock import now_ms
-from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.lifecycle_batch import EventColumns
-from collector.observations import (
+from collector.history.observation_tables import OBSERVATION_TABLES, PLACE
+from collector.records.broker_record_batch import BrokerRecords, history_columns
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from collector.records.formats.lifecycle_event_batch import EventColumns
+from collector.records.formats.transaction_state_batch import Integers
+from collector.records.observations import (
     BranchGone,
     BranchListed,
     BrokerRecord,
     CheckpointFile,
     DecisionSeen,
     EventSeen,
+    FoldedRecord,
     IdExpired,
     Malformed,
     Observed,
     OffsetsSeen,
     OperatorOrder,
 )
-from collector.transaction_state_batch import Integers
-from lifecycle.decisions import Outcome, RunStarted
+from collector.runtime.clock import now_ms
+from lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
 
 EXPIRED = "EXPIRED"
 SHOWN_CHARACTERS = 200
@@ -35,7 +37,12 @@ _NO_COLUMN_TAKES_IT = (pa.ArrowException, ValueError, OverflowError, TypeError)
 """A number too large for its column, half of a surrogate pair in a text: UnicodeEncodeError is a ValueError."""
 log = logging.getLogger(__name__)
 LISTED, GONE = "listed", "gone"
-PLACE = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+_DECISION_TYPES: dict[type[FoldedRecord], str] = {
+    RunStarted: "run_started",
+    Decision: "decision",
+    Outcome: "outcome",
+    CheckpointTakenOver: "checkpoint_taken_over",
+}
 
 
 def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:
@@ -58,42 +65,11 @@ TABLES: dict[str, pa.Schema] = {
         ("type", pa.string()), ("at_ms", pa.int64()), ("pipeline", pa.string()), ("event", pa.string())
     ),
     "decision_records": _schema(
-        ("type", pa.string()), ("at_ms", pa.int64()), ("prefix", pa.string()), ("record", pa.string())
-    ),
-    "checkpoint_files": _schema(
-        ("pipeline", pa.string()),
-        ("kind", pa.string()),
-        ("number", pa.int64()),
+        ("type", pa.string()),
         ("at_ms", pa.int64()),
-        ("modified_ns", pa.int64()),
-        ("watermark_ms", pa.int64()),
-    ),
-    "flink_checkpoints": _schema(
-        ("cluster", pa.string()),
-        ("job", pa.string()),
-        ("job_name", pa.string()),
-        ("number", pa.int64()),
-        ("status", pa.string()),
-        ("kind", pa.string()),
-        ("triggered_ms", pa.int64()),
-        ("ended_ms", pa.int64()),
-        ("state_bytes", pa.int64()),
-        ("reason", pa.string()),
-        ("path", pa.string()),
-    ),
-    "flink_jobs": _schema(
-        ("cluster", pa.string()),
-        ("job", pa.string()),
-        ("name", pa.string()),
-        ("state", pa.string()),
-        ("started_ms", pa.int64()),
-        ("changed_ms", pa.int64()),
-        ("ended_ms", pa.int64()),
-        ("restarts", pa.int64()),
-        ("restored_number", pa.int64()),
-        ("restored_ms", pa.int64()),
-        ("restored_path", pa.string()),
-        ("seen_ms", pa.int64()),
+        ("prefix", pa.string()),
+        ("record", pa.string()),
+        ("counts", pa.bool_()),
     ),
     "prepared_branches": _schema(
         ("place", pa.string()),
@@ -106,18 +82,8 @@ TABLES: dict[str, pa.Schema] = {
         ("owner", pa.string()),
         ("database", pa.string()),
     ),
-    "transaction_offsets": _schema(
-        ("transaction_id", pa.string()),
-        ("producer_id", pa.int64()),
-        ("start_ms", pa.int64()),
-        ("topic_partition", pa.string()),
-        ("first_offset", pa.int64()),
-        ("first_is_exact", pa.bool_()),
-        ("next_offset", pa.int64()),
-        ("how", pa.string()),
-        ("at_ms", pa.int64()),
-    ),
-    "malformed": _schema(("at_ms", pa.int64()), ("error", pa.string()), ("value", pa.string())),
+    "quarantined": _schema(("at_ms", pa.int64()), ("error", pa.string()), ("value", pa.string())),
+    **{table.name: table.schema() for table in OBSERVATION_TABLES.values()},
 }
 
 
@@ -126,43 +92,35 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
     place = (observed.position.source, observed.position.partition, observed.position.offset)
     match observed.observation:
         case BrokerRecord() as r:
-            ends = (r.status.name, r.start_ms, r.update_ms, r.timeout_ms, list(r.partitions), r.client_version)
+            ends = (
+                r.status.name,
+                r.start_ms,
+                r.update_ms,
+                r.timeout_ms,
+                list(r.partitions),
+                r.client_transaction_version,
+            )
             return "transaction_records", (*place, r.transaction, r.producer_id, r.producer_epoch, *ends)
         case IdExpired() as e:
             return "transaction_records", (*place, e.transaction, None, None, EXPIRED, None, None, None, [], None)
         case EventSeen(event=event):
             pipeline = str(event.data.get("pipeline", ""))
             return "lifecycle_events", (*place, event.type.value, event.at_ms, pipeline, observed.raw)
-        case DecisionSeen(record=record):
-            kind = (
-                "run_started"
-                if isinstance(record, RunStarted)
-                else "outcome"
-                if isinstance(record, Outcome)
-                else "decision"
-            )
-            return "decision_records", (*place, kind, record.at_ms, record.prefix, observed.raw)
-        case CheckpointFile() as f:
-            values = (f.pipeline, f.kind.value, f.number, f.at_ms, f.modified_ns, f.watermark_ms)
-            return "checkpoint_files", (*place, *values)
-        case FlinkCheckpoint() as c:
-            what = (c.cluster, c.job, c.job_name, c.number, c.status.value, c.kind.value)
-            return "flink_checkpoints", (*place, *what, c.triggered_ms, c.ended_ms, c.state_bytes, c.reason, c.path)
-        case FlinkJob() as j:
-            life = (j.cluster, j.job, j.name, j.state, j.started_ms, j.changed_ms, j.ended_ms, j.restarts)
-            return "flink_jobs", (*place, *life, j.restored_number, j.restored_ms, j.restored_path, j.seen_ms)
+        case DecisionSeen(record=record, counts=counts):
+            kind = _DECISION_TYPES[type(record)]
+            return "decision_records", (*place, kind, record.at_ms, record.prefix, observed.raw, counts)
+        case CheckpointFile() | FlinkCheckpoint() | FlinkJob() | OffsetsSeen() as seen:
+            table = OBSERVATION_TABLES[type(seen)]
+            return table.name, (*place, *table.values(seen))
         case BranchListed() as b:
-            named = (*place, b.place, b.resource_manager, b.transaction)
+            named = (*place, b.instance, b.resource_manager, b.transaction)
             return "prepared_branches", (*named, LISTED, b.at_ms, None, b.prepared_ms, b.owner, b.database)
         case BranchGone() as b:
-            named = (*place, b.place, b.resource_manager, b.transaction)
+            named = (*place, b.instance, b.resource_manager, b.transaction)
             proof = b.proof.value if b.proof is not None else None
             return "prepared_branches", (*named, GONE, b.at_ms, proof, None, None, None)
-        case OffsetsSeen() as o:
-            where = (o.transaction, o.producer_id, o.start_ms, o.partition)
-            return "transaction_offsets", (*place, *where, o.first, o.first_is_exact, o.next_offset, o.how, o.at_ms)
         case Malformed() as m:
-            return "malformed", (*place, m.at_ms, m.error, m.value)
+            return "quarantined", (*place, m.at_ms, m.error, m.value)
         case OperatorOrder():
             raise TypeError("an operator's order stands in the audit table, which is written by itself")
 
@@ -182,10 +140,10 @@ def events_table(source: str, partition: Integers, offset: Integers, events: Eve
 
 
 def tables_of(observed: Iterable[Observed]) -> dict[str, pa.Table]:
-    """Return observations as Arrow tables by the name of their history table; one that no column takes is kept aside."""
+    """Return observations as Arrow tables by the name of their history table; one that no column takes is quarantined."""
     rows: dict[str, list[tuple[Any, ...]]] = {}
-    for one in observed:
-        name, values = row(one)
+    for observation in observed:
+        name, values = row(observation)
         rows.setdefault(name, []).append(values)
     found: dict[str, pa.Table] = {}
     for name, several in list(rows.items()):
@@ -193,16 +151,16 @@ def tables_of(observed: Iterable[Observed]) -> dict[str, pa.Table]:
             found[name] = arrow_table(name, several)
         except _NO_COLUMN_TAKES_IT:
             fits, aside = _sorted_out(name, several)
-            rows.setdefault("malformed", []).extend(aside)
+            rows.setdefault("quarantined", []).extend(aside)
             if fits:
                 found[name] = arrow_table(name, fits)
-    if "malformed" in rows:
-        found["malformed"] = arrow_table("malformed", rows["malformed"])
+    if "quarantined" in rows:
+        found["quarantined"] = arrow_table("quarantined", rows["quarantined"])
     return found
 
 
 def _sorted_out(name: str, rows: Sequence[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Return the rows that the named table takes, and rows of malformed that stand for the others."""
+    """Return the rows that the named table takes, and rows of quarantined that stand for the others."""
     fits, aside = [], []
     for values in rows:
         try:

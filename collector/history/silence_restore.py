@@ -9,8 +9,8 @@ from typing import Any
 
 import duckdb
 
-from collector import alert_queries
-from collector.table_file import AUDIT
+from collector.history import alert_sql
+from collector.history.sidecar_table import AUDIT
 
 BEGIN, END = "silence", "end silence"
 log = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ def rebuild(connection: duckdb.DuckDBPyConnection, rows: Iterable[Sequence[Any]]
             continue
         told += 1
         if fields["action"] == END:
-            connection.execute(alert_queries.END_SILENCE, [ends_ms, number])
+            connection.execute(alert_sql.END_SILENCE, [ends_ms, number])
         else:
             silence = [number, matchers, fields["reason"], fields["who"], fields["at_ms"], ends_ms]
-            connection.execute(alert_queries.KEEP_SILENCE, silence)
+            connection.execute(alert_sql.KEEP_SILENCE, silence)
     return told

@@ -12,10 +12,10 @@ select (select count(*) from transaction_records) + (select count(*) from lifecy
      + (select count(*) from decision_records) + (select count(*) from checkpoint_files)
      + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)
      + (select count(*) from prepared_branches) + (select count(*) from transaction_offsets)
-     + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name <> 'malformed')"""
-MALFORMED_COUNT = """
-select (select count(*) from malformed)
-     + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name = 'malformed')"""
+     + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name <> 'quarantined')"""
+QUARANTINED_COUNT = """
+select (select count(*) from quarantined)
+     + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name = 'quarantined')"""
 
 # Sources that another topic of the same name has taken the place of.
 _SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over (partition by topic)"
@@ -63,12 +63,15 @@ select partition, "offset", event from lifecycle_events where type like 'checkpo
 PIPELINE_EVENTS = """
 select partition, "offset", event from lifecycle_events where type like 'pipeline.%'
 qualify row_number() over (partition by pipeline, type order by at_ms desc) <= 4"""
+# Records of the decision log on which it rests whether others count: each stays, and is loaded.
+_FOUNDATIONS = "type in ('run_started', 'checkpoint_taken_over')"
+# Of the decision log: every start of a run and every checkpoint id that was taken over, the newest other records, and of each
+# prefix the newest ones, however long it has been idle. Bound: how many of the newest, how many of each prefix.
 DECISIONS_OF_CURRENT_STATE = f"""
-select partition, "offset", record from (
-    select * from decision_records where type = 'run_started'
-    union all
-    (select * from decision_records where type <> 'run_started' order by "offset" desc limit ?))
+select partition, "offset", record, counts from decision_records
 where source not in ({_SUPERSEDED})
+qualify {_FOUNDATIONS} or row_number() over (partition by {_FOUNDATIONS} order by "offset" desc) <= ?
+    or row_number() over (partition by prefix, {_FOUNDATIONS} order by "offset" desc) <= ?
 order by "offset" """
 # Every branch that is listed, with all that was seen of it, since its first time is its age; of those that are listed no more
 # the newest.
@@ -94,9 +97,12 @@ with newest as (
 INITS_OF_IDS = """
 select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
 where start_ms is null and status = 'EMPTY' and starts_with(transaction_id, ?) order by update_ms desc limit ?"""
-DECISIONS_OF_PREFIX = """
-select partition, "offset", record from (
-    select * from decision_records where prefix = ? order by "offset" desc limit ?)
+# Every start of a run and every checkpoint id that was taken over, and the newest other records of one prefix. Bound: the
+# prefix, how many.
+DECISIONS_OF_PREFIX = f"""
+select partition, "offset", record, counts from decision_records
+where source not in ({_SUPERSEDED}) and ({_FOUNDATIONS} or prefix = ?)
+qualify {_FOUNDATIONS} or row_number() over (partition by {_FOUNDATIONS} order by "offset" desc) <= ?
 order by "offset" """
 OFFSETS_OF_TRANSACTIONS = "select * from transaction_offsets order by rowid desc limit ?"
 FLINK_CHECKPOINTS = "select * from flink_checkpoints order by rowid desc limit ?"
@@ -106,7 +112,7 @@ select * from (select * from flink_jobs order by rowid desc limit ?) order by so
 FILES_OF_SOURCE = """
 select distinct kind, number, modified_ns from (
     select kind, number, modified_ns from checkpoint_files where source = ? order by rowid desc limit ?)"""
-MALFORMED_OF_SOURCE = 'select distinct partition, "offset" from malformed where source = ?'
+QUARANTINED_OF_SOURCE = 'select distinct partition, "offset" from quarantined where source = ?'
 ORDERS_CARRIED_OUT = """
 select audit, at_ms, who, action, detail from audit
 where outcome in ('accepted', 'failed', 'pending') order by audit desc limit ?"""
@@ -132,12 +138,12 @@ with results as (
     select intent, min(audit) as first_audit, arg_max("unknown", audit) as "unknown" from order_results group by intent)
 select i.*, r.first_audit, r."unknown" from order_intents i left join results r using (intent)
 where r.first_audit is null or r."unknown" <> '[]' order by i.intent"""
-_BEFORE = """from malformed where (at_ms, "offset", source, partition) < (?, ?, ?, ?)"""
-MALFORMED = f"""
+_BEFORE = """from quarantined where (at_ms, "offset", source, partition) < (?, ?, ?, ?)"""
+QUARANTINED = f"""
 select at_ms, source, partition, "offset", error, value {_BEFORE}
 order by at_ms desc, "offset" desc, source desc, partition desc limit ?"""
-MALFORMED_FROM_NEWEST = (2**62, 0, "", 0)
-MALFORMED_BEFORE = f"select count(*) {_BEFORE}"
+QUARANTINED_FROM_NEWEST = (2**62, 0, "", 0)
+QUARANTINED_BEFORE = f"select count(*) {_BEFORE}"
 
 # Ends per minute by the coordinator's own times, as counted when they arrived.
 ENDS_PER_MINUTE = """

@@ -16,14 +16,15 @@ from typing import Any, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 
-from collector import backup, queries, source_epochs
-from collector.backup import Backup
-from collector.clock import now_ms
-from collector.history_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
-from collector.history_writer import HistoryWriter
-from collector.observations import CheckpointFileKind, Observed
-from collector.source_epochs import Source
-from collector.write_queue import ROWS_MOST, Offsets, Order, Write
+from collector.history import backup, source_epochs
+from collector.history import sql as queries
+from collector.history.backup import Backup
+from collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
+from collector.history.source_epochs import Source
+from collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
+from collector.history.writer import HistoryWriter
+from collector.records.observations import CheckpointFileKind, Observed
+from collector.runtime.clock import now_ms
 
 __all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit"]
 T = TypeVar("T")
@@ -45,7 +46,7 @@ Statement = tuple[str, Sequence[Any]]
 class Store:
     """The history file: opened once, by this process alone."""
 
-    def __init__(self, path: Path, rows_waiting_most: int = ROWS_MOST) -> None:
+    def __init__(self, path: Path, rows_waiting_most: int = MAX_ROWS) -> None:
         self.path = path
         self._rows_waiting_most = rows_waiting_most
         self._file = HistoryFile(path)
@@ -77,7 +78,7 @@ class Store:
         last observation of each. Blocks while too much waits. Committed within about 0.1 s.
         """
         if offsets is None:
-            at = [one.position for one in observed]
+            at = [observation.position for observation in observed]
             offsets = {(position.source, position.partition): position.offset + 1 for position in at}
         self._writer.queue.put(Write(observed=observed, tables=tables or {}, offsets=offsets))
 
@@ -101,9 +102,9 @@ class Store:
         rows = self.rows(queries.FILES_OF_SOURCE, source, most)
         return {(CheckpointFileKind(kind), number, at) for kind, number, at in rows}
 
-    def malformed_of(self, source: str) -> set[tuple[int, int]]:
-        """Return (partition, offset) of every record of ``source`` that was kept aside."""
-        return {(partition, offset) for partition, offset in self.rows(queries.MALFORMED_OF_SOURCE, source)}
+    def quarantined_of(self, source: str) -> set[tuple[int, int]]:
+        """Return (partition, offset) of every record of ``source`` that was quarantined."""
+        return {(partition, offset) for partition, offset in self.rows(queries.QUARANTINED_OF_SOURCE, source)}
 
     def append_audit(self, row: Sequence[Any], also: Sequence[Statement] = ()) -> int:
         """Write one audit row (its columns but the number), and what it is about, together; return its number.
@@ -152,7 +153,7 @@ class Store:
         """
         self._in_writer(lambda connection: _transact(connection, statements))
 
-    def keep_up(self, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+    def add_maintenance(self, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
         """Have the writer call ``step`` between commits, at least every second."""
         self._writer.when_idle.append(step)
 

@@ -12,10 +12,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from collector.observations import Observed
+from collector.records.observations import Observed
 
-ROWS_MOST = 100_000
-BYTES_MOST = 64 << 20
+MAX_ROWS = 100_000
+MAX_BYTES = 64 << 20
 
 Order = Callable[[duckdb.DuckDBPyConnection], Any]
 Offsets = Mapping[tuple[str, int], int]
@@ -38,7 +38,9 @@ class Write:
     @property
     def size(self) -> int:
         """Return about how many bytes it holds."""
-        return sum(len(one.raw) for one in self.observed) + sum(int(table.nbytes) for table in self.tables.values())
+        return sum(len(observation.raw) for observation in self.observed) + sum(
+            int(table.nbytes) for table in self.tables.values()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +54,13 @@ class Task:
 class WriteQueue:
     """Many threads put, one takes. ``put`` blocks while what waits is more than the bounds; one write always fits."""
 
-    def __init__(self, rows_most: int = ROWS_MOST, bytes_most: int = BYTES_MOST) -> None:
-        self._rows_most, self._bytes_most = rows_most, bytes_most
+    def __init__(self, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> None:
+        self._max_rows, self._max_bytes = max_rows, max_bytes
         self._items: deque[Write | Task] = deque()
         self._changed = threading.Condition()
         self._rows = self._bytes = self._tasks = 0
         self._is_urgent = threading.Event()
-        """Set while somebody waits: for a task, for room, or for the end."""
+        """Set while a caller waits: for a task, for room, or for the end."""
         self._is_closed = False
 
     @property
@@ -81,8 +83,8 @@ class WriteQueue:
             self._bytes += size
             self._changed.notify_all()
 
-    def take(self, rows_most: int, limit_s: float) -> tuple[list[Write], Task | None]:
-        """Return the writes that wait, up to ``rows_most`` rows, and the task that comes after them.
+    def take(self, max_rows: int, limit_s: float) -> tuple[list[Write], Task | None]:
+        """Return the writes that wait, up to ``max_rows`` rows, and the task that comes after them.
 
         Waits ``limit_s`` for the first one; both are empty when none came.
         """
@@ -92,7 +94,7 @@ class WriteQueue:
             rows = 0
             if not self._tasks and not self._is_closed:
                 self._is_urgent.clear()
-            while self._items and rows < rows_most:
+            while self._items and rows < max_rows:
                 item = self._items.popleft()
                 if isinstance(item, Task):
                     self._tasks -= 1
@@ -102,7 +104,7 @@ class WriteQueue:
             return writes, None
 
     def rest(self, limit_s: float) -> bool:
-        """Wait, so that more can be taken at once; return True as soon as somebody waits for a task, for room or for the end."""
+        """Wait, so that more can be taken at once; return True as soon as a caller waits for a task, for room or for the end."""
         return self._is_urgent.wait(limit_s)
 
     def done(self, writes: Sequence[Write]) -> None:
@@ -113,7 +115,7 @@ class WriteQueue:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more: what is put from now on is taken without a bound."""
+        """Let no caller wait any more: what is put from now on is taken without a bound."""
         with self._changed:
             self._is_closed = True
             self._is_urgent.set()
@@ -126,4 +128,4 @@ class WriteQueue:
             return self._is_closed and not self._items
 
     def _has_room(self, rows: int, size: int) -> bool:
-        return self._rows + rows <= self._rows_most and self._bytes + size <= self._bytes_most
+        return self._rows + rows <= self._max_rows and self._bytes + size <= self._max_bytes

@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from collector import history_rows, queries, rollups
-from collector.write_queue import Order, Task, Write, WriteQueue
+from collector.history import rollups, row_encoding, sql
+from collector.history.write_queue import Order, Task, Write, WriteQueue
 
 BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
@@ -41,7 +41,7 @@ class HistoryWriter:
         """Why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
         self.queue = WriteQueue(rows_waiting_most)
         self.when_idle: list[Callable[[duckdb.DuckDBPyConnection], None]] = []
-        """Called between commits, at least every second while nothing arrives; each does a small step of upkeep."""
+        """Called between commits, at least every second while nothing arrives; each does a small step of maintenance."""
         self._closing = threading.Event()
         self._gave_up = False
         self._thread = threading.Thread(target=self._write, name="history", daemon=True)
@@ -73,7 +73,7 @@ class HistoryWriter:
             if task is not None:
                 _carry_out(cursor, task)
             for step in self.when_idle:
-                self._keep_up(cursor, step)
+                self._maintain(cursor, step)
             # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
             if self.queue.rows < BATCH_ROWS:
                 self.queue.rest(COMMIT_PAUSE_S)
@@ -116,13 +116,13 @@ class HistoryWriter:
             self.error = f"history {self._name} could not be opened again: {error}"
             return cursor
 
-    def _keep_up(self, cursor: duckdb.DuckDBPyConnection, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+    def _maintain(self, cursor: duckdb.DuckDBPyConnection, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
         try:
             step(cursor)
         except duckdb.Error as error:
             with contextlib.suppress(duckdb.Error):
                 cursor.rollback()
-            log.warning("upkeep of history %s failed, and is tried again: %s", self._name, error)
+            log.warning("maintenance of history %s failed, and is tried again: %s", self._name, error)
 
 
 def insert(cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counted: bool = True) -> None:
@@ -133,7 +133,9 @@ def insert(cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counte
         for name, table in write.tables.items():
             arrived.setdefault(name, []).append(table)
         offsets.update(write.offsets)
-    for name, table in history_rows.tables_of(one for write in writes for one in write.observed).items():
+    for name, table in row_encoding.tables_of(
+        observation for write in writes for observation in write.observed
+    ).items():
         arrived.setdefault(name, []).append(table)
     cursor.begin()
     try:
@@ -144,7 +146,7 @@ def insert(cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counte
                 rollups.count(cursor, name)
             cursor.unregister("arrived")
         for (source, partition), next_offset in offsets.items():
-            cursor.execute(queries.MOVE_OFFSET, [source, partition, next_offset])
+            cursor.execute(sql.MOVE_OFFSET, [source, partition, next_offset])
         cursor.commit()
     except BaseException:
         with contextlib.suppress(duckdb.Error):

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from collector import queries
-from collector.clock import now_ms
-from collector.ordering.plan import Act
-from collector.orders import Action, Order, OrderOutcome, OrderResult
-from collector.store import Connection, Store, insert_audit
+from collector.history import sql
+from collector.history.store import Connection, Store, insert_audit
+from collector.orders.plan import PlannedAction
+from collector.records.orders import Order, OrderOutcome, OrderResult
+from collector.runtime.clock import now_ms
 from lifecycle.errors import OrderRefused
+from lifecycle.orders import Action
 
 OK, REFUSED = 200, 409
 
@@ -50,7 +51,7 @@ class Intent:
     action: Action
     reason: str
     evidence: Sequence[Any]
-    acts: tuple[Act, ...]
+    actions: tuple[PlannedAction, ...]
     idempotency_key: str
     digest: str
     first_audit: int | None = None
@@ -87,26 +88,26 @@ class OrderHistory:
 
     def digest_of(self, idempotency_key: str, who: str) -> str | None:
         """Return the digest of the order that this caller's key came with first, None where it is new."""
-        rows = self._store.rows(queries.ORDER_ANSWER, who, idempotency_key)
+        rows = self._store.rows(sql.ORDER_ANSWER, who, idempotency_key)
         return str(rows[0][0]) if rows else None
 
     def first_answer(self, idempotency_key: str, who: str) -> OrderResult | None:
         """Return the first answer to this caller's key, None where it is new. Raises OrderRefused when it was a refusal."""
-        for _, status, answer in self._store.rows(queries.ORDER_ANSWER, who, idempotency_key):
+        for _, status, answer in self._store.rows(sql.ORDER_ANSWER, who, idempotency_key):
             if status != OK:
                 raise OrderRefused(answer)
             return OrderResult.from_json(json.loads(answer))
         return None
 
-    def intend(self, order: Order, who: str, evidence: Sequence[Any], acts: Sequence[Act]) -> Intent:
+    def intend(self, order: Order, who: str, evidence: Sequence[Any], actions: Sequence[PlannedAction]) -> Intent:
         """Write down what is about to be sent."""
         at_ms = now_ms()
         kept = (at_ms, who, order.action.value, order.reason, json.dumps(list(evidence)))
-        texts = (json.dumps([act.to_json() for act in acts]), order.idempotency_key, order.digest)
+        texts = (json.dumps([planned.to_json() for planned in actions]), order.idempotency_key, order.digest)
 
         def insert(connection: Connection) -> int:
-            (last,) = connection.execute(queries.LAST_INTENT).fetchone()
-            connection.execute(queries.ADD_INTENT, [last + 1, *kept, *texts])
+            (last,) = connection.execute(sql.LAST_INTENT).fetchone()
+            connection.execute(sql.ADD_INTENT, [last + 1, *kept, *texts])
             return int(last) + 1
 
         return Intent(
@@ -116,7 +117,7 @@ class OrderHistory:
             action=order.action,
             reason=order.reason,
             evidence=evidence,
-            acts=tuple(acts),
+            actions=tuple(actions),
             idempotency_key=order.idempotency_key,
             digest=order.digest,
         )
@@ -152,10 +153,10 @@ class OrderHistory:
         """
 
         def change(connection: Connection) -> tuple[int, frozenset[str]]:
-            found = connection.execute(queries.RESULT_OF_INTENT, [intent.intent]).fetchone()
+            found = connection.execute(sql.RESULT_OF_INTENT, [intent.intent]).fetchone()
             if found is not None:
                 return found[0], frozenset(json.loads(found[1]))
-            unknown = [act.key for act in intent.acts]
+            unknown = [planned.key for planned in intent.actions]
             audit = _add(connection, row, intent, unknown)
             text = json.dumps(_numbered(result, audit).to_json())
             _answer(connection, intent.who, intent.idempotency_key, intent.digest, OK, text)
@@ -174,7 +175,7 @@ class OrderHistory:
 
     def unsettled(self) -> list[Intent]:
         """Return the intents of which something is not known, oldest first."""
-        return [_intent(row) for row in self._store.named_rows(queries.UNSETTLED_INTENTS)]
+        return [_intent(row) for row in self._store.named_rows(sql.UNSETTLED_INTENTS)]
 
 
 def _add(
@@ -182,13 +183,13 @@ def _add(
 ) -> int:
     audit = insert_audit(connection, row.values())
     if intent is not None:
-        connection.execute(queries.ADD_ORDER_RESULT, [audit, intent.intent, refers_to, json.dumps(list(unknown))])
+        connection.execute(sql.ADD_ORDER_RESULT, [audit, intent.intent, refers_to, json.dumps(list(unknown))])
     return audit
 
 
 def _answer(connection: Connection, who: str, key: str, digest: str, status: int, answer: str) -> None:
     if key:
-        connection.execute(queries.ADD_ORDER_ANSWER, [who, key, digest, now_ms(), status, answer])
+        connection.execute(sql.ADD_ORDER_ANSWER, [who, key, digest, now_ms(), status, answer])
 
 
 def _numbered(result: OrderResult, audit: int) -> OrderResult:
@@ -196,8 +197,8 @@ def _numbered(result: OrderResult, audit: int) -> OrderResult:
 
 
 def _intent(row: dict[str, Any]) -> Intent:
-    acts = tuple(Act.from_json(act) for act in json.loads(row["acts"]))
-    unknown = json.loads(row["unknown"]) if row["unknown"] is not None else [act.key for act in acts]
+    actions = tuple(PlannedAction.from_json(planned) for planned in json.loads(row["acts"]))
+    unknown = json.loads(row["unknown"]) if row["unknown"] is not None else [planned.key for planned in actions]
     return Intent(
         intent=row["intent"],
         at_ms=row["at_ms"],
@@ -205,7 +206,7 @@ def _intent(row: dict[str, Any]) -> Intent:
         action=Action(row["action"]),
         reason=row["reason"],
         evidence=json.loads(row["evidence"]),
-        acts=acts,
+        actions=actions,
         idempotency_key=row["idempotency_key"],
         digest=row["digest"],
         first_audit=row["first_audit"],

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.judging import Judged
-from collector.ordering.confirmation import text_to_type
-from collector.orders import KEYS_MOST, Filter
-from collector.transaction_rows import transaction_row, urgency
+from collector.orders.confirmation import confirmation_text
+from collector.records.orders import MAX_KEYS, Filter
+from collector.rows.transactions import transaction_row, urgency
+from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
+from lifecycle.rows.row_json import row_to_json
 from lifecycle.verdicts import Verdict
 
 
@@ -25,7 +26,7 @@ class Selection:
     @property
     def fingerprint(self) -> str:
         """Return a text that changes when another transaction is chosen, or one of them changed."""
-        return fingerprint([(one.view.key, one.view.revision) for one in self.chosen])
+        return fingerprint([(judged.view.key, judged.view.revision) for judged in self.chosen])
 
     def to_json(self, chosen_by: Filter) -> dict[str, Any]:
         """Return the preview as the API answers it. Raises OrderRefused when no order could name all of them."""
@@ -33,23 +34,27 @@ class Selection:
             "action": "abort",
             "filter": chosen_by.to_json(),
             "fingerprint": self.fingerprint,
-            "keys": [one.view.key for one in self.chosen],
-            "confirm": text_to_type(self.chosen),
-            "rows": [transaction_row(one) for one in self.chosen],
+            "keys": [judged.view.key for judged in self.chosen],
+            "confirm": confirmation_text(self.chosen),
+            "rows": [row_to_json(transaction_row(judged)) for judged in self.chosen],
             "left_out": [
-                {"key": one.view.key, "transaction": one.view.transaction, "verdict": one.judgement.verdict.value}
-                for one in self.left_out
+                {
+                    "key": judged.view.key,
+                    "transaction": judged.view.transaction,
+                    "verdict": judged.judgement.verdict.value,
+                }
+                for judged in self.left_out
             ],
         }
 
 
 def select(judged: Iterable[Judged], wanted: Filter, at_ms: int) -> Selection:
     """Return what the filter means among these, most urgent first. Raises OrderRefused when it is too much for one order."""
-    fitting = sorted((one for one in judged if _fits(one, wanted, at_ms)), key=urgency)
-    chosen = tuple(one for one in fitting if one.judgement.may_abort)
-    if len(chosen) > KEYS_MOST:
-        raise OrderRefused(f"the filter means {len(chosen)} transactions and an order takes {KEYS_MOST}: narrow it")
-    return Selection(chosen=chosen, left_out=tuple(one for one in fitting if not one.judgement.may_abort))
+    fitting = sorted((each for each in judged if _fits(each, wanted, at_ms)), key=urgency)
+    chosen = tuple(judged for judged in fitting if judged.judgement.may_abort)
+    if len(chosen) > MAX_KEYS:
+        raise OrderRefused(f"the filter means {len(chosen)} transactions and an order takes {MAX_KEYS}: narrow it")
+    return Selection(chosen=chosen, left_out=tuple(judged for judged in fitting if not judged.judgement.may_abort))
 
 
 def fingerprint(revisions: Sequence[tuple[str, str]]) -> str:
@@ -69,12 +74,12 @@ def require_unchanged(selection: Selection, seen: str) -> None:
         )
 
 
-def _fits(one: Judged, wanted: Filter, at_ms: int) -> bool:
-    view, opened = one.view, one.view.opened_ms
+def _fits(judged: Judged, wanted: Filter, at_ms: int) -> bool:
+    view, opened = judged.view, judged.view.opened_ms
     return (
-        one.judgement.verdict is not Verdict.SETTLED
+        judged.judgement.verdict is not Verdict.SETTLED
         and wanted.pipeline in ("", view.pipeline)
-        and wanted.verdict in ("", one.judgement.verdict.value)
+        and wanted.verdict in ("", judged.judgement.verdict.value)
         and wanted.resource_manager in ("", view.resource_manager)
         and view.transaction.startswith(wanted.transaction_prefix)
         and (not wanted.open_for_ms or (opened is not None and at_ms - opened >= wanted.open_for_ms))

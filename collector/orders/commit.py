@@ -5,61 +5,63 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from collector.clock import now_ms
-from collector.fold import OPERATOR
-from collector.judging import Judged
-from collector.ordering.plan import Act, End, Plan, Reach, end_of, ready_text, target_of
-from collector.orders import Action
+from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, ready_text, result_of, target_of
+from collector.runtime.clock import now_ms
+from collector.state.fold import OPERATOR
+from collector.verdicts.judging import Judged
 from lifecycle.decisions import BatchAttempt, Outcome, Settled
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
 from lifecycle.identity import Handle, Marker
+from lifecycle.orders import Action
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed
 from lifecycle.states import TransactionState
-from resource_managers.decision_log import DecisionLog
+from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
 
-def plan_commit(reach: Reach, found: Sequence[Judged], who: str) -> Plan:
+def plan_commit(context: OrderContext, found: Sequence[Judged], who: str) -> Plan:
     """Return the plan that commits these transactions.
 
     Raises OrderRefused when one of them is in no commit decision that counts or has ended, DecisionLogUnreadable,
     ResourceManagerError.
     """
-    ledger = reach.log.read_to_end()
+    ledger = context.log.read_to_end()
     handles: list[Handle] = []
     abouts: list[tuple[str, BatchAttempt]] = []
     for judged in found:
-        view, handle = judged.view, judged.view.handle
-        listing = ledger.listing(handle.key) if handle is not None else None
-        if handle is None or listing is None:
+        view = judged.view
+        listing = ledger.listing(view.handle_key)
+        if listing is None:
             raise OrderRefused(f"transaction {view.key} is in no commit decision that counts: it may not be committed")
         if view.state in (TransactionState.LOST, TransactionState.ABORTING):
             raise OrderRefused(f"transaction {view.key} was aborted after it was decided: its batch must be replayed")
         if view.state is TransactionState.COMMITTED:
             raise OrderRefused(f"transaction {view.key} is committed already: there is nothing to do")
-        handles.append(next(h for h in listing[1].handles if h.key == handle.key))
+        handles.append(next(h for h in listing[1].handles if h.key == view.handle_key))
         abouts.append((listing[1].prefix, listing[1].about))
-    acts = tuple(
-        Act(
+    actions = tuple(
+        PlannedAction(
             key=one.view.key,
-            will=reach.actors.will(Action.COMMIT, handle),
+            description=context.participants.description(Action.COMMIT, handle),
             target=target_of("commit", handle, prefix, about),
             checked=ready_text(readiness),
         )
         for one, handle, (prefix, about), readiness in zip(
-            found, handles, abouts, reach.actors.check(handles), strict=True
+            found, handles, abouts, context.participants.check(handles), strict=True
         )
     )
 
-    def carry_out() -> list[End]:
-        markers = [Marker(batch=about.batch, attempt=about.attempt, life=about.life) for _, about in abouts]
-        outcomes = reach.actors.commit(handles, markers, reach.limit_s)
+    def carry_out() -> list[ActionResult]:
+        markers = [
+            Marker(batch=about.batch, attempt=about.attempt, checkpoint_id=about.checkpoint_id) for _, about in abouts
+        ]
+        outcomes = context.participants.commit(handles, markers, context.limit_s)
         for (prefix, about), outcome in zip(abouts, outcomes, strict=True):
-            record_committed(reach.log, prefix, about, outcome, who)
-        return [end_of(outcome) for outcome in outcomes]
+            record_committed(context.log, prefix, about, outcome, who)
+        return [result_of(outcome) for outcome in outcomes]
 
-    return Plan(acts=acts, carry_out=carry_out)
+    return Plan(actions=actions, carry_out=carry_out)
 
 
 def record_committed(
@@ -71,7 +73,7 @@ def record_committed(
     record = Outcome(
         prefix=prefix,
         about=about,
-        handle_key=outcome.handle.key,
+        handle_keys=(outcome.handle.key,),
         settled=Settled.COMMITTED,
         who=OPERATOR + who,
         at_ms=now_ms(),

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.judging import Judged
+from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
 
-PREFIX_LEAST = 3
+MIN_PREFIX = 3
 
 
-def text_to_type(found: Sequence[Judged]) -> str:
+def confirmation_text(found: Sequence[Judged]) -> str:
     """Return what an abort of these takes as ``confirm``, empty where it loses nothing.
 
     It is the transactional id of the one that may lose data, or what the ids of several begin with.
-    Raises OrderRefused when they have no beginning in common: nobody could mean all of them by one word.
+    Raises OrderRefused when they have no beginning in common: one word cannot mean all of them.
     """
-    ids = [one.view.transaction for one in found if one.judgement.loses_data]
+    ids = [judged.view.transaction for judged in found if judged.judgement.loses_data]
     common = _common_beginning(ids)
-    if ids and len(common) < min(PREFIX_LEAST, min(map(len, ids))):
+    if ids and len(common) < min(MIN_PREFIX, min(map(len, ids))):
         raise OrderRefused(
-            f"{len(ids)} of these transactions may lose data and their ids have no beginning of {PREFIX_LEAST} or more "
+            f"{len(ids)} of these transactions may lose data and their ids have no beginning of {MIN_PREFIX} or more "
             "characters in common: abort them in several orders"
         )
     return common
@@ -28,9 +28,9 @@ def text_to_type(found: Sequence[Judged]) -> str:
 
 def require_confirmation(confirm: str, found: Sequence[Judged]) -> None:
     """Raise OrderRefused unless ``confirm`` is what these transactions take."""
-    wanted = text_to_type(found)
+    wanted = confirmation_text(found)
     if wanted and confirm != wanted:
-        several = sum(one.judgement.loses_data for one in found)
+        several = sum(judged.judgement.loses_data for judged in found)
         which = wanted if several == 1 else f"{several} transactions"
         what = "its transactional id" if several == 1 else f"what their transactional ids begin with, {wanted!r},"
         raise OrderRefused(f"aborting {which} may lose data: repeat {what} in 'confirm'")

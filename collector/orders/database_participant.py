@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
-from collector.branches import LISTS, BranchFacts
-from collector.orders import Action
-from collector.transaction_view import TransactionView
+from collector.records.branches import BranchFacts
+from collector.state.transaction_view import TransactionView
 from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.identity import Handle, Marker
+from lifecycle.orders import Action
 from lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
@@ -19,18 +19,13 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from resource_managers.database_markers import MarkerState
-from resource_managers.database_resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
-from resource_managers.database_session import PreparedBranch
-from resource_managers.database_settlement import outcome_of
+from lifecycle.resource_manager_kinds import KINDS
+from resource_managers.database.markers import MarkerState
+from resource_managers.database.resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
+from resource_managers.database.session import PreparedBranch
+from resource_managers.database.settlement import outcome_of
 from resource_managers.protocol import OpenTransactionView, Readiness
 
-STATEMENTS = {
-    ("mysql", Action.COMMIT): "XA COMMIT",
-    ("mysql", Action.ABORT): "XA ROLLBACK",
-    ("postgres", Action.COMMIT): "COMMIT PREPARED",
-    ("postgres", Action.ABORT): "ROLLBACK PREPARED",
-}
 NOT_PROVEN = "no database that is watched here lists it, and no marker names it: its pipeline's next start finds out"
 T = TypeVar("T")
 
@@ -42,7 +37,7 @@ class PlacedBranch(OpenTransactionView):
     place: str
 
 
-class DatabaseActor:
+class DatabaseParticipant:
     """``managers``: the databases of one kind, by place. It writes no tombstone: that is left to the pipeline's recovery.
 
     ``answer_limit_s``: a database that does not say for so long what it lists is left out of an order.
@@ -51,17 +46,19 @@ class DatabaseActor:
     def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager], *, answer_limit_s: float) -> None:
         self._kind, self._managers, self._answer_limit_s = kind, dict(managers), answer_limit_s
 
-    def will(self, action: Action, target: Handle | OpenTransactionView) -> str:
+    def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return the statement in words."""
         place = f" in {target.place}" if isinstance(target, PlacedBranch) else ""
-        return f"{STATEMENTS[self._kind, action]} {target.transaction}{place}"
+        kind = KINDS[self._kind]
+        statement = kind.commit_sends if action is Action.COMMIT else kind.abort_sends
+        return f"{statement} {target.transaction}{place}"
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say which of them are listed. Raises ResourceManagerError when none of the databases answers."""
         places, errors = self._places()
         if len(errors) == len(self._managers):
             raise ResourceManagerError("; ".join(errors))
-        reason = "; ".join([f"no {LISTS[self._kind]} of {', '.join(self._managers)} lists it", *errors])
+        reason = "; ".join([f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it", *errors])
         return [
             Readiness(
                 handle=handle,
@@ -89,16 +86,16 @@ class DatabaseActor:
 
     def find_open(self, seen: Sequence[TransactionView]) -> list[OpenTransactionView | None]:
         """Return each where the very database that listed it lists it still, with the prepared time that it had then."""
-        places = {view.branch.place for view in seen if view.branch is not None} & self._managers.keys()
+        places = {view.branch.instance for view in seen if view.branch is not None} & self._managers.keys()
         listed = {
-            (place, one.transaction, one.prepared_at_ms)
+            (place, branch.transaction, branch.prepared_at_ms)
             for place in sorted(places)
-            for one in self._listed(self._managers[place])
+            for branch in self._listed(self._managers[place])
         }
         return [self._open_now(view.branch, listed) if view.branch is not None else None for view in seen]
 
     def _open_now(self, branch: BranchFacts, listed: Set[tuple[str, str, int | None]]) -> PlacedBranch | None:
-        if (branch.place, branch.transaction, branch.prepared_ms) not in listed:
+        if (branch.instance, branch.transaction, branch.prepared_ms) not in listed:
             return None
         return PlacedBranch(
             resource_manager=self._kind,
@@ -108,7 +105,7 @@ class DatabaseActor:
             state="Prepared",
             started_at_ms=branch.prepared_ms,
             timeout_ms=None,
-            place=branch.place,
+            place=branch.instance,
         )
 
     def fence(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
@@ -140,8 +137,8 @@ class DatabaseActor:
         errors: list[str] = []
         for place, manager in self._managers.items():
             try:
-                for one in self._listed(manager):
-                    places.setdefault(one.transaction, place)
+                for branch in self._listed(manager):
+                    places.setdefault(branch.transaction, place)
             except (ResourceManagerError, SettingsError) as error:
                 errors.append(str(error))
         return places, errors
@@ -154,7 +151,7 @@ class DatabaseActor:
             watch.close()
 
     def _proofs(self, handles: Sequence[Handle], limit_s: float) -> tuple[dict[str, MarkerState], str]:
-        """Return what markers say of branches that nobody lists, and the errors of the databases that could not be asked."""
+        """Return what markers say of branches that no server lists, and the errors of the databases that could not be asked."""
         found: dict[str, MarkerState] = {}
         errors: list[str] = []
         for manager in self._managers.values() if handles else ():
@@ -168,11 +165,13 @@ class DatabaseActor:
         return found, "; ".join(errors)
 
 
-def actors(managers: Mapping[str, DatabaseResourceManager], answer_limit_s: float) -> dict[str, DatabaseActor]:
+def participants(
+    managers: Mapping[str, DatabaseResourceManager], answer_limit_s: float
+) -> dict[str, DatabaseParticipant]:
     """Return what acts on the branches of each kind of database, by the name that handles carry."""
     kinds = {manager.name for manager in managers.values()}
     return {
-        kind: DatabaseActor(
+        kind: DatabaseParticipant(
             kind,
             {place: manager for place, manager in managers.items() if manager.name == kind},
             answer_limit_s=answer_limit_s,

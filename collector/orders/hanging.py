@@ -8,37 +8,38 @@ from typing import Any
 
 from kafka.errors import BrokerResponseError
 
-from collector.coordinators import Coordinators
-from collector.current_state import CurrentState
-from collector.hanging import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
-from collector.judging import Judged
-from collector.ordering.abort import plan_abort
-from collector.ordering.follow_up import Look
-from collector.ordering.looks import LANDED_WITHIN_MS
-from collector.ordering.order_history import Intent
-from collector.ordering.plan import Act, End, Plan, Reach, joined
-from collector.orders import Action, Order, StepOutcome
-from collector.partition_sights import PartitionPicture
-from collector.transaction_rows import evidence_row
+from collector.orders.abort import plan_abort
+from collector.orders.audit import Intent
+from collector.orders.outcome_probes import LANDED_WITHIN_MS
+from collector.orders.outcome_resolver import Probe
+from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, joined
+from collector.records.orders import Order, StepOutcome
+from collector.verdicts.hanging_transactions import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
+from collector.verdicts.judging import Judged
+from collector.verdicts.partition_state import PartitionFindings
+from collector.views.coordinators import Coordinators
+from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, ResourceManagerError
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer
+from lifecycle.orders import Action
+from lifecycle.rows.row_json import row_to_json
+from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 
 MARKER = "marker"
 DRY_RUN = "still open at the partition's leader, and nothing that its coordinator would end"
 
 
 class HangingOrders:
-    """What orders about ``hanging:`` keys see and do. ``picture`` returns what the partitions' observer saw last."""
+    """What orders about ``hanging:`` keys see and do. ``findings`` returns what the partitions' observer saw last."""
 
     def __init__(
         self,
-        picture: Callable[[], PartitionPicture],
+        findings: Callable[[], PartitionFindings],
         current: CurrentState,
         broker: KafkaResourceManager,
         partitions: KafkaPartitions,
     ) -> None:
-        self._picture, self._current = picture, current
+        self._findings, self._current = findings, current
         self._broker, self._partitions = broker, partitions
         self._coordinators = Coordinators(partitions, current)
 
@@ -47,7 +48,7 @@ class HangingOrders:
         """Say whether an order is about hanging transactions."""
         return any(key.startswith(KEY_PREFIX) for key in order.keys)
 
-    def by_kind(self) -> dict[str, Look]:
+    def by_kind(self) -> dict[str, Probe]:
         """Return how the end of a marker is looked up later."""
         return {MARKER: self._look}
 
@@ -57,7 +58,7 @@ class HangingOrders:
         for key in order.keys:
             if not key.startswith(KEY_PREFIX):
                 raise OrderRefused("an order is about transactions or about hanging ones, not both")
-            suspect, seen = self._picture().hanging_of(key), order.seen.get(key)
+            suspect, seen = self._findings().hanging_of(key), order.seen.get(key)
             if suspect is None:
                 raise OrderRefused(f"{key} is not known as hanging (any more): look again")
             if seen is None:
@@ -68,7 +69,7 @@ class HangingOrders:
             found.append(suspect)
         return found
 
-    def plan(self, reach: Reach, found: Sequence[Suspect], order: Order, who: str) -> Plan:
+    def plan(self, context: OrderContext, found: Sequence[Suspect], order: Order, who: str) -> Plan:
         """Return the plan that ends these, each looked at anew.
 
         Raises OrderRefused when one may not be aborted or is not what was seen, ResourceManagerError.
@@ -79,7 +80,7 @@ class HangingOrders:
         now = self._looked_at_anew(found)
         known = [suspect for suspect in now if suspect.doubt.remedy is Remedy.ORDINARY]
         unknown = [suspect for suspect in now if suspect.doubt.remedy is not Remedy.ORDINARY]
-        plans = [self._plan_ordinary(reach, suspect, who, confirm) for suspect in known]
+        plans = [self._plan_ordinary(context, suspect, who, confirm) for suspect in known]
         plans += [self._plan_markers(unknown)] if unknown else []
         return joined(plans, [suspect.key for suspect in found])
 
@@ -113,14 +114,14 @@ class HangingOrders:
             raise ResourceManagerError(f"the leader of {partition_name(partition)} does not answer: {error.__name__}")
         return {key_of(producer): producer for some in answers.found.values() for producer in some}
 
-    def _plan_ordinary(self, reach: Reach, suspect: Suspect, who: str, confirm: str | None) -> Plan:
+    def _plan_ordinary(self, context: OrderContext, suspect: Suspect, who: str, confirm: str | None) -> Plan:
         judged = self._judged(suspect)
         if judged is None:
             raise OrderRefused(
                 f"{suspect.key} is open at its coordinator as {suspect.doubt.transaction}, and that is not known here yet"
             )
-        plan = plan_abort(reach, [judged], who, confirm)
-        return replace(plan, acts=tuple(replace(act, key=suspect.key) for act in plan.acts))
+        plan = plan_abort(context, [judged], who, confirm)
+        return replace(plan, actions=tuple(replace(planned, key=suspect.key) for planned in plan.actions))
 
     def _judged(self, suspect: Suspect) -> Judged | None:
         for transaction in self._current.open_at_coordinators():
@@ -133,20 +134,25 @@ class HangingOrders:
         return None
 
     def _plan_markers(self, found: Sequence[Suspect]) -> Plan:
-        acts = tuple(Act(key=one.key, will=_will(one), target=_target(one.producer), checked=DRY_RUN) for one in found)
+        actions = tuple(
+            PlannedAction(
+                key=suspect.key, description=_will(suspect), target=_target(suspect.producer), checked=DRY_RUN
+            )
+            for suspect in found
+        )
 
-        def carry_out() -> list[End]:
+        def carry_out() -> list[ActionResult]:
             return [self._write_marker(suspect) for suspect in found]
 
-        return Plan(acts=acts, carry_out=carry_out)
+        return Plan(actions=actions, carry_out=carry_out)
 
-    def _write_marker(self, suspect: Suspect) -> End:
+    def _write_marker(self, suspect: Suspect) -> ActionResult:
         producer, doubt = suspect.producer, suspect.doubt
         problem, is_refused = "the marker was written", False
         try:
             self._broker.end_on_partition(
                 producer.partition,
-                (producer.producer_id, doubt.marker_epoch),
+                (producer.producer_id, producer.producer_epoch),
                 producer.coordinator_epoch,
                 commit=doubt.may_commit,
             )
@@ -160,9 +166,9 @@ class HangingOrders:
             return (StepOutcome.COMMITTED if doubt.may_commit else StepOutcome.ABORTED), ""
         return StepOutcome.REFUSED if is_refused else StepOutcome.UNKNOWN, f"{problem}; it is still open"
 
-    def _look(self, act: Act, intent: Intent) -> End:
+    def _look(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Look whether a marker that had no answer has arrived; it is not written again: too much may have changed."""
-        producer = OpenProducer.from_json(act.target["producer"])
+        producer = OpenProducer.from_json(planned.target["producer"])
         if key_of(producer) not in self._open([producer], self._partitions.layout()):
             ended = StepOutcome.COMMITTED if intent.action is Action.COMMIT else StepOutcome.ABORTED
             return ended, "seen ended on its partition"
@@ -179,11 +185,11 @@ def evidence_of(suspect: Suspect) -> dict[str, Any]:
         "verdict": suspect.judgement.verdict.value,
         "rule": suspect.judgement.rule,
         "revision": suspect.revision,
-        "evidence": [evidence_row(fact) for fact in suspect.judgement.evidence],
+        "evidence": [row_to_json(fact) for fact in suspect.judgement.evidence],
     }
 
 
-def text_to_repeat(found: Sequence[Suspect]) -> str:
+def confirmation_text_of_suspects(found: Sequence[Suspect]) -> str:
     """Return what an abort of these takes as ``confirm``, empty where it loses nothing or they take different ones."""
     texts = {suspect.confirmation for suspect in found} - {""}
     return texts.pop() if len(texts) == 1 else ""
@@ -211,5 +217,5 @@ def _will(suspect: Suspect) -> str:
     producer, doubt = suspect.producer, suspect.doubt
     return (
         f"{'a commit' if doubt.may_commit else 'an abort'} marker on {partition_name(producer.partition)} for producer "
-        f"{producer.producer_id}, epoch {doubt.marker_epoch}, coordinator epoch {max(0, producer.coordinator_epoch)}"
+        f"{producer.producer_id}, epoch {producer.producer_epoch}, coordinator epoch {max(0, producer.coordinator_epoch)}"
     )

@@ -1,4 +1,4 @@
-"""One lock per key, for as long as somebody holds it or waits for it."""
+"""One lock per key, for as long as a thread holds it or waits for it."""
 
 from __future__ import annotations
 

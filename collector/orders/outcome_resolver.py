@@ -1,6 +1,6 @@
 """Finds out how orders ended whose end was not known at once, also after a restart of the collector.
 
-It never decides anything: each look may repeat what the order itself has sent, for exactly the same transaction, and no more.
+It never decides anything: each probe may repeat what the order itself has sent, for exactly the same transaction, and no more.
 """
 
 from __future__ import annotations
@@ -9,48 +9,49 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.observations import OperatorOrder
-from collector.ordering.order_history import AuditRow, Intent, OrderHistory
-from collector.ordering.plan import Act, End
-from collector.orders import OrderOutcome, OrderResult, Step, StepOutcome
+from collector.orders.audit import AuditRow, Intent, OrderHistory
+from collector.orders.plan import ActionResult, PlannedAction
+from collector.records.observations import OperatorOrder
+from collector.records.orders import OrderOutcome, OrderResult, Step, StepOutcome
+from collector.runtime.clock import now_ms
+from collector.views.current_state import CurrentState
+from lifecycle.backoff import Backoff
 
-PAUSE_MOST_S = 60.0
+MAX_PAUSE_S = 60.0
 STOP_LIMIT_S = 10.0
 CUT_SHORT = "the collector ended in the middle of this order: how it ended is looked up"
 log = logging.getLogger(__name__)
 
-Look = Callable[[Act, Intent], End]
-"""Says how one act of an intent ended; unknown while that cannot be told. Raises whatever keeps it from looking."""
+Probe = Callable[[PlannedAction, Intent], ActionResult]
+"""Says how one action of an intent ended, or that this is unknown. Raises whatever keeps it from probing."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """An intent of which something is unknown. ``due``: next look, on the monotonic clock."""
+    """An intent of which something is unknown. ``pauses``: before each probe; ``due``: the next one, on the monotonic clock."""
 
     intent: Intent
-    pause_s: float
+    pauses: Iterator[float]
     due: float
 
 
-class FollowUp:
-    """Looks again and again, with growing pauses, in a thread of its own; gives up after ``most_ms``, and says so."""
+class OutcomeResolver:
+    """Probes with growing pauses, in a thread of its own; gives up after ``most_ms``, and says so."""
 
     def __init__(
         self,
         current: CurrentState,
         history: OrderHistory,
-        looks: Mapping[str, Look],
+        probes: Mapping[str, Probe],
         *,
         pause_ms: int,
         most_ms: int,
     ) -> None:
-        self._current, self._history, self._looks = current, history, dict(looks)
-        self._pause_s, self._most_ms = pause_ms / 1000, most_ms
+        self._current, self._history, self._probes = current, history, dict(probes)
+        self._backoff, self._most_ms = Backoff(first_s=pause_ms / 1000, most_s=MAX_PAUSE_S), most_ms
         self._watched: dict[int, _Watched] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -61,17 +62,18 @@ class FollowUp:
         if intent.first_audit is not None and not intent.unknown:
             return
         with self._changed:
-            self._watched[intent.intent] = _Watched(intent, self._pause_s, time.monotonic() + self._pause_s)
+            pauses = self._backoff.pauses()
+            self._watched[intent.intent] = _Watched(intent, pauses, time.monotonic() + next(pauses))
             self._changed.notify()
 
     def start(self) -> None:
-        """Take up what history has unsettled, then look, in a thread of its own. Raises StoreFailed."""
+        """Take up what history has unsettled, then probe, in a thread of its own. Raises StoreFailed."""
         for intent in self._history.unsettled():
             self.watch(self._written(intent))
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking; what is unsettled stays so in history."""
+        """Stop probing; what is unsettled stays so in history."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -79,24 +81,23 @@ class FollowUp:
             self._thread.join(STOP_LIMIT_S)
 
     def _run(self) -> None:
-        while (one := self._next()) is not None:
+        while (watched := self._next()) is not None:
             try:
-                left = self._look_at(one.intent)
-            except Exception:  # whatever it is, the next look may do better
-                log.exception("follow-up of order %d failed", one.intent.intent)
-                left = one.intent
+                left = self._look_at(watched.intent)
+            except Exception:  # whatever it is, the next probe may succeed
+                log.exception("follow-up of order %d failed", watched.intent.intent)
+                left = watched.intent
             with self._changed:
                 if left.first_audit is not None and not left.unknown:
                     del self._watched[left.intent]
                 else:
-                    one.intent, one.pause_s = left, min(2 * one.pause_s, PAUSE_MOST_S)
-                    one.due = time.monotonic() + one.pause_s
+                    watched.intent, watched.due = left, time.monotonic() + next(watched.pauses)
 
     def _next(self) -> _Watched | None:
         """Wait for the next intent that is due; None: stop."""
         with self._changed:
             while not self._stopping:
-                first = min(self._watched.values(), key=lambda one: one.due, default=None)
+                first = min(self._watched.values(), key=lambda watched: watched.due, default=None)
                 left_s = None if first is None else first.due - time.monotonic()
                 if first is not None and left_s is not None and left_s <= 0:
                     return first
@@ -105,8 +106,8 @@ class FollowUp:
 
     def _look_at(self, intent: Intent) -> Intent:
         intent = self._written(intent)
-        unknown = [act for act in intent.acts if act.key in intent.unknown]
-        steps = [act.step(self._end(act, intent)) for act in unknown]
+        unknown = [planned for planned in intent.actions if planned.key in intent.unknown]
+        steps = [planned.step(self._end(planned, intent)) for planned in unknown]
         if intent.age_ms > self._most_ms:
             steps = [_given_up(step) for step in steps]
             left: list[str] = []
@@ -117,13 +118,13 @@ class FollowUp:
             self._tell(intent, told, left)
         return replace(intent, unknown=frozenset(left))
 
-    def _end(self, act: Act, intent: Intent) -> End:
-        look = self._looks.get(act.target.get("kind", ""))
+    def _end(self, planned: PlannedAction, intent: Intent) -> ActionResult:
+        look = self._probes.get(planned.target.get("kind", ""))
         if look is None:
-            return StepOutcome.UNKNOWN, f"this program cannot look up {act.target.get('kind')!r}"
+            return StepOutcome.UNKNOWN, f"this program cannot look up {planned.target.get('kind')!r}"
         try:
-            return look(act, intent)
-        except Exception as error:  # a broker that is gone may be back at the next look
+            return look(planned, intent)
+        except Exception as error:  # a broker that is gone may be back at the next probe
             return StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}"
 
     def _tell(self, intent: Intent, steps: list[Step], left: list[str]) -> None:
@@ -151,11 +152,11 @@ class FollowUp:
         """Return the intent with the audit row of the order, written now where the collector ended before it was."""
         if intent.first_audit is not None:
             return intent
-        steps = tuple(act.step((StepOutcome.UNKNOWN, CUT_SHORT)) for act in intent.acts)
+        steps = tuple(planned.step((StepOutcome.UNKNOWN, CUT_SHORT)) for planned in intent.actions)
         row = AuditRow(
             who=intent.who,
             action=intent.action,
-            keys=[act.key for act in intent.acts],
+            keys=[planned.key for planned in intent.actions],
             reason=intent.reason,
             outcome=OrderOutcome.PENDING,
             detail=json.dumps([step.to_json() for step in steps]),

@@ -7,17 +7,21 @@ import time
 import uuid
 from typing import Any
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.judging import PipelineNow
-from collector.ordering.order_history import Intent
-from collector.ordering.plan import Act, End, Plan
-from collector.orders import Action, Order, StepOutcome
+from collector.orders.audit import Intent
+from collector.orders.plan import ActionResult, Plan, PlannedAction
+from collector.records.orders import Order, StepOutcome
+from collector.runtime.clock import now_ms
+from collector.verdicts.judging import PipelineNow
+from collector.views.current_state import CurrentState
+from lifecycle.durations import duration
 from lifecycle.errors import OrderRefused
+from lifecycle.orders import Action
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.pipeline_order_topic import ensure_topic, write_order
+from lifecycle.rows.pipelines import PipelineRow
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.creation import ensure_topic
+from resource_managers.topics.decision_log import DecisionLog
+from resource_managers.topics.pipeline_order_topic import write_order
 
 KEY = "pipeline:"
 KIND = "pipeline"
@@ -59,50 +63,57 @@ class PipelineOrders:
             )
         ensure_topic(self._connection, self._topic)
         id_ = uuid.uuid4().hex
-        target = {"kind": KIND, "prefix": prefix, "life": run.life, "attempt": run.attempt, "order": id_}
-        act = Act(
+        target = {
+            "kind": KIND,
+            "prefix": prefix,
+            "checkpoint_id": run.checkpoint_id,
+            "attempt": run.attempt,
+            "order": id_,
+        }
+        planned = PlannedAction(
             key=key,
-            will=f"order to {order.action.value} for run {run.attempt} of {prefix}, in the topic {self._topic}",
+            description=f"order to {order.action.value} for run {run.attempt} of {prefix}, in the topic {self._topic}",
             target=target,
             checked=_checked(now),
         )
 
-        def carry_out() -> list[End]:
+        def carry_out() -> list[ActionResult]:
             action = PipelineAction(order.action.value)
             write_order(
                 self._connection,
                 self._topic,
                 PipelineOrder(run=run, action=action, who=who, reason=order.reason, id=id_, at_ms=now_ms()),
             )
-            return [self._wait(act, order.action)]
+            return [self._wait(planned, order.action)]
 
-        return Plan(acts=(act,), carry_out=carry_out)
+        return Plan(actions=(planned,), carry_out=carry_out)
 
-    def look(self, act: Act, intent: Intent) -> End:
-        """Say whether an order was answered; it asks nobody."""
-        return self._answer(act, intent.action)
+    def look(self, planned: PlannedAction, intent: Intent) -> ActionResult:
+        """Say whether an order was answered; this sends no request."""
+        return self._answer(planned, intent.action)
 
     def _present_run(self, prefix: str) -> Run:
         with self._lock:
             found = self._log.read_to_end().latest_run(prefix)
         if found is None:
             raise OrderRefused(f"no run of a pipeline {prefix!r} is in the decision log: is the prefix right?")
-        return Run(prefix=prefix, life=found[1].life, attempt=found[0])
+        return Run(prefix=prefix, checkpoint_id=found[1].checkpoint_id, attempt=found[0])
 
-    def _wait(self, act: Act, action: Action) -> End:
+    def _wait(self, planned: PlannedAction, action: Action) -> ActionResult:
         deadline = time.monotonic() + self._limit_s
-        while not (end := self._answer(act, action))[0].is_known and time.monotonic() < deadline:
+        while not (end := self._answer(planned, action))[0].is_known and time.monotonic() < deadline:
             time.sleep(LOOK_EVERY_S)
         return end
 
-    def _answer(self, act: Act, action: Action) -> End:
-        prefix, attempt, id_ = act.target["prefix"], act.target["attempt"], act.target["order"]
+    def _answer(self, planned: PlannedAction, action: Action) -> ActionResult:
+        prefix, attempt, id_ = planned.target["prefix"], planned.target["attempt"], planned.target["order"]
         now = self._current.newest_run(prefix)
         if now is None:
             return StepOutcome.UNKNOWN, silence(prefix, attempt, self._topic)
         facts = now.facts
-        if action is Action.RESTART and facts.started_attempt > attempt:
-            return _DONE[action], f"run {facts.started_attempt} started"
+        # The log proves that a newer run began; only the pipeline itself can report that its query started.
+        if action is Action.RESTART and now.attempt > attempt and facts.started_attempt >= now.attempt:
+            return _DONE[action], f"run {now.attempt} started"
         if action is Action.STOP and facts.stop_answer[1] == id_:
             return _DONE[action], f"run {attempt} ended and its supervisor too"
         if now.attempt > attempt:
@@ -131,30 +142,34 @@ def silence(prefix: str, attempt: int, topic: str) -> str:
     )
 
 
-def pipeline_row(now: PipelineNow) -> dict[str, Any]:
+def pipeline_row(now: PipelineNow) -> PipelineRow:
     """Return a row of GET /pipelines."""
-    facts = now.facts
-    return {
-        "key": KEY + facts.pipeline,
-        "pipeline": facts.pipeline,
-        "life": now.life,
-        "attempt": now.attempt,
-        "state": state_of(now),
-        "run_at_ms": now.run_ms,
-        "started_at_ms": facts.started_ms,
-        "restarting_at_ms": facts.restarting_ms,
-        "stopped_at_ms": facts.stopped_ms,
-        "sign_at_ms": facts.sign_ms,
-        "sign": facts.sign,
-        "interval_ms": facts.settings.get("interval_ms"),
-        "source": facts.settings.get("source"),
-        "sink": facts.settings.get("sink"),
-        "revision": str(now.attempt),
-    }
+    facts, interval_ms = now.facts, now.facts.settings.get("interval_ms")
+    return PipelineRow(
+        key=KEY + facts.pipeline,
+        pipeline=facts.pipeline,
+        checkpoint_id=now.checkpoint_id,
+        attempt=now.attempt,
+        state=state_of(now),
+        run_at_ms=now.run_ms,
+        started_at_ms=facts.started_ms,
+        restarting_at_ms=facts.restarting_ms,
+        stopped_at_ms=facts.stopped_ms,
+        last_seen_at_ms=facts.last_seen_ms,
+        last_heartbeat=facts.last_heartbeat,
+        interval_ms=interval_ms if isinstance(interval_ms, int) else None,
+        source=_text(facts.settings.get("source")),
+        sink=_text(facts.settings.get("sink")),
+        revision=str(now.attempt),
+    )
+
+
+def _text(setting: Any) -> str | None:
+    return None if setting is None else str(setting)
 
 
 def state_of(now: PipelineNow) -> str:
-    """Return what the pipeline told last of itself: running, restarting, stopped, or recovering (a run began since)."""
+    """Return what the pipeline reported last: running, restarting, stopped, or recovering (a run began since)."""
     facts = now.facts
     told = {
         "recovering": now.run_ms,
@@ -178,10 +193,15 @@ def _checked(now: PipelineNow | None) -> str:
     if now is None:
         return "nothing is known of it but its run in the decision log"
     facts = now.facts
-    sign = f"; last sign of life {(now_ms() - facts.sign_ms) / 1000:.0f} s ago: {facts.sign}" if facts.sign_ms else ""
-    return f"{state_of(now)}{sign}"
+    if not facts.last_seen_ms:
+        return state_of(now)
+    ago = duration(now_ms() - facts.last_seen_ms)
+    return f"{state_of(now)}; last sign of life {ago} ago: {facts.last_heartbeat}"
 
 
 def _evidence(key: str, run: Run, now: PipelineNow | None) -> dict[str, Any]:
-    known = {} if now is None else {"state": state_of(now), "sign": now.facts.sign, "sign_at_ms": now.facts.sign_ms}
-    return {"key": key, "life": run.life, "attempt": run.attempt, **known}
+    row = {"key": key, "checkpoint_id": run.checkpoint_id, "attempt": run.attempt}
+    if now is None:
+        return row
+    heartbeat = {"last_heartbeat": now.facts.last_heartbeat, "last_seen_at_ms": now.facts.last_seen_ms}
+    return row | {"state": state_of(now)} | heartbeat

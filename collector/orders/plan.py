@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from collector.acting import Actors
-from collector.current_state import CurrentState
-from collector.judging import Judged
-from collector.orders import Step, StepOutcome
+from collector.orders.participants import Participants
+from collector.records.orders import Step, StepOutcome
+from collector.verdicts.judging import Judged
+from collector.views.current_state import CurrentState
 from lifecycle.decisions import BatchAttempt
+from lifecycle.durations import duration
 from lifecycle.errors import OrderRefused
 from lifecycle.identity import Handle
 from lifecycle.outcomes import (
@@ -24,49 +25,49 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from resource_managers.decision_log import DecisionLog
 from resource_managers.protocol import Readiness
+from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
-End = tuple[StepOutcome, str]
+ActionResult = tuple[StepOutcome, str]
 """How one act ended, and what there is to say about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """What orders see and reach. ``limit_s``: how long transient answers are retried."""
+class OrderContext:
+    """What orders see and use. ``limit_s``: how long transient answers are retried."""
 
     current: CurrentState
-    actors: Actors
+    participants: Participants
     log: DecisionLog
     limit_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class PlannedAction:
     """One thing to do: about which key, what is sent, in words, and what a dry run says of it.
 
-    ``target`` is what a later look needs to find out how it ended (JSON values, kept in history); its ``kind`` says which look.
+    ``target`` is what a later probe needs to find out how it ended (JSON values, kept in history); its ``kind`` says which probe.
     """
 
     key: str
-    will: str
+    description: str
     target: Mapping[str, Any]
     checked: str = ""
 
-    def step(self, end: End) -> Step:
+    def step(self, end: ActionResult) -> Step:
         """Return it with its end, as the answer has it."""
-        return Step(key=self.key, will=self.will, outcome=end[0], detail=end[1])
+        return Step(key=self.key, will=self.description, outcome=end[0], detail=end[1])
 
     def to_json(self) -> dict[str, Any]:
         """Return what history keeps of it."""
-        return {"key": self.key, "will": self.will, "target": dict(self.target)}
+        return {"key": self.key, "will": self.description, "target": dict(self.target)}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Act:
+    def from_json(cls, value: Mapping[str, Any]) -> PlannedAction:
         """Return the act that ``to_json`` wrote."""
-        return cls(key=value["key"], will=value["will"], target=value["target"])
+        return cls(key=value["key"], description=value["will"], target=value["target"])
 
     def dry(self) -> Step:
         """Return it as a dry run's answer has it."""
@@ -75,36 +76,36 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The acts of an order. ``carry_out`` does them and returns one end each, in order; OrderRefused: nothing was done."""
+    """The actions of an order. ``carry_out`` does them and returns one end each, in order; OrderRefused: nothing was done."""
 
-    acts: tuple[Act, ...]
-    carry_out: Callable[[], Sequence[End]]
+    actions: tuple[PlannedAction, ...]
+    carry_out: Callable[[], Sequence[ActionResult]]
 
 
 def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
-    """Return several plans as one, its acts in the order of ``keys``; one that is refused in the middle stops no other."""
+    """Return several plans as one, its actions in the order of ``keys``; one that is refused in the middle stops no other."""
     if len(plans) == 1:
         return plans[0]
-    acts = {act.key: act for plan in plans for act in plan.acts}
+    actions = {planned.key: planned for plan in plans for planned in plan.actions}
 
-    def carry_all_out() -> list[End]:
-        ends: dict[str, End] = {}
+    def carry_all_out() -> list[ActionResult]:
+        ends: dict[str, ActionResult] = {}
         refused: list[OrderRefused] = []
         for plan in plans:
             try:
                 found = carry_out(plan)
             except OrderRefused as error:
                 refused.append(error)
-                found = [(StepOutcome.REFUSED, str(error))] * len(plan.acts)
-            ends |= {act.key: end for act, end in zip(plan.acts, found, strict=True)}
+                found = [(StepOutcome.REFUSED, str(error))] * len(plan.actions)
+            ends |= {planned.key: end for planned, end in zip(plan.actions, found, strict=True)}
         if len(refused) == len(plans):
             raise refused[0]
         return [ends[key] for key in keys]
 
-    return Plan(acts=tuple(acts[key] for key in keys), carry_out=carry_all_out)
+    return Plan(actions=tuple(actions[key] for key in keys), carry_out=carry_all_out)
 
 
-def carry_out(plan: Plan) -> list[End]:
+def carry_out(plan: Plan) -> list[ActionResult]:
     """Carry a plan out; what fails in the middle has unknown ends. Raises OrderRefused when nothing was done."""
     try:
         return list(plan.carry_out())
@@ -112,14 +113,14 @@ def carry_out(plan: Plan) -> list[End]:
         raise
     except Exception as error:  # part of it may have been done, whatever the reason
         log.exception("an order failed in the middle")
-        return [(StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}")] * len(plan.acts)
+        return [(StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}")] * len(plan.actions)
 
 
 def handle_of(judged: Judged) -> Handle:
-    """Return the whole handle, or what the coordinator tells of one that was never prepared."""
+    """Return the whole handle as a decision lists it, or what coordinator or database say of one that none lists."""
     view = judged.view
-    if view.handle is not None:
-        return view.handle
+    if view.listed_handle is not None:
+        return view.listed_handle
     opened_ms = view.opened_ms or 0
     return Handle(
         resource_manager=view.resource_manager,
@@ -137,8 +138,12 @@ def handle_of(judged: Judged) -> Handle:
 
 
 def target_of(kind: str, handle: Handle, prefix: str, about: BatchAttempt | None) -> dict[str, Any]:
-    """Return what a later look needs to find out how a transaction of ours ended."""
-    named = None if about is None else {"life": about.life, "batch": about.batch, "attempt": about.attempt}
+    """Return what a later probe needs to find out how a transaction of ours ended."""
+    named = (
+        None
+        if about is None
+        else {"checkpoint_id": about.checkpoint_id, "batch": about.batch, "attempt": about.attempt}
+    )
     return {"kind": kind, "handle": handle.to_json(), "prefix": prefix, "about": named}
 
 
@@ -147,11 +152,11 @@ def ready_text(readiness: Readiness) -> str:
     if not readiness.ready:
         return f"not ready: {readiness.reason}"
     # Only Kafka counts the time.
-    left = f", {readiness.time_left_ms / 1000:.1f} s left" if readiness.handle.timeout_ms else ""
+    left = f", {duration(readiness.time_left_ms)} left" if readiness.handle.timeout_ms else ""
     return f"prepared{left}"
 
 
-def end_of(outcome: CommitOutcome | RollbackOutcome) -> End:
+def result_of(outcome: CommitOutcome | RollbackOutcome) -> ActionResult:
     """Return a resource manager's answer as the end of an act."""
     match outcome:
         case Committed():

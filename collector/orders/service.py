@@ -11,28 +11,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from collector.acting import Actors
-from collector.batches import Batch, find_batch
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.judging import Judged
-from collector.observations import OperatorOrder
-from collector.ordering.abort import plan_abort
-from collector.ordering.commit import plan_commit
-from collector.ordering.confirmation import text_to_type
-from collector.ordering.follow_up import FollowUp
-from collector.ordering.hanging import HangingOrders, evidence_of, text_to_repeat
-from collector.ordering.key_locks import KeyLocks
-from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderHistory
-from collector.ordering.pipelines import PipelineOrders, prefix_of
-from collector.ordering.plan import Plan, Reach, carry_out
-from collector.ordering.selection import require_unchanged, select
-from collector.ordering.settle import plan_settle
-from collector.orders import Action, Filter, Order, OrderOutcome, OrderResult, Step
-from collector.store import Store, StoreFailed
-from collector.transaction_rows import evidence_row
+from collector.history.store import Store, StoreFailed
+from collector.orders.abort import plan_abort
+from collector.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
+from collector.orders.bulk_selection import require_unchanged, select
+from collector.orders.commit import plan_commit
+from collector.orders.confirmation import confirmation_text
+from collector.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
+from collector.orders.idempotency_locks import KeyLocks
+from collector.orders.outcome_resolver import OutcomeResolver
+from collector.orders.participants import Participants
+from collector.orders.pipelines import PipelineOrders, prefix_of
+from collector.orders.plan import OrderContext, Plan, carry_out
+from collector.orders.settle import plan_settle
+from collector.records.observations import OperatorOrder
+from collector.records.orders import Filter, Order, OrderOutcome, OrderResult, Step
+from collector.runtime.clock import now_ms
+from collector.verdicts.judging import Judged
+from collector.views.batches import Batch, find_batch
+from collector.views.current_state import CurrentState
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
-from resource_managers.decision_log import DecisionLog
+from lifecycle.orders import Action
+from lifecycle.rows.row_json import row_to_json
+from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +48,20 @@ class Actions:
         self,
         current: CurrentState,
         store: Store,
-        actors: Actors,
+        participants: Participants,
         decision_log: DecisionLog,
         pipelines: PipelineOrders,
-        follow_up: FollowUp,
+        follow_up: OutcomeResolver,
         hanging: HangingOrders,
         *,
         read_only: bool,
         limit_ms: int,
     ) -> None:
-        self._current, self._store, self._actors = current, store, actors
+        self._current, self._store, self._participants = current, store, participants
         self._pipelines, self._follow_up, self._hanging = pipelines, follow_up, hanging
-        self._reach = Reach(current=current, actors=actors, log=decision_log, limit_s=limit_ms / 1000)
+        self._context = OrderContext(
+            current=current, participants=participants, log=decision_log, limit_s=limit_ms / 1000
+        )
         self._history = OrderHistory(store)
         self._read_only = read_only
         self._lock = threading.Lock()
@@ -111,11 +114,11 @@ class Actions:
             self._written(self._history.audit(row), order, who)
             raise
         if order.dry_run:
-            steps = [act.dry() for act in plan.acts]
+            steps = [planned.dry() for planned in plan.actions]
             return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, to_type)
-        intent = self._history.intend(order, who, evidence, plan.acts)
+        intent = self._history.intend(order, who, evidence, plan.actions)
         try:
-            steps = [act.step(end) for act, end in zip(plan.acts, carry_out(plan), strict=True)]
+            steps = [planned.step(end) for planned, end in zip(plan.actions, carry_out(plan), strict=True)]
             outcome = outcome_of(order.action, steps)
             answer = self._conclude(order, who, outcome, steps, started, evidence, intent)
         except OrderRefused as error:
@@ -151,14 +154,16 @@ class Actions:
             raise OrderRefused("the collector runs read-only: no order is carried out")
         if order.action is Action.SETTLE:
             # Its transactions are named too, so that the audit row is found by each of them.
-            return replace(order, keys=(*order.keys, *(one.view.key for one in self._seen_batch(order).transactions)))
+            return replace(
+                order, keys=(*order.keys, *(judged.view.key for judged in self._seen_batch(order).transactions))
+            )
         if order.filter is None:
             return order
         at_ms = now_ms()
         selection = select(self._current.judged(at_ms=at_ms), order.filter, at_ms)
         evidence.append({"filter": order.filter.to_json(), "fingerprint": order.fingerprint})
         require_unchanged(selection, order.fingerprint)
-        seen = {one.view.key: one.view.revision for one in selection.chosen}
+        seen = {judged.view.key: judged.view.revision for judged in selection.chosen}
         return replace(order, keys=tuple(seen), seen=seen)
 
     def _plan(self, order: Order, who: str, evidence: list[Any]) -> tuple[Plan, str]:
@@ -168,18 +173,18 @@ class Actions:
             return self._pipelines.plan(order, who, evidence), to_type
         if order.action is Action.SETTLE:
             batch = self._seen_batch(order)
-            evidence += [_evidence(one) for one in batch.transactions]
-            return plan_settle(self._reach, batch, who, None if order.dry_run else order.confirm), ""
+            evidence += [_evidence(judged) for judged in batch.transactions]
+            return plan_settle(self._context, batch, who, None if order.dry_run else order.confirm), ""
         if HangingOrders.takes(order):
             suspects = self._hanging.seen(order)
-            evidence += [evidence_of(one) for one in suspects]
-            return self._hanging.plan(self._reach, suspects, order, who), text_to_repeat(suspects)
+            evidence += [evidence_of(suspect) for suspect in suspects]
+            return self._hanging.plan(self._context, suspects, order, who), confirmation_text_of_suspects(suspects)
         found = self._seen(order)
-        evidence += [_evidence(one) for one in found]
+        evidence += [_evidence(judged) for judged in found]
         if order.action is Action.COMMIT:
-            return plan_commit(self._reach, found, who), ""
+            return plan_commit(self._context, found, who), ""
         confirm = None if order.dry_run else order.confirm
-        return plan_abort(self._reach, found, who, confirm), text_to_type(found)
+        return plan_abort(self._context, found, who, confirm), confirmation_text(found)
 
     def _seen(self, order: Order) -> list[Judged]:
         """Return the transactions of an order as they are now. Raises OrderRefused when the operator saw something else."""
@@ -198,10 +203,10 @@ class Actions:
                     f"transaction {key} changed since it was looked at: it is {view.state.value} now, verdict "
                     f"{judged.judgement.verdict.value!r}, {decision}; look again"
                 )
-            if view.resource_manager not in self._actors.names:
+            if view.resource_manager not in self._participants.names:
                 raise OrderRefused(
                     f"transaction {key} is held by {view.resource_manager!r}, and this collector gives orders to "
-                    f"{', '.join(self._actors.names)} alone: its driver, or the recovery of the next start, settles it"
+                    f"{', '.join(self._participants.names)} alone: its driver, or the recovery of the next start, settles it"
                 )
             found.append(judged)
         return found
@@ -257,12 +262,12 @@ def _row(order: Order, who: str, outcome: OrderOutcome, detail: str, evidence: S
     )
 
 
-def _evidence(one: Judged) -> dict[str, Any]:
+def _evidence(judged: Judged) -> dict[str, Any]:
     return {
-        "key": one.view.key,
-        "state": one.view.state.value,
-        "verdict": one.judgement.verdict.value,
-        "rule": one.judgement.rule,
-        "revision": one.view.revision,
-        "evidence": [evidence_row(fact) for fact in one.judgement.evidence],
+        "key": judged.view.key,
+        "state": judged.view.state.value,
+        "verdict": judged.judgement.verdict.value,
+        "rule": judged.judgement.rule,
+        "revision": judged.view.revision,
+        "evidence": [row_to_json(fact) for fact in judged.judgement.evidence],
     }

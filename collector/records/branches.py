@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from collector.observations import BranchGone, BranchListed, BranchProof
+from collector.records.observations import BranchGone, BranchListed, BranchProof
 from lifecycle.branch_id import BranchId
 from lifecycle.identity import transaction_key
-from resource_managers.database_session import BranchLocks
-
-LISTS = {"mysql": "XA RECOVER", "postgres": "pg_prepared_xacts"}
-"""Where each kind of server lists its prepared branches."""
+from lifecycle.resource_manager_kinds import KINDS
+from resource_managers.database.session import BranchLocks
 
 
-def branch_key(resource_manager: str, transaction: str, place: str) -> str:
-    """Return the key of a branch: a handle's key for one of ours; foreign names may be on two servers, so with the place."""
+def branch_key(resource_manager: str, transaction: str, instance: str) -> str:
+    """Return the key of a branch: a handle's key for one of ours; foreign names may be on two servers, so with the instance."""
     key = transaction_key(resource_manager, transaction)
-    return key if BranchId.parse(transaction) is not None else f"{key}@{place}"
+    return key if BranchId.parse(transaction) is not None else f"{key}@{instance}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +24,7 @@ class BranchFacts:
 
     resource_manager: str
     transaction: str
-    place: str
+    instance: str
     first_seen_ms: int | None = None
     """None: it was never seen in the list, only its marker."""
     prepared_ms: int | None = None
@@ -41,7 +39,7 @@ class BranchFacts:
     @property
     def key(self) -> str:
         """Return the key of its transaction."""
-        return branch_key(self.resource_manager, self.transaction, self.place)
+        return branch_key(self.resource_manager, self.transaction, self.instance)
 
     @property
     def is_listed(self) -> bool:
@@ -56,7 +54,8 @@ class BranchFacts:
     @property
     def listed_by(self) -> str:
         """Return where it is looked for, for people: ``XA RECOVER of mysql``."""
-        return f"{LISTS.get(self.resource_manager, self.resource_manager)} of {self.place}"
+        kind = KINDS.get(self.resource_manager)
+        return f"{kind.listed_in if kind is not None else self.resource_manager} of {self.instance}"
 
 
 def with_listed(known: BranchFacts | None, seen: BranchListed) -> BranchFacts:
@@ -64,7 +63,7 @@ def with_listed(known: BranchFacts | None, seen: BranchListed) -> BranchFacts:
     now = BranchFacts(
         resource_manager=seen.resource_manager,
         transaction=seen.transaction,
-        place=seen.place,
+        instance=seen.instance,
         first_seen_ms=seen.at_ms,
         prepared_ms=seen.prepared_ms,
         owner=seen.owner,
@@ -80,7 +79,9 @@ def with_listed(known: BranchFacts | None, seen: BranchListed) -> BranchFacts:
 
 def with_gone(known: BranchFacts | None, gone: BranchGone) -> BranchFacts:
     """Return the branch once its server listed it no more, or its marker was read without it ever being seen there."""
-    facts = known or BranchFacts(resource_manager=gone.resource_manager, transaction=gone.transaction, place=gone.place)
+    facts = known or BranchFacts(
+        resource_manager=gone.resource_manager, transaction=gone.transaction, instance=gone.instance
+    )
     first = gone.at_ms if facts.gone_ms is None else min(gone.at_ms, facts.gone_ms)
     proven = facts.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE)
     return replace(facts, gone_ms=first, proof=facts.proof if proven else gone.proof)
@@ -96,7 +97,7 @@ class BranchDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceLook:
+class DatabaseSnapshot:
     """The newest look at one database: when (epoch ms), and the details of what was listed then, by key."""
 
     at_ms: int

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from collector.facts import BrokerIdentity, BrokerTransaction, Init
-from collector.transaction_state_batch import Flags, Integers, StateColumns
-from collector.transaction_state_records import LAST_EPOCH, BrokerStatus
+from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus
+from collector.records.formats.transaction_state_batch import Flags, Integers, StateColumns
 
-_NONE_LEAST, _NONE_MOST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+_NO_MINIMUM, _NO_MAXIMUM = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 _STATUS_NAMES = pa.array([status.name for status in BrokerStatus])
 
 
@@ -63,7 +63,7 @@ def history_columns(records: BrokerRecords) -> list[pa.Array]:
         pa.array(states.update_ms),
         pa.array(states.timeout_ms.astype(np.int32)),
         sets.take(pa.array(states.partition_set)),
-        pa.array(states.client_version.astype(np.int32)),
+        pa.array(states.client_transaction_version.astype(np.int32)),
     ]
 
 
@@ -114,7 +114,7 @@ def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
     is_new[1:] = (np.diff(code) != 0) | (np.diff(producer_id) != 0) | (np.diff(start_ms) != 0)
     firsts = is_new.nonzero()[0]
     status, update_ms = states.status[order], states.update_ms[order]
-    epoch, version = states.producer_epoch[order], states.client_version[order]
+    epoch, version = states.producer_epoch[order], states.client_transaction_version[order]
     is_ongoing, is_end = status == BrokerStatus.ONGOING.value, np.isin(status, _ENDING)
     sets = _unions(states.partition_set[order].tolist(), states.partition_sets, [*firsts.tolist(), len(order)])
     columns = zip(
@@ -175,13 +175,13 @@ _ENDING = (
 
 def _least(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
     """Return the least value of each group among those that count, None where none does."""
-    found = np.minimum.reduceat(np.where(counts, values, _NONE_LEAST), firsts).tolist()
-    return [None if value == _NONE_LEAST else value for value in found]
+    found = np.minimum.reduceat(np.where(counts, values, _NO_MINIMUM), firsts).tolist()
+    return [None if value == _NO_MINIMUM else value for value in found]
 
 
 def _most(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
-    found = np.maximum.reduceat(np.where(counts, values, _NONE_MOST), firsts).tolist()
-    return [None if value == _NONE_MOST else value for value in found]
+    found = np.maximum.reduceat(np.where(counts, values, _NO_MAXIMUM), firsts).tolist()
+    return [None if value == _NO_MAXIMUM else value for value in found]
 
 
 def _unions(numbers: list[int], sets: tuple[tuple[str, ...], ...], bounds: list[int]) -> Iterator[frozenset[str]]:
@@ -198,13 +198,13 @@ def _unions(numbers: list[int], sets: tuple[tuple[str, ...], ...], bounds: list[
 class _Shared:
     """One object for equal sets of partitions: a million transactions write to a few sets."""
 
-    _MOST = 20_000
+    _MAX_KNOWN = 20_000
 
     def __init__(self) -> None:
         self._known: dict[frozenset[str], frozenset[str]] = {}
 
     def share(self, partitions: frozenset[str]) -> frozenset[str]:
-        if len(self._known) > self._MOST:
+        if len(self._known) > self._MAX_KNOWN:
             self._known.clear()
         return self._known.setdefault(partitions, partitions)
 

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from collector.observations import BrokerRecord
-from collector.transaction_state_records import BrokerStatus
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BrokerRecord
+from collector.records.observer_kind import ObserverKind
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, transaction_key
+from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
 
-KAFKA = "kafka"
+KAFKA = KAFKA_KIND.name
 _ENDS = {
     BrokerStatus.PREPARE_COMMIT: "prepare_commit_ms",
     BrokerStatus.PREPARE_ABORT: "prepare_abort_ms",
@@ -78,6 +80,13 @@ class BrokerTransaction:
         return self.end_epoch - 1 if (self.end_version or 0) >= 2 else self.end_epoch
 
     @property
+    def client_transaction_version(self) -> int | None:
+        """Return the transaction version of its client; None where only polling saw it, since no request returns it."""
+        if self.source == ObserverKind.TRANSACTION_POLLING.value:
+            return None
+        return self.end_version if self.ongoing_version is None else self.ongoing_version
+
+    @property
     def key(self) -> str:
         """Return the text that names it and no later one of the same id: what TransactionView.key is."""
         handle = self.handle_identity
@@ -113,11 +122,11 @@ def of_record(record: BrokerRecord, start_ms: int) -> BrokerTransaction:
     """Return what one record alone tells about its transaction, which began at ``start_ms``."""
     ends: dict[str, Any] = {}
     if record.status is BrokerStatus.ONGOING:
-        ends["ongoing_epoch"], ends["ongoing_version"] = record.producer_epoch, record.client_version
+        ends["ongoing_epoch"], ends["ongoing_version"] = record.producer_epoch, record.client_transaction_version
         ends["last_write_ms"] = record.update_ms
     elif record.status in _ENDS:
         ends[_ENDS[record.status]] = record.update_ms
-        ends["end_epoch"], ends["end_version"] = record.producer_epoch, record.client_version
+        ends["end_epoch"], ends["end_version"] = record.producer_epoch, record.client_transaction_version
     return BrokerTransaction(
         identity=BrokerIdentity(record.transaction, record.producer_id, start_ms),
         timeout_ms=record.timeout_ms,
@@ -155,18 +164,46 @@ class Init:
     producer_epoch: int
 
 
+class Listed(NamedTuple):
+    """What the first decision that lists a transaction says of it, whatever its ruling and whether it counts or not."""
+
+    about: BatchAttempt
+    handle: Handle
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldTransaction:
-    """What events and decisions tell about one transaction of ours; ``told`` has the first time of each kind of event."""
+class ReportedTransaction:
+    """What events and decisions tell about one transaction; ``event_times`` has the first time of each kind of event.
+
+    Whoever may write to the lifecycle topic can claim anything: what was reported is shown. What is ``listed`` stands in the
+    decision log: it is evidence.
+    """
 
     identity: HandleIdentity
-    resource_manager: str = KAFKA
-    pipeline: str = ""
-    about: BatchAttempt | None = None
-    slot: int | None = None
-    handle: Handle | None = None
-    told: Mapping[EventType, int] = field(default_factory=dict)
+    reported_manager: str = ""
+    """The resource manager that events name; only of transactions without producers."""
+    reported_about: BatchAttempt | None = None
+    reported_handle: Handle | None = None
+    event_times: Mapping[EventType, int] = field(default_factory=dict)
     lost_reason: str = ""
+    listed: Listed | None = None
+
+    @property
+    def resource_manager(self) -> str:
+        """Return the resource manager's name: only Kafka has producers."""
+        if self.identity.producer_id is not None:
+            return KAFKA
+        return self.listed.handle.resource_manager if self.listed is not None else self.reported_manager
+
+    @property
+    def about(self) -> BatchAttempt | None:
+        """Return its batch and attempt: as a decision says, else as events claim."""
+        return self.listed.about if self.listed is not None else self.reported_about
+
+    @property
+    def handle(self) -> Handle | None:
+        """Return its handle: as a decision has it, else as events claim."""
+        return self.listed.handle if self.listed is not None else self.reported_handle
 
     @property
     def key(self) -> str:
@@ -184,8 +221,10 @@ class PipelineFacts:
     stopped_on_request_ms: int | None = None
     restarting_ms: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    sign_ms: int | None = None
-    sign: str = ""
+    last_seen_ms: int | None = None
+    last_heartbeat: str = ""
+    logged_ms: int | None = None
+    """Its newest record in the decision log that no operator wrote."""
     started_attempt: int = -1
     """Run offset of the newest run whose query started."""
     restart_answer: tuple[int, str] = (-1, "")
@@ -209,7 +248,9 @@ class CheckpointFacts:
     completed_ms: int | None = None
     failed_ms: int | None = None
     failures: int = 0
-    told_duration_ms: int | None = None
+    proven_ms: int | None = None
+    """When it was completed as its checkpoint directory says: ``completed_ms`` may be a claim of an event."""
+    reported_duration_ms: int | None = None
     rows: int | None = None
     reason: str = ""
     sources: frozenset[str] = frozenset()
@@ -250,8 +291,8 @@ class CheckpointFacts:
     def duration_ms(self) -> int | None:
         """Return how long its newest attempt took, or None while it runs."""
         state, begun_ms = self.state, self.begun_ms
-        if state is CheckpointState.COMPLETED and self.told_duration_ms is not None:
-            return self.told_duration_ms
+        if state is CheckpointState.COMPLETED and self.reported_duration_ms is not None:
+            return self.reported_duration_ms
         ended_ms = self.completed_ms if state is CheckpointState.COMPLETED else self.failed_ms
         if state is CheckpointState.STARTED or begun_ms is None or ended_ms is None:
             return None

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from collector.facts import CheckpointFacts
-from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkStatus
+from collector.records.facts import CheckpointFacts
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkStatus
 
 SOURCE = "flink REST"
 JOBS_KEPT = 200

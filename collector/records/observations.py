@@ -1,13 +1,13 @@
-"""What observers hand over: facts as they were seen, each with the place in its source where it was read."""
+"""What observers hand over: facts as they were seen, each with the position in its source where it was read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.transaction_state_records import BrokerStatus
-from lifecycle.decisions import DecisionRecord
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from collector.records.formats.transaction_state import BrokerStatus
+from lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
 from lifecycle.events import LifecycleEvent
 
 
@@ -33,7 +33,7 @@ class BrokerRecord:
     update_ms: int
     timeout_ms: int | None
     partitions: tuple[str, ...]
-    client_version: int
+    client_transaction_version: int
     source: str
 
 
@@ -51,12 +51,17 @@ class EventSeen:
     event: LifecycleEvent
 
 
+FoldedRecord = RunStarted | Decision | Outcome | CheckpointTakenOver
+"""What of the decision log is folded: parts are put together before, and a snapshot only repeats."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionSeen:
-    """A record of the decision log, with its offset there."""
+    """A record of the decision log, with its offset there; ``counts``: whether it does, None until it is folded."""
 
     offset: int
-    record: DecisionRecord
+    record: FoldedRecord
+    counts: bool | None = None
 
 
 class CheckpointFileKind(Enum):
@@ -94,9 +99,9 @@ class BranchProof(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchListed:
-    """A database lists a prepared branch, ours or foreign. ``place`` is the name that the database was given."""
+    """A database lists a prepared branch, ours or foreign. ``instance`` is the name that the database was given."""
 
-    place: str
+    instance: str
     resource_manager: str
     transaction: str
     at_ms: int
@@ -109,7 +114,7 @@ class BranchListed:
 class BranchGone:
     """A database lists a branch no more, or its marker tells its end; ``proof`` is None for a foreign one."""
 
-    place: str
+    instance: str
     resource_manager: str
     transaction: str
     at_ms: int
@@ -148,7 +153,7 @@ class OperatorOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Malformed:
-    """A record that could not be understood and is kept aside."""
+    """A record that could not be understood and is quarantined."""
 
     error: str
     value: str
@@ -173,7 +178,7 @@ Observation = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """An observation and its place; ``raw`` is the record's own text where history keeps that."""
+    """An observation and its position; ``raw`` is the record's own text where history keeps that."""
 
     position: Position
     observation: Observation

@@ -11,10 +11,11 @@ from enum import Enum
 from typing import Any
 
 from lifecycle.errors import IndoubtError
+from lifecycle.orders import Action
 
-REASON_LEAST = 3
-REASON_MOST = 2_000
-KEYS_MOST = 1_000
+MIN_REASON = 3
+MAX_REASON = 2_000
+MAX_KEYS = 1_000
 _FIELDS = {
     "action": str,
     "keys": list,
@@ -36,24 +37,6 @@ _OPTIONAL: dict[str, Any] = {
     "idempotency_key": "",
 }
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
-
-
-class Action(Enum):
-    """What an operator may order."""
-
-    COMMIT = "commit"
-    ABORT = "abort"
-    SETTLE = "settle"
-    """Of a batch as a whole: commit all that its decision lists, or abort all of an undecided one."""
-    RESTART = "restart"
-    """Of a pipeline: end its driver in order, start the next run."""
-    STOP = "stop"
-    """Of a pipeline: end its driver in order, and its supervisor."""
-
-    @property
-    def is_of_pipeline(self) -> bool:
-        """True for orders about a pipeline, not about transactions."""
-        return self in (Action.RESTART, Action.STOP)
 
 
 class OrderOutcome(Enum):
@@ -198,15 +181,15 @@ def read(body: Any, idempotency_key: str = "") -> Order:
     if chosen is not None:
         _check_bulk(action, keys, values["fingerprint"])
     elif not _are_keys(keys):
-        raise InvalidOrder(f"order field 'keys' takes 1 to {KEYS_MOST} different keys of transactions")
+        raise InvalidOrder(f"order field 'keys' takes 1 to {MAX_KEYS} different keys of transactions")
     elif action.is_of_pipeline and len(keys) != 1:
         raise InvalidOrder("order field 'keys' takes one pipeline's key at a time")
     elif action is Action.SETTLE and len(keys) != 1:
         raise InvalidOrder("order field 'keys' takes the key of one batch at a time")
     if not all(isinstance(revision, str) for revision in seen.values()):
         raise InvalidOrder("order field 'seen' takes a revision, a text, per key")
-    if not REASON_LEAST <= len(reason) <= REASON_MOST:
-        raise InvalidOrder(f"order field 'reason' takes {REASON_LEAST} to {REASON_MOST} characters: say why")
+    if not MIN_REASON <= len(reason) <= MAX_REASON:
+        raise InvalidOrder(f"order field 'reason' takes {MIN_REASON} to {MAX_REASON} characters: say why")
     return Order(
         action=action,
         keys=tuple(keys),
@@ -267,7 +250,7 @@ def _action(text: Any) -> Action:
 
 
 def _are_keys(keys: list[Any]) -> bool:
-    return 0 < len(keys) <= KEYS_MOST and all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
+    return 0 < len(keys) <= MAX_KEYS and all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
 
 
 def _check_bulk(action: Action, keys: list[Any], fingerprint: str) -> None:

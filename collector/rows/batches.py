@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
-from collector.batches import Batch, BatchSide, BatchVerdict, is_committed
-from collector.judging import Judged
+from collector.verdicts.judging import Judged
+from collector.views.batches import Batch, BatchSide, BatchVerdict, is_committed
+from lifecycle.rows.batches import BatchRow, BatchSideRow, BatchTransactionRow
 
 
-def batch_row(batch: Batch) -> dict[str, Any]:
+def batch_row(batch: Batch) -> BatchRow:
     """Return one attempt at a batch with all its parts."""
     offset, decision = batch.decision if batch.decision is not None else (None, None)
-    return {
-        "key": batch.key,
-        "pipeline": batch.pipeline,
-        "life": batch.about.life,
-        "batch": batch.about.batch,
-        "attempt": batch.about.attempt,
-        "verdict": batch.verdict.value,
-        "explanation": explanation(batch),
-        "committed_on": list(batch.committed_on),
-        "missing_on": list(batch.missing_on),
-        "decision": decision.ruling.value if decision is not None else None,
-        "decision_offset": offset,
-        "decided_at_ms": decision.at_ms if decision is not None else None,
-        "decided_by": decision.who if decision is not None else None,
-        "settle": batch.settling.value if batch.settling is not None else None,
-        "sides": [_side_row(side) for side in batch.sides],
-        "transactions": [_transaction_row(one) for one in batch.transactions],
-        "rows": batch.rows,
-        "opened_at_ms": batch.opened_ms,
-        "updated_at_ms": batch.updated_ms,
-        "revision": batch.revision,
-    }
+    return BatchRow(
+        key=batch.key,
+        pipeline=batch.pipeline,
+        checkpoint_id=batch.about.checkpoint_id,
+        batch=batch.about.batch,
+        attempt=batch.about.attempt,
+        verdict=batch.verdict.value,
+        explanation=explanation(batch),
+        committed_on=batch.committed_on,
+        missing_on=batch.missing_on,
+        decision=decision.ruling.value if decision is not None else None,
+        decision_offset=offset,
+        decided_at_ms=decision.at_ms if decision is not None else None,
+        decided_by=decision.who if decision is not None else None,
+        settle=batch.settling.value if batch.settling is not None else None,
+        sides=tuple(_side_row(side) for side in batch.sides),
+        transactions=tuple(_transaction_row(judged) for judged in batch.transactions),
+        rows=batch.rows,
+        opened_at_ms=batch.opened_ms,
+        updated_at_ms=batch.updated_ms,
+        revision=batch.revision,
+    )
 
 
 def explanation(batch: Batch) -> str:
@@ -82,25 +83,25 @@ def _counted(total: int) -> str:
     return f"{total} transaction{' is' if total == 1 else 's are'}"
 
 
-def _side_row(side: BatchSide) -> dict[str, Any]:
-    return {
-        "resource_manager": side.resource_manager,
-        "transactions": len(side.transactions),
-        "committed": side.committed,
-        "aborted": side.lost,
-        "open": side.open,
-        "rows": side.rows,
-    }
+def _side_row(side: BatchSide) -> BatchSideRow:
+    return BatchSideRow(
+        resource_manager=side.resource_manager,
+        transactions=len(side.transactions),
+        committed=side.committed,
+        aborted=side.lost,
+        open=side.open,
+        rows=side.rows,
+    )
 
 
-def _transaction_row(one: Judged) -> dict[str, Any]:
-    view = one.view
-    return {
-        "key": view.key,
-        "resource_manager": view.resource_manager,
-        "slot": view.slot,
-        "state": view.state.value,
-        "verdict": one.judgement.verdict.value,
-        "committed": is_committed(one),
-        "rows": view.handle.rows if view.handle is not None else None,
-    }
+def _transaction_row(judged: Judged) -> BatchTransactionRow:
+    view = judged.view
+    return BatchTransactionRow(
+        key=view.key,
+        resource_manager=view.resource_manager,
+        slot=view.slot,
+        state=view.state,
+        verdict=judged.judgement.verdict,
+        committed=is_committed(judged),
+        rows=view.handle.rows if view.handle is not None else None,
+    )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.branches import BranchDetail
-from collector.transaction_view import TransactionView
+from collector.records.branches import BranchDetail
+from collector.state.transaction_view import TransactionView
 
 
-def branch_row(view: TransactionView) -> dict[str, Any] | None:
+def branch_view(view: TransactionView) -> dict[str, Any] | None:
     """Return what its database tells of a branch, or None for what is none."""
     branch, detail = view.branch, view.branch_detail or BranchDetail()
     if branch is None:
         return None
     return {
-        "place": branch.place,
+        "place": branch.instance,
         "database": branch.database or None,
         "owner": branch.owner or None,
         "prepared_at_ms": branch.prepared_ms,
@@ -27,14 +27,14 @@ def branch_row(view: TransactionView) -> dict[str, Any] | None:
         "locks": [{"relation": lock.relation, "mode": lock.mode} for lock in detail.locks.held],
         "waiting": [
             {
-                "process": one.process,
-                "user": one.user,
-                "application": one.application,
-                "relation": one.relation or None,
-                "mode": one.mode,
-                "since_ms": one.since_ms,
+                "process": lock.process,
+                "user": lock.user,
+                "application": lock.application,
+                "relation": lock.relation or None,
+                "mode": lock.mode,
+                "since_ms": lock.since_ms,
             }
-            for one in detail.locks.waiting
+            for lock in detail.locks.waiting
         ],
     }
 

@@ -48,12 +48,12 @@ class Clock:
         """Return the sum of the steps that were believed since this clock began."""
         return self._shifted_ms
 
-    def heard(self, broker_ms: int) -> None:
+    def observe_broker_time(self, broker_ms: int) -> None:
         """Judge a step by the time that a broker has just given a record; without a step it says nothing."""
         if broker_ms <= 0:
             return
         with self._lock:
-            # Looks for a step itself: the next record may be the only one, and nobody have asked for the time since the step.
+            # Looks for a step itself: the next record may be the only one, and the time may not have been asked for since the step.
             now_ms = self._now_ms()
             if not self._step_ms:
                 return

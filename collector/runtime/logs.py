@@ -7,9 +7,13 @@ import sys
 from contextvars import ContextVar
 from enum import Enum
 
+import collector
+import lifecycle
+import resource_managers
+
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="-")
 """The request that this thread or task works for; also in what it starts."""
-OURS = ("collector", "resource_managers", "lifecycle")
+OURS = (collector.__name__, resource_managers.__name__, lifecycle.__name__)
 TALKATIVE = ("kafka", "httpx", "httpcore")
 """Libraries whose lines repeat themselves, or hold addresses with secrets in them."""
 

@@ -12,8 +12,8 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 """Of glibc alone."""
 
 
-class GiveBack:
-    """A step of the history writer's upkeep: every 30 s, in a few milliseconds, in which other threads go on."""
+class MallocTrimmer:
+    """A step of the history writer's maintenance: every 30 s, in a few milliseconds, in which other threads go on."""
 
     def __init__(self) -> None:
         self._next_s = 0.0

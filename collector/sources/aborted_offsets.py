@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector import undone
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.data_loss import Loss, LossVerdict
-from collector.facts import BrokerIdentity, BrokerTransaction
-from collector.observations import Observed, OffsetsSeen, Position
-from collector.observers.observer import Observer
-from collector.store import Store
-from resource_managers.kafka_record_offsets import KafkaRecordOffsets
+from collector.history.store import Store
+from collector.records.facts import BrokerIdentity, BrokerTransaction
+from collector.records.observations import Observed, OffsetsSeen, Position
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.sources.source import Observer
+from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
+from resource_managers.kafka.record_offsets import KafkaRecordOffsets
 
-SOURCE = "offsets of transactions"
 OPEN_FOR_MS = 5_000
 """Most transactions end sooner; one with a short timeout is asked about after a quarter of it."""
-PARTITIONS_MOST = 200
-"""Partitions asked about in one look, of open and of undone transactions each."""
+MAX_PARTITIONS = 200
+"""Partitions asked about in one poll, of open and of undone transactions each."""
 STARTS_KEPT = 20_000
 LEAD_MS = 2_000
 """Records have their producer's time, and are made before the transaction's first partition is added."""
@@ -32,13 +32,13 @@ FOUND_EXACTLY = "first: told by the partition's leader while it was open; next: 
 FOUND_BY_TIME = (
     "by time: it holds this transaction's records, others', and maybe not all where the producer's clock is off"
 )
-Place = tuple[BrokerIdentity, str]
+Target = tuple[BrokerIdentity, str]
 
 
 class AbortedOffsets(Observer):
-    """Looks at open transactions before they end, and at undone ones that are or may be lost."""
+    """Observes open transactions before they end, and undone ones that are or may be lost."""
 
-    name = SOURCE
+    kind = ObserverKind.OFFSETS
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class AbortedOffsets(Observer):
     ) -> None:
         super().__init__(current, retry_most_ms)
         self._offsets, self._interval_s = offsets, interval_ms / 1000
-        self._next_offset = store.next_offsets(SOURCE).get(0, 0)
-        self._starts: dict[Place, int] = {}
+        self._next_offset = store.next_offsets(self.name).get(0, 0)
+        self._starts: dict[Target, int] = {}
         self._version = -1
         self._since_ms = 0
 
@@ -62,7 +62,7 @@ class AbortedOffsets(Observer):
         return bool(self._starts) or self.status.records > 0 or self.status.error != ""
 
     def observe(self) -> None:
-        """Look at intervals until stopped. Raises Unreachable, ResourceManagerError."""
+        """Poll until stopped. Raises Unreachable, ResourceManagerError."""
         while not self.stopping.is_set():
             self._look_at_open(now_ms())
             if self.current.version != self._version:
@@ -73,12 +73,12 @@ class AbortedOffsets(Observer):
             self.stopping.wait(self._interval_s)
 
     def _look_at_open(self, at_ms: int) -> None:
-        wanted: list[Place] = []
+        wanted: list[Target] = []
         for transaction in self.current.open_at_coordinators():
             if is_open_long(transaction, at_ms):
-                places = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
-                wanted += [place for place in places if place not in self._starts and not is_internal(place[1])]
-        wanted = wanted[:PARTITIONS_MOST]
+                targets = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
+                wanted += [target for target in targets if target not in self._starts and not is_internal(target[1])]
+        wanted = wanted[:MAX_PARTITIONS]
         told = self._offsets.transaction_starts({partition for _, partition in wanted})
         if not told:
             return
@@ -92,19 +92,19 @@ class AbortedOffsets(Observer):
             del self._starts[next(iter(self._starts))]
 
     def _look_at_undone(self) -> None:
-        wanted = list(self._unknown_places())[:PARTITIONS_MOST]
+        wanted = list(self._unknown_places())[:MAX_PARTITIONS]
         seen = [one for loss, partition in wanted if (one := self._found(loss, partition)) is not None]
         observed = []
-        for one in seen:
-            position = Position(source=SOURCE, partition=0, offset=self._next_offset)
-            observed.append(Observed(position=position, observation=one))
+        for offsets in seen:
+            position = Position(source=self.name, partition=0, offset=self._next_offset)
+            observed.append(Observed(position=position, observation=offsets))
             self._next_offset += 1
         if observed:
             self.arrived(observed)
 
     def _unknown_places(self) -> Iterator[tuple[Loss, str]]:
         """Yield the partitions of transactions that are or may be lost and whose offsets are not known, newest first."""
-        losses, _ = undone.losses_in_memory(self.current, since_ms=self._since_ms)
+        losses, _ = aborts_and_losses.losses_in_memory(self.current, since_ms=self._since_ms)
         for loss in losses:
             broker = loss.view.broker
             if (

@@ -1,4 +1,4 @@
-"""A folder whose files are named 0, 1, 2, …, followed on any pyarrow filesystem with bounded work per look.
+"""A folder whose files are named 0, 1, 2, …, followed on any pyarrow filesystem with bounded work per poll.
 
 Spark's offsets/ and commits/ may hold hundreds of thousands of files, and an object store pages through all of them for one
 listing. So a folder is listed once at the start; from then on only the newest known file and the next few names are asked for.
@@ -16,11 +16,11 @@ from pyarrow import fs
 
 from lifecycle.errors import ResourceManagerError
 
-BACKLOG_MOST = 1_000
+MAX_BACKLOG = 1_000
 """Files of the past that are read when a folder is first seen, newest first: older checkpoints are no news."""
 NEXT_NAMES = 2
 """Names asked for beyond the newest file; doubled while all of them are there."""
-NEXT_NAMES_MOST = 64
+MAX_NEXT_NAMES = 64
 LIST_AGAIN_S = 60.0
 _NAME = re.compile(r"[0-9]{1,18}")
 LISTING_SHARE = 0.02
@@ -36,7 +36,7 @@ class NumberedFile(NamedTuple):
 
 
 class CheckpointFolder:
-    """``known`` are the files that need not be told again: (number, modification time in ns)."""
+    """``known`` are the files that need not be reported again: (number, modification time in ns)."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class CheckpointFolder:
         self._list_at_s = 0.0
 
     def new_files(self, most: int) -> list[NumberedFile]:
-        """Return at most ``most`` files that were not told yet, newest first. Raises ResourceManagerError."""
+        """Return at most ``most`` files that were not reported yet, newest first. Raises ResourceManagerError."""
         try:
             self._look()
         except OSError as error:
@@ -66,11 +66,11 @@ class CheckpointFolder:
 
     @property
     def has_files(self) -> bool:
-        """Say whether there was a file at the last look."""
+        """Say whether there was a file at the last poll."""
         return self._newest is not None
 
     def again(self, numbers: Collection[int]) -> dict[int, NumberedFile]:
-        """Return how files that were told are now; those that are gone are left out. Raises ResourceManagerError."""
+        """Return how files that were reported are now; those that are gone are left out. Raises ResourceManagerError."""
         try:
             found = self._asked(sorted(numbers))
         except OSError as error:
@@ -88,7 +88,7 @@ class CheckpointFolder:
             self._list()
             return
         names = NEXT_NAMES
-        while names <= NEXT_NAMES_MOST:
+        while names <= MAX_NEXT_NAMES:
             asked = self._asked(range(self._newest.number, self._newest.number + names + 1))
             if self._newest not in asked:
                 self._list()
@@ -116,7 +116,7 @@ class CheckpointFolder:
         self._known = {number: at for number, at in self._known.items() if number in listed}
         self._backlog = {}
         self._newest = None
-        self._add(files[-BACKLOG_MOST:])
+        self._add(files[-MAX_BACKLOG:])
 
     def _add(self, files: list[NumberedFile]) -> None:
         for file in files:
@@ -124,8 +124,8 @@ class CheckpointFolder:
                 self._backlog[file.number] = file
         if files:
             self._newest = files[-1]
-        if len(self._known) > 4 * BACKLOG_MOST:
-            self._known = dict(sorted(self._known.items())[-2 * BACKLOG_MOST :])
+        if len(self._known) > 4 * MAX_BACKLOG:
+            self._known = dict(sorted(self._known.items())[-2 * MAX_BACKLOG :])
 
 
 def _file(info: fs.FileInfo) -> NumberedFile:

@@ -1,4 +1,4 @@
-"""The cluster's own id, asked until a broker tells it."""
+"""The cluster's own id, asked until a broker answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
 RETRY_S = 2.0

@@ -4,39 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from collector.branches import BranchDetail, BranchFacts, PlaceLook, branch_key
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.databases import listing_places
-from collector.observations import BranchGone, BranchListed, BranchProof, Observed, Position
-from collector.observers.observer import Observer
-from collector.settings import TunableSettings
-from collector.store import Store
+from collector.config.databases import listing_places
+from collector.config.settings import TunableSettings
+from collector.history.store import Store
+from collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
+from collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.sources.source import Observer
+from collector.views.current_state import CurrentState
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database_branches import BranchLook
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.database_markers import MarkerState
-from resource_managers.database_resource_manager import DatabaseResourceManager
-from resource_managers.database_session import BranchLocks
+from resource_managers.database.branches import BranchLook
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.markers import MarkerState
+from resource_managers.database.resource_manager import DatabaseResourceManager
+from resource_managers.database.session import BranchLocks
 
-ASKED_MOST = 500
-"""So many markers are asked for at one look; the others at the next."""
+MAX_ASKED = 500
+"""So many markers are asked for at one poll; the others at the next."""
 _PROOFS = {MarkerState.COMMITTED: BranchProof.COMMITTED, MarkerState.TOMBSTONE: BranchProof.TOMBSTONE}
 Change = BranchListed | BranchGone
 
 
 class Databases(Observer):
-    """Looks at intervals at one database, over one connection, and changes nothing there.
+    """Polls one database, over one connection, and changes nothing there.
 
-    ``place`` is the name it was given; without ``lists`` only markers are read: another place reads the server's list.
+    ``instance`` is the name it was given; without ``lists`` only markers are read: another instance reads the server's list.
     """
+
+    kind = ObserverKind.DATABASE
 
     def __init__(
         self,
         current: CurrentState,
         store: Store,
-        place: str,
+        instance: str,
         manager: DatabaseResourceManager,
         *,
         lists: bool,
@@ -44,9 +47,8 @@ class Databases(Observer):
         answer_limit_ms: int,
         retry_most_ms: int,
     ) -> None:
-        self.name = f"database {place}"
-        super().__init__(current, retry_most_ms)
-        self._place, self._kind, self._lists = place, manager.name, lists
+        super().__init__(current, retry_most_ms, instance)
+        self._instance, self._kind, self._lists = instance, manager.name, lists
         self._interval_s = interval_ms / 1000
         self._watch = manager.watch(answer_limit_ms / 1000)
         self._next_offset = store.next_offsets(self.name).get(0, 0)
@@ -58,7 +60,9 @@ class Databases(Observer):
     def note(self) -> str:
         """Return what cannot be seen from here."""
         notes = (
-            [f"markers cannot be read ({self._unread}): how branches ended is known from events only"]
+            [
+                f"markers cannot be read ({self._unread}): how branches ended is known from outcomes in the decision log only"
+            ]
             if self._unread
             else []
         )
@@ -68,7 +72,7 @@ class Databases(Observer):
         return "; ".join(notes)
 
     def observe(self) -> None:
-        """Look at intervals until stopped. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
+        """Poll until stopped. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
         try:
             while not self.stopping.is_set():
                 self._look()
@@ -81,16 +85,16 @@ class Databases(Observer):
         look = self._watch.look() if self._lists else BranchLook(branches=())
         at_ms = now_ms()
         listed = {branch.transaction for branch in look.branches}
-        before = self.current.listed_branches(self._place)
+        before = self.current.listed_branches(self._instance)
         missing = sorted(before.keys() - listed)
         others = [name for name in self.current.unproven_branches(self._kind) if name not in listed]
-        # Those that are gone first; all that were not asked about stay as they are until the next look.
-        asked = [name for name in dict.fromkeys([*missing, *others]) if BranchId.parse(name) is not None][:ASKED_MOST]
+        # Those that are gone first; all that were not asked about stay as they are until the next poll.
+        asked = [name for name in dict.fromkeys([*missing, *others]) if BranchId.parse(name) is not None][:MAX_ASKED]
         proofs = self._proofs(asked)
         gone = [name for name in missing if BranchId.parse(name) is None or name in asked]
         changes: list[Change] = [
             BranchListed(
-                place=self._place,
+                instance=self._instance,
                 resource_manager=self._kind,
                 transaction=branch.transaction,
                 at_ms=at_ms,
@@ -106,12 +110,12 @@ class Databases(Observer):
             self.arrived([self._observed(change) for change in changes])
         self._elsewhere = look.elsewhere
         if self._lists:
-            self.current.see_branches(self._place, PlaceLook(at_ms=at_ms, details=self._details(look)))
+            self.current.see_branches(self._instance, DatabaseSnapshot(at_ms=at_ms, details=self._details(look)))
 
     def _gone(self, missing: Sequence[str], proofs: Mapping[str, BranchProof], at_ms: int) -> list[Change]:
         ends, self._missing = ends_known(missing, self._missing, proofs, are_read=not self._unread)
         return [
-            BranchGone(place=self._place, resource_manager=self._kind, transaction=name, at_ms=at_ms, proof=proof)
+            BranchGone(instance=self._instance, resource_manager=self._kind, transaction=name, at_ms=at_ms, proof=proof)
             for name, proof in ends.items()
         ]
 
@@ -130,7 +134,7 @@ class Databases(Observer):
 
     def _details(self, look: BranchLook) -> dict[str, BranchDetail]:
         return {
-            branch_key(self._kind, branch.transaction, self._place): BranchDetail(
+            branch_key(self._kind, branch.transaction, self._instance): BranchDetail(
                 transaction_age=branch.transaction_age, locks=look.locks.get(branch.transaction, BranchLocks())
             )
             for branch in look.branches
@@ -155,23 +159,23 @@ def database_observers(
         Databases(
             current,
             store,
-            place,
+            instance,
             manager,
-            lists=place in lists,
+            lists=instance in lists,
             interval_ms=tunable.database_polling_ms,
             answer_limit_ms=tunable.database_answer_ms,
             retry_most_ms=tunable.retry_most_ms,
         )
-        for place, manager in managers.items()
+        for instance, manager in managers.items()
     ]
 
 
 def ends_known(
     missing: Sequence[str], missed_before: Set[str], proofs: Mapping[str, BranchProof], *, are_read: bool
 ) -> tuple[dict[str, BranchProof | None], frozenset[str]]:
-    """Return the branches whose end is known now, with its proof (None: foreign), and those that a next look must miss too.
+    """Return the branches whose end is known now, with its proof (None: foreign), and those that a next poll must miss too.
 
-    A marker is proof at once. Without one two looks must miss a branch: servers hide it for a moment while it changes hands.
+    A marker is proof at once. Without one two polls must miss a branch: servers hide it for a moment while it changes hands.
     """
     without = BranchProof.NO_MARKER if are_read else BranchProof.NOT_READ
     ends: dict[str, BranchProof | None] = dict(proofs)

@@ -1,6 +1,6 @@
 """Observes Flink's REST API: jobs, restarts, and the checkpoint history that Flink forgets after the last ten.
 
-Bounded: one request for all jobs, and at most REQUESTS_MOST for the rest of a look; jobs that had no turn come first in the next.
+Bounded: one request for all jobs, and at most MAX_REQUESTS for the rest of a poll; jobs that had no turn come first in the next.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from typing import Any
 
 import httpx
 
-from collector import flink_answers
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
-from collector.observations import Malformed, Observed, Position
-from collector.observers.observer import Observer
-from collector.store import Store
+from collector.history.store import Store
+from collector.records.formats import flink_rest_answers
+from collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
+from collector.records.observations import Malformed, Observed, Position
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.sources.source import Observer
+from collector.views.current_state import CurrentState
 from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
 
-REQUESTS_MOST = 60
+MAX_REQUESTS = 60
 ANSWER_LIMIT_S = 5.0
-ANSWER_BYTES_MOST = 16 << 20
+MAX_ANSWER_BYTES = 16 << 20
 ERRORS_KEPT = 1_000
 
 
@@ -34,6 +35,8 @@ class NotThere(ResourceManagerError):
 
 class FlinkRest(Observer):
     """Polls one JobManager or session cluster; ``cluster`` is the name it was given at start."""
+
+    kind = ObserverKind.FLINK
 
     def __init__(
         self,
@@ -46,19 +49,17 @@ class FlinkRest(Observer):
         retry_most_ms: int,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.name = f"flink {cluster}"
-        super().__init__(current, retry_most_ms)
+        super().__init__(current, retry_most_ms, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
         self._transport = transport
-        self._source = f"flink {cluster}"
-        self._next_offset = store.next_offsets(self._source).get(0, 0)
+        self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
         self._over: dict[str, FlinkJob] = {}
         """Jobs that have ended and whose last checkpoints were read."""
         self._newest: dict[str, int] = {}
         self._told: dict[str, dict[int, FlinkStatus]] = {}
-        """What the last look at each job told: memory may have let go of a failure that Flink still calls its latest."""
+        """What the last poll of each job returned: memory may have let go of a failure that Flink still calls its latest."""
         self._errors: set[str] = set()
         self._missed = 0
 
@@ -72,7 +73,7 @@ class FlinkRest(Observer):
         )
 
     def observe(self) -> None:
-        """Look at intervals until stopped. Raises Unreachable, ResourceManagerError, MalformedRecord."""
+        """Poll until stopped. Raises Unreachable, ResourceManagerError, MalformedRecord."""
         with self._client() as client:
             while not self.stopping.is_set():
                 self.look(client)
@@ -80,9 +81,9 @@ class FlinkRest(Observer):
                 self.stopping.wait(self._interval_s)
 
     def look(self, client: httpx.Client) -> None:
-        """Look once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
+        """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
         at_ms = now_ms()
-        overview = flink_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
+        overview = flink_rest_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
         jobs = {job.job: job for job in overview}
         for job in self._with_a_turn(jobs):
             try:
@@ -100,16 +101,16 @@ class FlinkRest(Observer):
         waiting += [id_ for id_ in jobs if id_ not in self._turn]
         self._over = {id_: job for id_, job in self._over.items() if id_ in jobs}
         wanted = [id_ for id_ in waiting if not _is_same(self._over.get(id_), jobs[id_])]
-        now = wanted[: REQUESTS_MOST // 2]
+        now = wanted[: MAX_REQUESTS // 2]
         self._turn = [id_ for id_ in waiting if id_ not in now] + now
         return [jobs[id_] for id_ in now]
 
     def _seen_of(self, client: httpx.Client, job: FlinkJob) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
         """Return a job's checkpoints, then the job. Raises NotThere and what ``look`` raises."""
-        told = flink_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
-        names = ",".join(flink_answers.RESTART_METRICS)
-        restarts = flink_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}"))
-        # From here on nothing can fail: what is noted as told is told.
+        told = flink_rest_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
+        names = ",".join(flink_rest_answers.RESTART_METRICS)
+        restarts = flink_rest_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}"))
+        # From here on nothing can fail: what is noted as reported is reported.
         self._count_missed(job, told)
         before = self._told.get(job.job, {})
         self._told[job.job] = {seen.number: seen.status for seen in told.checkpoints}
@@ -128,8 +129,8 @@ class FlinkRest(Observer):
     def _aside(self, job: FlinkJob, error: str) -> Malformed:
         return Malformed(error=f"job {job.name} ({job.job}): {error}", value="", at_ms=now_ms())
 
-    def _count_missed(self, job: FlinkJob, told: flink_answers.Checkpoints) -> None:
-        """Count numbers between the last look's newest and this one's history: they were triggered and are forgotten."""
+    def _count_missed(self, job: FlinkJob, told: flink_rest_answers.Checkpoints) -> None:
+        """Count numbers between the last poll's newest and this one's history: they were triggered and are forgotten."""
         numbers = [seen.number for seen in told.checkpoints]
         before = self._newest.get(job.job)
         if before is not None and numbers:
@@ -144,17 +145,17 @@ class FlinkRest(Observer):
 
     def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Malformed]) -> None:
         observed = []
-        for one in seen:
-            if isinstance(one, Malformed):
-                if one.error in self._errors:
+        for observation in seen:
+            if isinstance(observation, Malformed):
+                if observation.error in self._errors:
                     continue
-                self._errors.add(one.error)
+                self._errors.add(observation.error)
                 if len(self._errors) > ERRORS_KEPT:
-                    self._errors = {one.error}
-            elif self.current.knows_flink(one):
+                    self._errors = {observation.error}
+            elif self.current.knows_flink(observation):
                 continue
-            position = Position(source=self._source, partition=0, offset=self._next_offset)
-            observed.append(Observed(position=position, observation=one))
+            position = Position(source=self.name, partition=0, offset=self._next_offset)
+            observed.append(Observed(position=position, observation=observation))
             self._next_offset += 1
         if observed:
             self.arrived(observed)
@@ -168,9 +169,9 @@ class FlinkRest(Observer):
                 body = b""
                 for part in answer.iter_bytes():
                     body += part
-                    if len(body) > ANSWER_BYTES_MOST:
+                    if len(body) > MAX_ANSWER_BYTES:
                         raise ResourceManagerError(
-                            f"Flink at {self._url}{path} answered more than {ANSWER_BYTES_MOST} bytes"
+                            f"Flink at {self._url}{path} answered more than {MAX_ANSWER_BYTES} bytes"
                         )
         except httpx.HTTPError as error:
             what = str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Observes the lifecycle topic: what pipelines tell of their transactions, checkpoints and themselves."""
+"""Observes the lifecycle topic: what pipelines report of their transactions, checkpoints and themselves."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from functools import partial
 import numpy as np
 from confluent_kafka import Message
 
-from collector import lifecycle_batch
-from collector.history_rows import events_table
-from collector.observations import EventSeen, Observation
-from collector.observers.decision_topic import NO_PIPELINE
-from collector.observers.topic_observer import HandOver, TopicObserver
-from collector.observers.topic_reader import Records
-from collector.verdicts import LogSight
+from collector.history.row_encoding import events_table
+from collector.records.formats import lifecycle_event_batch
+from collector.records.observations import EventSeen, Observation
+from collector.records.observer_kind import ObserverKind
+from collector.sources.decision_log import NO_PIPELINE
+from collector.sources.topic_reader import Records
+from collector.sources.topic_source import HandOver, RecordTopic
+from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle import events
 
 COLUMNS_FROM = 100
 """Events at once from which columns pay: below, decoding one by one is faster."""
 
 
-class LifecycleTopic(TopicObserver):
-    """Lifecycle events, told and never obeyed."""
+class LifecycleTopic(RecordTopic):
+    """Lifecycle events: informational, no decision depends on them."""
 
-    name = "lifecycle events"
+    kind = ObserverKind.LIFECYCLE_EVENTS
 
     @property
     def absence(self) -> str:
         """Say what a missing topic means: where the decision log was ever written it is missed."""
-        never_ran = self.current.decision_log_sight[0] is LogSight.ABSENT
+        never_ran = self.current.decision_log_status[0] is DecisionLogStatus.ABSENT
         return NO_PIPELINE if never_ran and not self.has_read else ""
 
     def decode(self, message: Message) -> Observation:
@@ -40,7 +41,7 @@ class LifecycleTopic(TopicObserver):
         messages = records.messages
         if len(messages) < COLUMNS_FROM:
             return super().decoded(records)
-        columns, numbers = lifecycle_batch.decode([message.value() for message in messages])
+        columns, numbers = lifecycle_event_batch.decode([message.value() for message in messages])
         is_odd = np.ones(len(messages), bool)
         is_odd[numbers] = False
         others = [self.observed(messages[number]) for number in is_odd.nonzero()[0].tolist()]

@@ -11,20 +11,21 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from collector.clock import CLOCK, now_ms
-from collector.coordinators import Coordinators
-from collector.current_state import CurrentState
-from collector.facts import BrokerTransaction
-from collector.hanging import OVERDUE_MS, Suspect, followed, key_of, partition_name
-from collector.observers.observer import Observer
-from collector.partition_sights import Holder, PartitionPicture, PartitionSights
-from collector.settings import TunableSettings
-from collector.sweep import Sweep, share
-from collector.tail_reader import TailReader
+from collector.config.settings import TunableSettings
+from collector.records.facts import BrokerTransaction
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import CLOCK, now_ms
+from collector.sources.round_robin import Sweep, share
+from collector.sources.source import Observer
+from collector.sources.tail_reader import TailReader
+from collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
+from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from collector.views.coordinators import Coordinators
+from collector.views.current_state import CurrentState
 from lifecycle.errors import Unreachable
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer, Partition, asks_for_layout
-from resource_managers.kafka_wire import ErrorClass
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition, asks_for_layout
+from resource_managers.kafka.wire import ErrorClass
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 LAYOUT_MS = 10_000
@@ -61,9 +62,9 @@ class Pace:
 
 
 class Partitions(Observer):
-    """One look a second by default; ``picture`` is what the last one saw."""
+    """One poll a second by default; ``findings`` is what the last one saw."""
 
-    name = "partitions"
+    kind = ObserverKind.PARTITIONS
 
     def __init__(
         self, current: CurrentState, connection: KafkaConnection, pace: Pace, decisions_topic: str, retry_most_ms: int
@@ -74,7 +75,7 @@ class Partitions(Observer):
         self._coordinators = Coordinators(self._brokers, current)
         self._tails = TailReader(connection)
         self._pace = pace
-        self._sights = PartitionSights(pace.reader_stalled_ms)
+        self._tracker = PartitionTracker(pace.reader_stalled_ms)
         self._suspects: dict[str, Suspect] = {}
         self._groups: dict[str, str] = {}
         self._layout: Layout | None = None
@@ -89,20 +90,20 @@ class Partitions(Observer):
         self._missing: dict[str, str] = {}
         self._note = ""
         self._shown: object = None
-        self.picture = PartitionPicture(at_ms=now_ms())
+        self.findings = PartitionFindings(at_ms=now_ms())
 
     @property
     def note(self) -> str:
-        """Return what the last look could not see, and what kept it from it."""
+        """Return what the last poll could not see, and what kept it from it."""
         return self._note
 
     @property
     def has_caught_up(self) -> bool:
-        """Say whether every partition was looked at once, and what hangs for long enough to be proven."""
+        """Say whether every partition was polled once, and what hangs for long enough to be proven."""
         return self._looks_needed is not None and self._looks >= self._looks_needed
 
     def observe(self) -> None:
-        """Look until stopped. Raises Unreachable."""
+        """Poll until stopped. Raises Unreachable."""
         # Quicker to say no than a new admin client, which a stop would have to wait for.
         self._connection.reach(REACH_LIMIT_S)
         try:
@@ -123,9 +124,9 @@ class Partitions(Observer):
         swept = self._look_at_groups(layout)
         partitions = self._due(layout, open_, swept)
         self._look_at_partitions(partitions, layout)
-        self._look_at_producers(self._sights.held(partitions), layout, open_)
-        for read in self._tails.read(self._sights.unread_tails(TAILS_PER_LOOK)):
-            self._sights.read_tail(read.wanted, has_record=read.has_record, read_to=read.read_to)
+        self._look_at_producers(self._tracker.held(partitions), layout, open_)
+        for read in self._tails.read(self._tracker.unread_tails(TAILS_PER_LOOK)):
+            self._tracker.read_tail(read.wanted, has_record=read.has_record, read_to=read.read_to)
         self._note = _missing_text(self._missing)
         self._show()
 
@@ -133,7 +134,7 @@ class Partitions(Observer):
         """Move all times by which waits are measured with a step of the clock."""
         by_ms, self._shifted_ms = CLOCK.shifted_ms - self._shifted_ms, CLOCK.shifted_ms
         if by_ms:
-            self._sights.shift(by_ms)
+            self._tracker.shift(by_ms)
             self._suspects = {key: suspect.shifted(by_ms) for key, suspect in self._suspects.items()}
 
     def _known_layout(self) -> Layout:
@@ -142,7 +143,7 @@ class Partitions(Observer):
         if self._layout is None or age_ms >= LAYOUT_MS or (self._layout_is_old and age_ms >= LAYOUT_SOON_MS):
             self._layout, self._layout_s, self._layout_is_old = self._brokers.layout(), at_s, False
             there = {*self._layout.leaders, *self._layout.leaderless}
-            self._sights.keep_only(there)
+            self._tracker.keep_only(there)
             self._suspects = {key: s for key, s in self._suspects.items() if s.producer.partition in there}
         for partition in self._layout.leaderless:
             if _is_watched(partition, self._layout):
@@ -150,15 +151,15 @@ class Partitions(Observer):
         return self._layout
 
     def _due(self, layout: Layout, open_: Collection[BrokerTransaction], swept: Collection[str]) -> set[Partition]:
-        """Return what to look at: what is open, hidden or read by a group with a lag, and a share of everything else."""
+        """Return what to poll: what is open, hidden or read by a group with a lag, and a share of everything else."""
         most = self._pace.partitions_per_look
         watched = [partition for partition in layout.leaders if _is_watched(partition, layout)]
         named = {name for transaction in open_ for name in transaction.partitions}
         by_name = {partition_name(partition): partition for partition in watched} if named else {}
         if named - by_name.keys():
             self._layout_is_old = True
-        now = {by_name[name] for name in named & by_name.keys()} | self._sights.hiding()
-        now |= self._sights.not_up_to_date(swept)
+        now = {by_name[name] for name in named & by_name.keys()} | self._tracker.hiding()
+        now |= self._tracker.not_up_to_date(swept)
         count = share(len(watched), self._pace.look_ms, self._pace.round_ms, most)
         if self._looks_needed is None:
             proving = -(-self._pace.hanging_confirm_ms // self._pace.look_ms) + LOOKS_TO_DOUBT
@@ -169,7 +170,7 @@ class Partitions(Observer):
         }
 
     def _look_at_groups(self, layout: Layout) -> list[str]:
-        """Look at the groups that read partitions that are held back, and at a share of all groups; return the latter."""
+        """Poll the groups that read partitions that are held back, and a share of all groups; return the latter."""
         at_s = time.monotonic()
         if (at_s - self._groups_s) * 1000 >= self._pace.round_ms:
             answers = self._brokers.groups(layout)
@@ -177,11 +178,11 @@ class Partitions(Observer):
             listed = {group.name: group.state for groups in answers.found.values() for group in groups}
             # Groups of a broker that did not answer are kept as they were.
             self._groups = (self._groups if answers.failed else {}) | listed
-            self._sights.keep_only_groups(self._groups)
+            self._tracker.keep_only_groups(self._groups)
             self._groups_s = at_s
         count = share(len(self._groups), self._pace.look_ms, self._pace.round_ms, GROUPS_PER_LOOK)
         swept = self._group_sweep.take(self._groups, count)
-        readers = self._sights.readers_of(self._sights.held(self._sights.hiding()))
+        readers = self._tracker.readers_of(self._tracker.held(self._tracker.hiding()))
         wanted: dict[str, list[Partition] | None] = {
             group: readers[group] for group in readers if group in self._groups
         }
@@ -191,7 +192,7 @@ class Partitions(Observer):
         self._failed({f"group {group}": error for group, error in offsets.failed.items()})
         for group, found in offsets.found.items():
             is_whole = wanted[group] is None
-            self._sights.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
+            self._tracker.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
         return swept
 
     def _look_at_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
@@ -205,7 +206,7 @@ class Partitions(Observer):
             some = next(iter((high.failed | stable.failed).values()))
             raise Unreachable(f"none of {len(partitions)} partitions told its offsets: {some.__name__}")
         for partition, offset in stable.found.items():
-            self._sights.saw_partition(partition, offset, high.found[partition], asked_ms)
+            self._tracker.saw_partition(partition, offset, high.found[partition], asked_ms)
 
     def _look_at_producers(
         self, held: Collection[Partition], layout: Layout, open_: Collection[BrokerTransaction]
@@ -233,7 +234,7 @@ class Partitions(Observer):
             confirm_ms=self._pace.hanging_confirm_ms,
         )
         for partition, producers in answers.found.items():
-            self._sights.saw_holder(partition, self._holder(producers[0], known) if producers else None)
+            self._tracker.saw_holder(partition, self._holder(producers[0], known) if producers else None)
 
     def _holder(self, producer: OpenProducer, known: Mapping[str, BrokerTransaction]) -> Holder:
         key = key_of(producer)
@@ -253,11 +254,11 @@ class Partitions(Observer):
 
     def _show(self) -> None:
         hanging = tuple(suspect for suspect in self._suspects.values() if suspect.found_ms is not None)
-        self.picture = PartitionPicture(at_ms=now_ms(), blocked=self._sights.blocked(), hanging=hanging)
+        self.findings = PartitionFindings(at_ms=now_ms(), blocked=self._tracker.blocked(), hanging=hanging)
         shown = (
             [
-                (b.sight.partition, b.sight.last_stable_offset, b.holder, [(r.group, r.kind) for r in b.readers])
-                for b in self.picture.blocked
+                (b.snapshot.partition, b.snapshot.last_stable_offset, b.holder, [(r.group, r.kind) for r in b.readers])
+                for b in self.findings.blocked
             ],
             [suspect.revision for suspect in hanging],
         )

@@ -1,4 +1,4 @@
-"""Goes round a set that changes, some items at a time, so that a look at everything is spread over many small ones."""
+"""Goes round a set that changes, some items at a time, so that polling everything is spread over many small polls."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Sweep(Generic[T]):
 
 
 def share(total: int, interval_ms: int, round_ms: int, most: int) -> int:
-    """Return how many of ``total`` items each look takes, so that one round lasts ``round_ms``; never more than ``most``."""
+    """Return how many of ``total`` items each poll takes, so that one round lasts ``round_ms``; never more than ``most``."""
     return min(most, -(-total * interval_ms // max(interval_ms, round_ms)))

@@ -1,4 +1,4 @@
-"""What every observer is: a thread that looks, says how it is, and after a failure looks again."""
+"""What every observer is: a thread that polls its source, reports its status, and retries after a failure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.observations import Observed
+from collector.records.observations import Observed
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.views.current_state import CurrentState
+from lifecycle.backoff import Backoff
 from lifecycle.errors import IndoubtError, MissingTopic
 
 RETRY_FIRST_S = 0.25
@@ -26,34 +28,43 @@ class ObserverState(Enum):
     UP = "up"
     DOWN = "down"
     ABSENT = "absent"
-    """There is nothing to look at yet, and that is no failure; ``error`` says why."""
+    """The source does not exist yet; this is normal. ``error`` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverStatus:
-    """How an observer is at a moment. Times are epoch ms, ``delay_ms`` the age of its last good look."""
+    """How an observer is at a moment. Times are epoch ms, ``delay_ms`` the age of its last successful poll."""
 
-    name: str
+    kind: ObserverKind
     state: ObserverState
     delay_ms: int | None
     since_ms: int
     error: str
     records: int
     has_caught_up: bool = True
-    """It has seen everything that its source held when it began to look."""
+    """It has read everything that its source held when it began."""
     source_is_missing: bool = False
-    """What it looks at does not exist."""
+    """Its source does not exist."""
+    instance: str = ""
+    """Which of several: the name of the database, of the Flink cluster, or of the pipeline whose directory it is."""
+
+    @property
+    def name(self) -> str:
+        """Return what pages and metrics call it."""
+        return _name(self.kind, self.instance)
 
 
 class Observer(ABC):
-    """Subclasses look in ``observe`` until they are stopped, and raise when they cannot."""
+    """Subclasses poll in ``observe`` until they are stopped, and raise when they cannot."""
 
-    name: str
+    kind: ObserverKind
 
-    def __init__(self, current: CurrentState, retry_most_ms: int) -> None:
+    def __init__(self, current: CurrentState, retry_most_ms: int, instance: str = "") -> None:
         self.current = current
+        self.instance = instance
+        self.name = _name(self.kind, instance)
         self.stopping = threading.Event()
-        self._retry_most_s = retry_most_ms / 1000
+        self._retry = Backoff(first_s=RETRY_FIRST_S, most_s=retry_most_ms / 1000)
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ObserverState.STARTING
         # By the monotonic clock: how long ago does not change with the machine's time.
@@ -65,10 +76,10 @@ class Observer(ABC):
 
     @abstractmethod
     def observe(self) -> None:
-        """Look until ``stopping`` is set. Raises whatever keeps it from looking."""
+        """Poll until ``stopping`` is set. Raises whatever keeps it from polling."""
 
     def failed(self, error: Exception) -> None:  # noqa: B027 (most have nothing to withdraw)
-        """Called when it cannot look; for what a subclass must withdraw while it cannot look."""
+        """Called when a poll fails; for what a subclass must withdraw until it succeeds again."""
 
     @property
     def is_listed(self) -> bool:
@@ -77,12 +88,12 @@ class Observer(ABC):
 
     @property
     def has_caught_up(self) -> bool:
-        """Say whether all that the source held at the start was seen: after one good look, unless a subclass knows better."""
+        """Say whether all that the source held at the start was seen: after one successful poll, unless a subclass knows better."""
         return self._looked_s is not None
 
     @property
     def absence(self) -> str:
-        """Return what it means that the source does not exist, where nobody misses it; else empty."""
+        """Return what it means that the source does not exist, where this is normal; else empty."""
         return ""
 
     @property
@@ -95,7 +106,8 @@ class Observer(ABC):
         """Return how it is now."""
         at_s, looked_s = time.monotonic(), self._looked_s
         return ObserverStatus(
-            name=self.name,
+            kind=self.kind,
+            instance=self.instance,
             state=self._state,
             delay_ms=None if looked_s is None else round((at_s - looked_s) * 1000),
             since_ms=now_ms() - round((at_s - self._since_s) * 1000),
@@ -106,11 +118,11 @@ class Observer(ABC):
         )
 
     def start(self) -> None:
-        """Start looking, in a thread of its own."""
+        """Start polling, in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking; returns when the thread has ended or after 10 s."""
+        """Stop polling; returns when the thread has ended or after 10 s."""
         self.stopping.set()
         if self._thread.is_alive():
             self._thread.join(STOP_LIMIT_S)
@@ -125,19 +137,19 @@ class Observer(ABC):
         self._records += records
 
     def looked(self) -> None:
-        """Note a good look: the source answered."""
+        """Note a successful poll: the source answered."""
         self._looked_s = time.monotonic()
         self._is_missing = False
         self._become(ObserverState.UP, "")
 
     def cannot_look(self, error: Exception) -> None:
-        """Note what keeps it from looking."""
+        """Note why a poll failed."""
         self._is_missing = isinstance(error, MissingTopic)
         self.failed(error)
         self._become(*self._state_after(error))
 
     def _run(self) -> None:
-        pause_s = RETRY_FIRST_S
+        pauses = self._retry.pauses()
         while not self.stopping.is_set():
             before = self._looked_s
             try:
@@ -147,9 +159,8 @@ class Observer(ABC):
                     log.exception("observer %s failed", self.name)
                 self.cannot_look(error)
                 if isinstance(error, MissingTopic) or self._looked_s != before:
-                    pause_s = RETRY_FIRST_S
-                self.stopping.wait(pause_s)
-                pause_s = min(2 * pause_s, self._retry_most_s)
+                    pauses = self._retry.pauses()
+                self.stopping.wait(next(pauses))
 
     def _state_after(self, error: Exception) -> tuple[ObserverState, str]:
         if self._is_missing and (absence := self.absence):
@@ -170,3 +181,7 @@ class Observer(ABC):
             )
         self._state, self._error = state, error
         self.current.changed()
+
+
+def _name(kind: ObserverKind, instance: str) -> str:
+    return f"{kind.value} {instance}" if instance else kind.value

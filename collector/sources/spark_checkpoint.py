@@ -6,28 +6,28 @@ CommitLog: a line ``v1``, a line of JSON metadata, then a line per source.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
-from collector.observers.checkpoint_folder import CheckpointFolder, NumberedFile
-from collector.observers.observer import Observer
-from collector.store import Store
-from lifecycle.errors import MalformedRecord, ResourceManagerError, UnknownVersion
+from collector.history.store import Store
+from collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.sources.checkpoint_directory import CheckpointFolder, NumberedFile
+from collector.sources.source import Observer
+from collector.views.current_state import CurrentState
+from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError, UnknownVersion
 from lifecycle.json_record import read_object
+from resource_managers.checkpoint_location import CheckpointLocation
 
 VERSIONS = ("v1", "v2")
 SHOWN_CHARACTERS = 200
-READ_MOST = 100
-"""Files of a folder that are read in one look."""
-READ_AGAIN_MOST = 20
-"""Files kept aside that are looked at again in one look."""
+MAX_READ = 100
+"""Files of a folder that are read in one poll."""
+MAX_READ_AGAIN = 20
+"""Quarantined files that are read again in one poll."""
 BYTES_READ = 1 << 20
 """The version and the metadata stand first; what follows, a line per source, is not used."""
 _KINDS = tuple(CheckpointFileKind)
@@ -35,7 +35,7 @@ _KINDS = tuple(CheckpointFileKind)
 
 @dataclass(slots=True)
 class _Aside:
-    """A file that could not be understood: half-written perhaps, so it is told only when it is the same at the next look."""
+    """A file that could not be understood: half-written perhaps, so it is reported only when it is the same at the next poll."""
 
     file: NumberedFile
     observed: Observed
@@ -45,7 +45,7 @@ class _Aside:
 
 
 class CheckpointLog:
-    """One of a checkpoint directory's two logs. ``told_aside`` are the numbers that an earlier run of the collector kept aside."""
+    """One of a checkpoint directory's two logs. ``told_aside`` are the numbers that an earlier run of the collector quarantined."""
 
     def __init__(
         self, pipeline: str, source: str, kind: CheckpointFileKind, folder: CheckpointFolder, told_aside: set[int]
@@ -56,19 +56,19 @@ class CheckpointLog:
 
     @property
     def has_files(self) -> bool:
-        """Say whether there was a file at the last look."""
+        """Say whether there was a file at the last poll."""
         return self._folder.has_files
 
     def look(self) -> list[Observed]:
         """Return what is new: checkpoint files, and files that still cannot be understood. Raises ResourceManagerError."""
         changed = self._changed()
-        files = changed | {file.number: file for file in self._folder.new_files(READ_MOST)}
+        files = changed | {file.number: file for file in self._folder.new_files(MAX_READ)}
         found = [self._observed(file) for file in files.values()]
-        return [one for one in found if one is not None] + self._untold(set(files))
+        return [file for file in found if file is not None] + self._untold(set(files))
 
     def _changed(self) -> dict[int, NumberedFile]:
-        """Return the files kept aside that have changed; forget those that are gone."""
-        waiting = list(self._aside)[:READ_AGAIN_MOST]
+        """Return the quarantined files that have changed; forget those that are gone."""
+        waiting = list(self._aside)[:MAX_READ_AGAIN]
         now = self._folder.again(waiting)
         changed = {}
         for number in waiting:
@@ -81,7 +81,7 @@ class CheckpointLog:
         return changed
 
     def _observed(self, file: NumberedFile) -> Observed | None:
-        """Return the checkpoint file, or None for one that was put aside or is gone."""
+        """Return the checkpoint file, or None for one that was quarantined or is gone."""
         position = Position(source=self._source, partition=_KINDS.index(self._kind), offset=file.number)
         text, unread = "", True
         try:
@@ -120,6 +120,8 @@ class CheckpointLog:
 class SparkCheckpoint(Observer):
     """Polls one checkpoint directory; ``pipeline`` is the name it was given at start, ``location`` a path or a URI."""
 
+    kind = ObserverKind.CHECKPOINT_DIRECTORY
+
     def __init__(
         self,
         current: CurrentState,
@@ -130,16 +132,15 @@ class SparkCheckpoint(Observer):
         interval_ms: int,
         retry_most_ms: int,
     ) -> None:
-        self.name = f"checkpoints of {pipeline}"
-        super().__init__(current, retry_most_ms)
+        super().__init__(current, retry_most_ms, pipeline)
         self._pipeline, self._location, self._interval_s = pipeline, location, interval_ms / 1000
         self._source = f"spark checkpoint {pipeline}"
         self._store = store
         self._logs: list[CheckpointLog] = []
-        """Kept through failures: what they were about to tell is told by the next look."""
+        """Kept through failures: what they were about to report is reported by the next poll."""
 
     def observe(self) -> None:
-        """Look at intervals until stopped. Raises ResourceManagerError while the directory cannot be read."""
+        """Poll until stopped. Raises ResourceManagerError while the directory cannot be read."""
         filesystem, path = filesystem_of(self._location)
         if not self._logs:
             self._logs = self._followed(filesystem, path)
@@ -154,10 +155,10 @@ class SparkCheckpoint(Observer):
             self.stopping.wait(self._interval_s)
 
     def _followed(self, filesystem: fs.FileSystem, path: str) -> list[CheckpointLog]:
-        told, aside = self._store.checkpoint_files_of(self._source), self._store.malformed_of(self._source)
+        told, aside = self._store.checkpoint_files_of(self._source), self._store.quarantined_of(self._source)
         logs = []
         for at, kind in enumerate(_KINDS):
-            known = [(number, modified_ns) for one, number, modified_ns in told if one is kind]
+            known = [(number, modified_ns) for file, number, modified_ns in told if file is kind]
             folder = CheckpointFolder(filesystem, f"{path}/{kind.value}", known)
             told_aside = {number for partition, number in aside if partition == at}
             logs.append(CheckpointLog(self._pipeline, self._source, kind, folder, told_aside))
@@ -174,18 +175,15 @@ class SparkCheckpoint(Observer):
 
 
 def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
-    """Return the filesystem of a path or URI (file, s3, gs, hdfs, abfss) and the path on it. Raises ResourceManagerError."""
-    if "://" not in location:
-        return fs.LocalFileSystem(), os.path.abspath(location)
+    """Return the filesystem of a path or URI and the path on it. Raises ResourceManagerError."""
     try:
-        filesystem, path = fs.FileSystem.from_uri(location)
-    except (OSError, pa.ArrowException) as error:
-        raise ResourceManagerError(f"checkpoint directory {location} cannot be reached: {error}") from None
-    return filesystem, path.rstrip("/")
+        return CheckpointLocation.read(location).filesystem()
+    except SettingsError as error:
+        raise ResourceManagerError(str(error)) from None
 
 
 def parse(pipeline: str, kind: CheckpointFileKind, number: int, modified_ns: int, text: str) -> CheckpointFile:
-    """Return what one file tells. Raises UnknownVersion, MalformedRecord."""
+    """Return what one file says. Raises UnknownVersion, MalformedRecord."""
     lines = text.splitlines()
     if not lines or lines[0] not in VERSIONS:
         found = lines[0][:20] if lines else ""

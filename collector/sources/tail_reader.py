@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from collector.partition_sights import TailWanted
+from collector.verdicts.partition_state import TailWanted
 from lifecycle.errors import Unreachable
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import Partition
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.partitions import Partition
 
 READ_LIMIT_S = 1.0
-FETCH_MOST = 65_536
+MAX_FETCH = 65_536
 log = logging.getLogger(__name__)
 
 
@@ -40,12 +40,12 @@ class TailReader:
 
         One record, or the end of what is stable, settles a stretch. Raises Unreachable.
         """
-        left = {one.partition: one for one in wanted}
+        left = {tail.partition: tail for tail in wanted}
         if not left:
             return []
         consumer = self._consumer = self._consumer or self._made()
         try:
-            consumer.assign([TopicPartition(*one.partition, one.start) for one in left.values()])
+            consumer.assign([TopicPartition(*tail.partition, tail.start) for tail in left.values()])
             return self._read(consumer, left)
         except KafkaException as error:
             raise Unreachable(f"partitions could not be read: {error.args[0].str()}") from None
@@ -84,18 +84,20 @@ class TailReader:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 20,
-            "fetch.message.max.bytes": FETCH_MOST,
+            "fetch.message.max.bytes": MAX_FETCH,
             "socket.timeout.ms": 6_000,
             "log_level": 2,
         }
         return Consumer(self._connection.for_librdkafka(**settings), logger=log)
 
 
-def _tail_read(one: TailWanted, message: Message) -> TailRead | None:
+def _tail_read(wanted: TailWanted, message: Message) -> TailRead | None:
     error = message.error()
     if error is None:
-        return TailRead(wanted=one, has_record=message.offset() < one.end, read_to=min(message.offset(), one.end))
+        return TailRead(
+            wanted=wanted, has_record=message.offset() < wanted.end, read_to=min(message.offset(), wanted.end)
+        )
     if error.code() == KafkaError._PARTITION_EOF:
         # The last stable offset only grows, so the end of what is stable now is at or behind the end that is wanted.
-        return TailRead(wanted=one, has_record=False, read_to=one.end)
+        return TailRead(wanted=wanted, has_record=False, read_to=wanted.end)
     return None

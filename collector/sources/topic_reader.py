@@ -1,4 +1,4 @@
-"""Reads every partition of a Kafka topic from given offsets, with little delay, and notices when nobody answers."""
+"""Reads every partition of a Kafka topic from given offsets, with little delay, and notices when no broker answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from numpy.typing import NDArray
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
 LOOK_EVERY_S = 2.0
 CERTAIN_FOR_S = 0.1
-"""How long after a look the topic is taken for the same: it cannot be deleted, made and filled beyond its end in less."""
+"""How long after a poll the topic is taken for the same: it cannot be deleted, made and filled beyond its end in less."""
 BATCH = 10_000
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
@@ -66,7 +66,7 @@ def _grows(records: Records) -> bool:
 
 
 @functools.cache
-def _admin_of(connection: KafkaConnection) -> AdminClient:
+def admin_of(connection: KafkaConnection) -> AdminClient:
     """Return the client that all readers of a cluster ask with: each has threads and connections of its own."""
     settings = {"log_level": 2, "socket.timeout.ms": 6_000}
     return AdminClient(connection.for_librdkafka(**settings), logger=log)
@@ -78,7 +78,7 @@ class TopicReader:
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
         self._topic = topic
         self.topic_id = ""
-        """Kafka's own id of the topic, which a new topic of the same name does not have; empty where brokers tell none."""
+        """Kafka's own id of the topic, which a new topic of the same name does not have; empty where brokers report none."""
         self._next: dict[int, int] = {}
         self._ends: set[int] = set()
         self._asked: Future[TopicDescription] | None = None
@@ -98,7 +98,7 @@ class TopicReader:
             "socket.timeout.ms": 6_000,
         }
         self._consumer = Consumer(connection.for_librdkafka(**settings), logger=log)
-        self._admin = _admin_of(connection)
+        self._admin = admin_of(connection)
 
     def __enter__(self) -> TopicReader:
         return self
@@ -112,6 +112,11 @@ class TopicReader:
     def has_reached_end(self) -> bool:
         """True when every partition was read to where its end was."""
         return len(self._ends) == len(self._next)
+
+    @property
+    def next_offsets(self) -> dict[int, int]:
+        """Return partition -> the offset that is read next."""
+        return dict(self._next)
 
     def find(self) -> None:
         """Learn the topic's id. Raises MissingTopic, ReadDenied, Unreachable, ResourceManagerError."""
@@ -174,7 +179,7 @@ class TopicReader:
             self._hear()
 
     def _look(self) -> None:
-        """Make sure that somebody answers, that no partition was added, and that it still is the same topic."""
+        """Make sure that a broker answers, that no partition was added, and that it still is the same topic."""
         self._hear()
         self._partitions()
 
@@ -201,10 +206,11 @@ class TopicReader:
         except KafkaException as error:
             raise self._classified(error.args[0]) from None
 
-    def start(self, offsets: Mapping[int, int]) -> None:
+    def start(self, offsets: Mapping[int, int], again_from: Mapping[int, int] | None = None) -> None:
         """Begin to read, each partition from the offset given for it, else from its first record.
 
-        Raises MissingTopic, ReadDenied, Unreachable, ResourceManagerError.
+        ``again_from``: where to begin a partition instead, if that is before. Raises MissingTopic, ReadDenied, Unreachable,
+        ResourceManagerError.
         """
         self._next = dict(offsets)
         begin: list[TopicPartition] = []
@@ -220,6 +226,7 @@ class TopicReader:
                     f"topic {self._topic}, partition {partition} ends at offset {high} and was read to {wanted} before: "
                     "records of it were lost; it is read on once it is longer than that"
                 )
+            wanted = min(wanted, (again_from or {}).get(partition, wanted))
             if wanted < low:
                 log.warning("%s-%d: offsets %d to %d were deleted unread", self._topic, partition, wanted, low - 1)
             self._next[partition] = max(wanted, low)
@@ -227,7 +234,7 @@ class TopicReader:
         self._consumer.assign(begin)
 
     def _partitions(self) -> list[int]:
-        """Ask a broker for the topic's partitions: proof that somebody answers. New ones are assigned too."""
+        """Ask a broker for the topic's partitions: proof that one answers. New ones are assigned too."""
         try:
             found = self._consumer.list_topics(self._topic, timeout=ANSWER_LIMIT_S).topics[self._topic]
         except KafkaException as error:

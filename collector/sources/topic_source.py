@@ -1,4 +1,4 @@
-"""An observer of one Kafka topic: reads on from where history ends, keeps aside what it cannot understand."""
+"""An observer of one Kafka topic: reads on from where history ends, quarantines what it cannot understand."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.observations import Malformed, Observation, Observed, Position
-from collector.observers.observer import Observer
-from collector.observers.topic_reader import Records, TopicReader
-from collector.store import Store
-from collector.write_queue import Offsets
+from collector.history.store import Store
+from collector.history.write_queue import Offsets
+from collector.records.observations import Malformed, Observation, Observed, Position
+from collector.runtime.clock import now_ms
+from collector.sources.source import Observer
+from collector.sources.topic_reader import Records, TopicReader
+from collector.views.current_state import CurrentState
 from lifecycle.errors import MalformedRecord, MissingTopic
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 READ_LIMIT_S = 0.2
 MISSING_PAUSE_S = 0.25
@@ -38,7 +38,7 @@ class _Ahead(NamedTuple):
 
 
 class TopicObserver(Observer):
-    """Subclasses say what a record means."""
+    """Subclasses say what records mean."""
 
     def __init__(
         self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str, retry_most_ms: int
@@ -64,12 +64,12 @@ class TopicObserver(Observer):
         """Say whether any record was read, by this process or one before."""
         return bool(self._source.next_offsets)
 
-    @abstractmethod
-    def decode(self, message: Message) -> Observation:
-        """Return what a record says. Raises MalformedRecord."""
+    def begin(self, reader: TopicReader) -> None:
+        """Have the reader begin where history ends. Raises MissingTopic, Unreachable, ResourceManagerError."""
+        reader.start(self._source.next_offsets)
 
     def read_on(self, has_reached_end: bool) -> None:
-        """Called after each look; for what depends on having seen everything."""
+        """Called after each poll; for what depends on having seen everything."""
 
     def made_anew(self) -> None:
         """Called when another topic of the same name has taken the place of the one that was read."""
@@ -82,7 +82,7 @@ class TopicObserver(Observer):
                 return
             if reader.topic_id != self._source.topic_id:
                 self._follow(reader.topic_id)
-            reader.start(self._source.next_offsets)
+            self.begin(reader)
             self.looked()
             with ThreadPoolExecutor(1, f"{self.name} decoder") as decoder:
                 self._follow_on(reader, decoder)
@@ -124,32 +124,23 @@ class TopicObserver(Observer):
             self.stopping.wait(MISSING_PAUSE_S)
         return False
 
+    @abstractmethod
     def decoded(self, records: Records) -> HandOver:
         """Return what hands over the records of a read. Called in the order of the reads, from one thread at a time."""
-        observed = [self.observed(message) for message in records.messages]
-        return lambda: self.current.observe(observed)
 
     def _hand_over(self, records: Records, hand_over: HandOver) -> None:
         hand_over()
         self.count(len(records.messages))
         # Only now: after a failure the topic is read again from here, in this process or the next.
+        self.read_up_to(records)
+
+    def read_up_to(self, records: Records) -> None:
+        """Note that these records were handed over."""
         self._source.next_offsets.update(records.next_offsets)
 
     def offsets(self, records: Records) -> Offsets:
         """Return how far the topic was read with these records."""
         return {(self.source, partition): at for partition, at in records.next_offsets.items()}
-
-    def observed(self, message: Message) -> Observed:
-        """Return one record as an observation; what it cannot be understood as is kept aside."""
-        position = Position(source=self.source, partition=message.partition(), offset=message.offset())
-        value = message.value()
-        raw = value.decode(errors="replace") if value is not None else ""
-        try:
-            observation = self.decode(message)
-        except MalformedRecord as error:
-            shown = raw if raw.isprintable() else (value or b"").hex()
-            observation = Malformed(error=str(error), value=shown[:SHOWN_CHARACTERS], at_ms=now_ms())
-        return Observed(position=position, observation=observation, raw=raw)
 
     def _follow(self, topic_id: str) -> None:
         """Read a topic that history does not know by this id: from its first record when it was made anew."""
@@ -157,3 +148,34 @@ class TopicObserver(Observer):
             log.warning("topic %s was made anew (id %s): it is read from its start", self.topic, topic_id)
             self.made_anew()
         self._source = self._store.begin_source(self.topic, topic_id)
+
+
+class RecordTopic(TopicObserver):
+    """A topic whose every record is an observation by itself."""
+
+    @abstractmethod
+    def decode(self, message: Message) -> Observation:
+        """Return what a record says. Raises MalformedRecord."""
+
+    def decoded(self, records: Records) -> HandOver:
+        """Return what hands over the records of a read. Called in the order of the reads, from one thread at a time."""
+        observed = [self.observed(message) for message in records.messages]
+        return lambda: self.current.observe(observed)
+
+    def observed(self, message: Message) -> Observed:
+        """Return one record as an observation; what cannot be understood is quarantined."""
+        position = Position(source=self.source, partition=message.partition(), offset=message.offset())
+        value = message.value()
+        raw = value.decode(errors="replace") if value is not None else ""
+        try:
+            observation = self.decode(message)
+        except MalformedRecord as error:
+            observation = aside(value, str(error))
+        return Observed(position=position, observation=observation, raw=raw)
+
+
+def aside(value: bytes | None, error: str) -> Malformed:
+    """Return a value that cannot be understood as what is kept of it: its beginning, in hexadecimal where it is no text."""
+    text = value.decode(errors="replace") if value is not None else ""
+    shown = text if text.isprintable() else (value or b"").hex()
+    return Malformed(error=error, value=shown[:SHOWN_CHARACTERS], at_ms=now_ms())

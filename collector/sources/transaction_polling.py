@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import threading
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.observations import BrokerRecord, Observed, Position
-from collector.observers.observer import Observer
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
+from collector.history.store import Store
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BrokerRecord, Observed, Position
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.sources.source import Observer
+from collector.views.current_state import CurrentState
 from lifecycle.errors import ResourceManagerError
-from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import OpenTransactionView
 
-SOURCE = "transaction polling"
 WAIT_S = 0.2
 _STATUS = {status.name.replace("_", "").lower(): status for status in BrokerStatus}
 """ListTransactions says PrepareCommit where the log says 2."""
 
 
 class TransactionPolling(Observer):
-    """Looks at intervals; stands in while ``needed`` is set, or always when it is None."""
+    """Polls; stands in while ``needed`` is set, or always when it is None."""
 
-    name = SOURCE
+    kind = ObserverKind.TRANSACTION_POLLING
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TransactionPolling(Observer):
         super().__init__(current, retry_most_ms)
         self._broker, self._interval_s, self._needed = broker, interval_ms / 1000, needed
         self._open: set[str] = set()
-        self._next_offset = store.next_offsets(SOURCE).get(0, 0)
+        self._next_offset = store.next_offsets(self.name).get(0, 0)
 
     @property
     def is_listed(self) -> bool:
@@ -49,12 +49,12 @@ class TransactionPolling(Observer):
     def note(self) -> str:
         """Return what is coarser than in the log."""
         return (
-            f"one look every {self._interval_s:g} s: a transaction that opens and ends between two looks is not seen, "
+            f"one poll every {self._interval_s:g} s: a transaction that opens and ends between two looks is not seen, "
             "and ends have the time of the look"
         )
 
     def observe(self) -> None:
-        """Look at intervals until stopped. Raises ResourceManagerError, Unreachable."""
+        """Poll until stopped. Raises ResourceManagerError, Unreachable."""
         while not self.stopping.is_set():
             if not self.is_listed:
                 self.stopping.wait(WAIT_S)
@@ -67,7 +67,7 @@ class TransactionPolling(Observer):
             self.stopping.wait(self._interval_s)
 
     def _look(self) -> list[OpenTransactionView]:
-        """Return what is open, and how those ended that were open at the look before."""
+        """Return what is open, and how those ended that were open at the poll before."""
         views = self._broker.list_transactions()
         now_open = {view.transaction for view in views}
         ended = self._broker.describe(sorted(self._open - now_open))
@@ -91,12 +91,12 @@ class TransactionPolling(Observer):
             update_ms=view.started_at_ms if status is BrokerStatus.ONGOING else now_ms(),
             timeout_ms=view.timeout_ms,
             partitions=tuple(f"{topic}-{partition}" for topic, partition in view.partitions),
-            # Polling does not tell it; 0 keeps the epoch as it is seen.
-            client_version=0,
-            source=SOURCE,
+            # Polling does not report it; 0 keeps the epoch as it is seen.
+            client_transaction_version=0,
+            source=self.name,
         )
 
     def _observed(self, record: BrokerRecord) -> Observed:
-        position = Position(source=SOURCE, partition=0, offset=self._next_offset)
+        position = Position(source=self.name, partition=0, offset=self._next_offset)
         self._next_offset += 1
         return Observed(position=position, observation=record)

@@ -7,16 +7,17 @@ from functools import partial
 
 from confluent_kafka import Message
 
-from collector.broker_records import records_of
-from collector.clock import CLOCK
-from collector.current_state import CurrentState
-from collector.observations import BrokerRecord, IdExpired, Observation
-from collector.observers.topic_observer import HandOver, TopicObserver
-from collector.observers.topic_reader import ReadDenied, Records
-from collector.store import Store
-from collector.transaction_state_batch import StateDecoder
-from collector.transaction_state_records import LAST_EPOCH, TransactionStateValue, decode_key, decode_value
-from resource_managers.kafka_connection import KafkaConnection
+from collector.history.store import Store
+from collector.records.broker_record_batch import records_of
+from collector.records.formats.transaction_state import LAST_EPOCH, TransactionStateValue, decode_key, decode_value
+from collector.records.formats.transaction_state_batch import StateDecoder
+from collector.records.observations import BrokerRecord, IdExpired, Observation
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import CLOCK
+from collector.sources.topic_reader import ReadDenied, Records
+from collector.sources.topic_source import HandOver, RecordTopic
+from collector.views.current_state import CurrentState
+from resource_managers.kafka.connection import KafkaConnection
 
 TOPIC = "__transaction_state"
 LATEST = 10
@@ -24,10 +25,10 @@ COLUMNS_FROM = 50
 """Records at once from which columns pay: below, decoding one by one is faster."""
 
 
-class TransactionLog(TopicObserver):
+class TransactionLog(RecordTopic):
     """The coordinator's own log, all partitions. ``denied`` is set once it may not be read."""
 
-    name = "transaction log"
+    kind = ObserverKind.TRANSACTION_LOG
 
     def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection, retry_most_ms: int) -> None:
         super().__init__(current, store, connection, TOPIC, retry_most_ms)
@@ -45,8 +46,8 @@ class TransactionLog(TopicObserver):
         """Decode records in columns where there are many, and the odd ones among them one by one."""
         messages = records.messages
         if self.has_caught_up:
-            # Coordinators write with their own clocks, and nobody else writes here.
-            CLOCK.heard(max(message.timestamp()[1] for message in messages[-LATEST:]))
+            # Coordinators write with their own clocks, and only they write here.
+            CLOCK.observe_broker_time(max(message.timestamp()[1] for message in messages[-LATEST:]))
         if len(messages) < COLUMNS_FROM:
             return super().decoded(records)
         states, ordinary = self._decoder.decode([m.key() for m in messages], [m.value() for m in messages])
@@ -64,12 +65,12 @@ class TransactionLog(TopicObserver):
         self.current.forget_open_transactions()
 
     def failed(self, error: Exception) -> None:
-        """Tell that polling must stand in where the log may not be read."""
+        """Note that polling must stand in where the log may not be read."""
         if isinstance(error, ReadDenied):
             self.denied.set()
 
     def looked(self) -> None:
-        """Note a good look: polling need not stand in (any more)."""
+        """Note a successful poll: polling need not stand in (any more)."""
         self.denied.clear()
         super().looked()
 
@@ -86,6 +87,6 @@ def record_of(transaction: str, state: TransactionStateValue, source: str) -> Br
         update_ms=state.update_ms,
         timeout_ms=state.timeout_ms,
         partitions=state.partitions,
-        client_version=state.client_version,
+        client_transaction_version=state.client_transaction_version,
         source=source,
     )

@@ -1,10 +1,10 @@
-"""What leaves the present state: the oldest that is settled, and what was told and decided of it."""
+"""What leaves the present state: the oldest that is settled, and what was reported and decided of it."""
 
 from __future__ import annotations
 
-from collector.facts import BrokerIdentity, ToldTransaction
-from collector.state import State, of_handle, take_from_older
-from lifecycle.decisions import DecisionLedger
+from collector.records.facts import BrokerIdentity, ReportedTransaction
+from collector.state.state import State, of_handle, take_from_older
+from lifecycle.decision_ledger import DecisionLedger
 
 
 def forget_open_transactions(state: State) -> None:
@@ -26,12 +26,12 @@ def trim_when_needed(state: State) -> None:
 
 
 def _trimmable(state: State) -> int:
-    return len(state.settled) + len(state.told) + len(state.checkpoints) + len(state.inits) + len(state.branches)
+    return len(state.settled) + len(state.reported) + len(state.checkpoints) + len(state.inits) + len(state.branches)
 
 
 def trim(state: State) -> None:
-    """Drop the oldest settled transactions, and what was told and decided of them, down to the number that is kept."""
-    told_before = list(state.told.values())
+    """Drop the oldest settled transactions, and what was reported and decided of them, down to the number that is kept."""
+    listed_before = [t.listed.about for t in state.reported.values() if t.listed is not None]
     _trim_transactions(state)
     _trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
@@ -41,8 +41,7 @@ def trim(state: State) -> None:
         del state.offsets[identity]
     for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
         del state.orders[key]
-    gone = {told.about for told in told_before if told.about is not None and told.identity not in state.told}
-    for about in gone - {told.about for told in state.told.values()}:
+    for about in set(listed_before) - {t.listed.about for t in state.reported.values() if t.listed is not None}:
         state.ledger.forget(about)
     state.trim_at = _trimmable(state) + state.settled_kept
 
@@ -57,30 +56,36 @@ def _trim_transactions(state: State) -> None:
         del state.branches[key]
     listed = {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [
-        t for t in state.told.values() if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
+        t
+        for t in state.reported.values()
+        if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
     ]
-    for told in _oldest(unseen, len(unseen) - state.settled_kept):
-        del state.told[told.identity]
+    # Apart: what events alone claim must not drive out what was decided.
+    for group in ([t for t in unseen if t.listed is None], [t for t in unseen if t.listed is not None]):
+        for reported in _oldest(group, len(group) - state.settled_kept):
+            del state.reported[reported.identity]
 
 
-def _oldest(told: list[ToldTransaction], most: int) -> list[ToldTransaction]:
+def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTransaction]:
     """Return the ``most`` of them that were heard of longest ago; of those heard of at one time the first by their keys."""
     if most <= 0:
         return []
-    heard_ms = [max(t.told.values(), default=t.handle.prepared_at_ms if t.handle else 0) for t in told]
+    heard_ms = [
+        t.listed.handle.prepared_at_ms if t.listed else max(t.event_times.values(), default=0) for t in reported
+    ]
     last_ms = sorted(heard_ms)[most - 1]
-    older = [t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms < last_ms]
+    older = [t for t, at_ms in zip(reported, heard_ms, strict=True) if at_ms < last_ms]
     # A key is put together of several parts: it is only made where it decides.
-    same = sorted((t for t, at_ms in zip(told, heard_ms, strict=True) if at_ms == last_ms), key=lambda t: t.key)
+    same = sorted((t for t, at_ms in zip(reported, heard_ms, strict=True) if at_ms == last_ms), key=lambda t: t.key)
     return older + same[: most - len(older)]
 
 
 def drop_transaction(state: State, identity: BrokerIdentity) -> None:
-    """Let one transaction leave memory, with what was told of it."""
+    """Let one transaction leave memory, with what was reported of it."""
     dropped = state.broker[identity]
     handle = dropped.handle_identity
     if of_handle(state, handle) == identity:
-        state.told.pop(handle, None)
+        state.reported.pop(handle, None)
     take_from_older(state, identity, handle)
     del state.broker[identity]
     if dropped.is_committing:

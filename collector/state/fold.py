@@ -8,21 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from collector.branches import branch_key, with_gone, with_listed
-from collector.facts import (
+from collector.records.branches import branch_key, with_gone, with_listed
+from collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
     HandleIdentity,
     Init,
+    Listed,
     PipelineFacts,
-    ToldTransaction,
+    ReportedTransaction,
     handle_identity,
     merged,
     of_record,
 )
-from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.observations import (
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import (
     BranchGone,
     BranchListed,
     BrokerRecord,
@@ -36,10 +38,10 @@ from collector.observations import (
     OffsetsSeen,
     OperatorOrder,
 )
-from collector.state import State, put_with_older, take_from_older
-from collector.state_trimming import trim_when_needed
-from collector.transaction_state_records import BrokerStatus
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted
+from collector.records.observer_kind import ObserverKind
+from collector.state.eviction import trim_when_needed
+from collector.state.state import LastDecided, State, put_with_older, take_from_older
+from lifecycle.decisions import BatchAttempt, CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
 from lifecycle.identity import Handle
@@ -47,11 +49,20 @@ from lifecycle.identity import Handle
 OPERATOR = "operator:"
 """What ``who`` starts with in decision log records that an operator caused."""
 INITS_KEPT_PER_ID = 4
-_TOLD_IN = "lifecycle events"
+_REPORTED_IN = ObserverKind.LIFECYCLE_EVENTS.value
+_REPORTED_BY = {
+    RunStarted: "run started",
+    Decision: "decision",
+    Outcome: "outcome",
+    CheckpointTakenOver: "directory taken over",
+}
 
 
-def apply(state: State, observation: Observation) -> None:
-    """Fold one observation into ``state``. Raises MalformedRecord, before anything changed, for an event with wrong data."""
+def apply(state: State, observation: Observation) -> Observation:
+    """Fold one observation into ``state``; return it as history keeps it: of a decision it is known now whether it counts.
+
+    Raises MalformedRecord, before anything changed, for an event with wrong data.
+    """
     match observation:
         case BrokerRecord():
             state.ids.see(observation.transaction, observation.update_ms)
@@ -62,7 +73,7 @@ def apply(state: State, observation: Observation) -> None:
         case EventSeen():
             _event(state, observation.event)
         case DecisionSeen():
-            _decision(state, observation)
+            observation = _decision(state, observation)
         case CheckpointFile():
             _checkpoint_file(state, observation)
         case FlinkCheckpoint():
@@ -83,6 +94,7 @@ def apply(state: State, observation: Observation) -> None:
     if not isinstance(observation, Malformed | OperatorOrder):
         state.events += 1
     trim_when_needed(state)
+    return observation
 
 
 def _broker_record(state: State, record: BrokerRecord) -> None:
@@ -132,7 +144,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
 
 
 def _branch(state: State, seen: BranchListed | BranchGone) -> None:
-    key = branch_key(seen.resource_manager, seen.transaction, seen.place)
+    key = branch_key(seen.resource_manager, seen.transaction, seen.instance)
     known = state.branches.get(key)
     state.branches[key] = with_listed(known, seen) if isinstance(seen, BranchListed) else with_gone(known, seen)
 
@@ -145,7 +157,7 @@ def _event(state: State, event: LifecycleEvent) -> None:
     kind = event.type.value.partition(".")[0]
     attempt = _int(event, "attempt") if kind == "pipeline" else None
     if kind == "transaction":
-        _transaction_event(state, event, pipeline)
+        _transaction_event(state, event)
     elif kind == "checkpoint":
         _checkpoint_event(state, event, pipeline)
     facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
@@ -163,11 +175,11 @@ def _event(state: State, event: LifecycleEvent) -> None:
         if event.data.get("reason") == STOPPED_ON_REQUEST:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)
-    state.pipelines[pipeline] = with_sign(facts, event.at_ms, f"event {event.type.value}")
+    state.pipelines[pipeline] = with_heartbeat(facts, event.at_ms, f"event {event.type.value}")
 
 
-def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> None:
-    # What is null is not told.
+def _transaction_event(state: State, event: LifecycleEvent) -> None:
+    # Null means not reported.
     handle = Handle.from_json(event.data["handle"]) if event.data.get("handle") is not None else None
     identity = (
         handle_identity(handle)
@@ -175,33 +187,27 @@ def _transaction_event(state: State, event: LifecycleEvent, pipeline: str) -> No
         else HandleIdentity(_text(event, "transaction"), _int(event, "producer_id"), _int(event, "producer_epoch"))
     )
     about = None
-    if isinstance(event.data.get("life"), str) and event.data.get("attempt") is not None and "batch" in event.data:
+    if (
+        isinstance(event.data.get("checkpoint_id"), str)
+        and event.data.get("attempt") is not None
+        and "batch" in event.data
+    ):
         batch, attempt = _int(event, "batch"), _int(event, "attempt")
-        about = BatchAttempt(life=event.data["life"], batch=batch or 0, attempt=attempt or 0)
-    told = told_of(state, identity, pipeline, about, handle)
-    if handle is None and identity.producer_id is None:
-        # Only Kafka has producers: its transactions are also known without our events.
-        told = replace(told, resource_manager=_text(event, "resource_manager"))
-    slot = _int(event, "slot") if "slot" in event.data else None
-    first = min(event.at_ms, told.told.get(event.type, event.at_ms))
-    told = replace(told, told={**told.told, event.type: first}, slot=told.slot if told.slot is not None else slot)
-    if event.type is EventType.TRANSACTION_LOST:
-        told = replace(told, lost_reason=max(told.lost_reason, _reason(event)))
-    state.told[identity] = told
-
-
-def told_of(
-    state: State, identity: HandleIdentity, pipeline: str, about: BatchAttempt | None, handle: Handle | None
-) -> ToldTransaction:
-    """Return what is told of a transaction, with these besides; ``state`` is left as it is."""
-    known = state.told.get(identity) or ToldTransaction(identity=identity)
-    return replace(
+        about = BatchAttempt(checkpoint_id=event.data["checkpoint_id"], batch=batch or 0, attempt=attempt or 0)
+    known = state.reported.get(identity) or ReportedTransaction(identity=identity)
+    manager = known.reported_manager
+    if identity.producer_id is None:
+        manager = max(manager, handle.resource_manager if handle is not None else _text(event, "resource_manager"))
+    _int(event, "slot")  # kept nowhere, but one that is no number makes the event malformed
+    first = min(event.at_ms, known.event_times.get(event.type, event.at_ms))
+    lost = event.type is EventType.TRANSACTION_LOST
+    state.reported[identity] = replace(
         known,
-        resource_manager=handle.resource_manager if handle is not None else known.resource_manager,
-        pipeline=max(known.pipeline, pipeline),
-        about=known.about or about,
-        handle=known.handle or handle,
-        slot=handle.slot if handle is not None else known.slot,
+        reported_manager=manager,
+        reported_about=known.reported_about or about,
+        reported_handle=known.reported_handle or handle,
+        event_times={**known.event_times, event.type: first},
+        lost_reason=max(known.lost_reason, _reason(event)) if lost else known.lost_reason,
     )
 
 
@@ -226,14 +232,14 @@ def put_checkpoint_event(
     duration_ms: int | None,
     reason: str,
 ) -> None:
-    """Fold what one event tells of a checkpoint; rows and duration are those of a completed one, the reason a failed one's."""
+    """Fold what one event reports of a checkpoint; rows and duration are those of a completed one, the reason a failed one's."""
     known = state.checkpoints.get((pipeline, number)) or CheckpointFacts(pipeline=pipeline, number=number)
-    sources = known.sources if _TOLD_IN in known.sources else known.sources | {_TOLD_IN}
+    sources = known.sources if _REPORTED_IN in known.sources else known.sources | {_REPORTED_IN}
     match type_:
         case EventType.CHECKPOINT_STARTED:
             known = replace(known, sources=sources, started_ms=max(at_ms, known.started_ms or at_ms))
         case EventType.CHECKPOINT_COMPLETED if at_ms >= (known.completed_ms or -1):
-            known = replace(known, sources=sources, completed_ms=at_ms, rows=rows, told_duration_ms=duration_ms)
+            known = replace(known, sources=sources, completed_ms=at_ms, rows=rows, reported_duration_ms=duration_ms)
         case EventType.CHECKPOINT_FAILED:
             known = replace(known, sources=sources, failures=known.failures + 1)
             if at_ms >= (known.failed_ms or -1):
@@ -250,31 +256,44 @@ def _checkpoint_file(state: State, file: CheckpointFile) -> None:
     if file.kind is CheckpointFileKind.OFFSETS:
         known = replace(known, planned_ms=max(file.at_ms, known.planned_ms or file.at_ms))
     else:
-        known = replace(known, completed_ms=max(file.at_ms, known.completed_ms or file.at_ms))
+        known = replace(
+            known,
+            completed_ms=max(file.at_ms, known.completed_ms or file.at_ms),
+            proven_ms=max(file.at_ms, known.proven_ms or file.at_ms),
+        )
     state.checkpoints[key] = known
 
 
-def _decision(state: State, seen: DecisionSeen) -> None:
+def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
     record = seen.record
-    counts = state.ledger.apply(seen.offset, record)
+    if seen.counts is None:
+        counts = state.ledger.apply(seen.offset, record)
+    else:
+        # As it was when what it rests on was there: a snapshot repeats it, or history kept it while older rows left.
+        counts = state.ledger.repeat(Kept(offset=seen.offset, counts=seen.counts, record=record))
     if isinstance(record, Decision):
         if counts and record.ruling is Ruling.COMMIT:
-            decided = (record.about.batch, record.at_ms)
-            state.last_decided[record.about.life] = max(decided, state.last_decided.get(record.about.life, decided))
+            decided = LastDecided(record.about.batch, record.about.attempt, record.at_ms)
+            state.last_decided[record.about.checkpoint_id] = max(
+                decided, state.last_decided.get(record.about.checkpoint_id, decided)
+            )
         for handle in record.handles:
             identity = handle_identity(handle)
-            state.told[identity] = told_of(state, identity, record.prefix, record.about, handle)
-    if isinstance(record, RunStarted) or not record.who.startswith(OPERATOR):
+            known = state.reported.get(identity) or ReportedTransaction(identity=identity)
+            state.reported[identity] = replace(known, listed=known.listed or Listed(record.about, handle))
+    if isinstance(record, RunStarted | CheckpointTakenOver) or not record.who.startswith(OPERATOR):
         facts = state.pipelines.get(record.prefix) or PipelineFacts(pipeline=record.prefix)
-        what = {RunStarted: "run started", Decision: "decision", Outcome: "outcome"}[type(record)]
-        state.pipelines[record.prefix] = with_sign(facts, record.at_ms, f"{what} in the decision log")
+        what = _REPORTED_BY[type(record)]
+        facts = replace(facts, logged_ms=max(record.at_ms, facts.logged_ms or record.at_ms))
+        state.pipelines[record.prefix] = with_heartbeat(facts, record.at_ms, f"{what} in the decision log")
+    return replace(seen, counts=counts)
 
 
-def with_sign(facts: PipelineFacts, at_ms: int, sign: str) -> PipelineFacts:
+def with_heartbeat(facts: PipelineFacts, at_ms: int, last_heartbeat: str) -> PipelineFacts:
     """Return the pipeline's facts with one more sign of life of its driver: the newest stays."""
-    if (at_ms, sign) <= (facts.sign_ms or -1, facts.sign):
+    if (at_ms, last_heartbeat) <= (facts.last_seen_ms or -1, facts.last_heartbeat):
         return facts
-    return replace(facts, sign_ms=at_ms, sign=sign)
+    return replace(facts, last_seen_ms=at_ms, last_heartbeat=last_heartbeat)
 
 
 def _text(event: LifecycleEvent, name: str) -> str:

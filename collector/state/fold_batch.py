@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector import broker_records
-from collector.broker_records import BrokerRecords
-from collector.facts import KAFKA, HandleIdentity, PipelineFacts, ToldTransaction
-from collector.fold import put_checkpoint_event, put_init, put_transaction, with_sign
-from collector.lifecycle_batch import TRANSACTION_TYPES, TYPES, EventColumns
-from collector.state import State
-from collector.state_trimming import trim_when_needed
-from collector.transaction_state_batch import Integers
+from collector.records import broker_record_batch
+from collector.records.broker_record_batch import BrokerRecords
+from collector.records.facts import HandleIdentity, PipelineFacts, ReportedTransaction
+from collector.records.formats.lifecycle_event_batch import TRANSACTION_TYPES, TYPES, EventColumns
+from collector.records.formats.transaction_state_batch import Integers
+from collector.state.eviction import trim_when_needed
+from collector.state.fold import put_checkpoint_event, put_init, put_transaction, with_heartbeat
+from collector.state.state import State
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
 from lifecycle.identity import HANDLE_FIELDS, Handle
@@ -28,12 +28,12 @@ _MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 def put_records(state: State, records: BrokerRecords) -> None:
     """Fold states of the coordinator's log."""
-    for transaction, first_ms, last_ms in broker_records.uses(records):
+    for transaction, first_ms, last_ms in broker_record_batch.uses(records):
         state.ids.see(transaction, first_ms)
         state.ids.see(transaction, last_ms)
-    for transaction, init in broker_records.inits(records):
+    for transaction, init in broker_record_batch.inits(records):
         put_init(state, transaction, init)
-    for new in broker_records.transactions(records):
+    for new in broker_record_batch.transactions(records):
         put_transaction(state, new)
     state.events += len(records)
     trim_when_needed(state)
@@ -45,61 +45,50 @@ def put_events(state: State, events: EventColumns) -> None:
         _put_group(state, group)
     for event in _checkpoint_events(events):
         put_checkpoint_event(state, *event)
-    for pipeline, at_ms, sign in _signs(events):
+    for pipeline, at_ms, last_heartbeat in _heartbeats(events):
         facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
-        state.pipelines[pipeline] = with_sign(facts, at_ms, sign)
+        state.pipelines[pipeline] = with_heartbeat(facts, at_ms, last_heartbeat)
     state.events += len(events)
     trim_when_needed(state)
 
 
 class _Group(NamedTuple):
-    """What some events tell of one transaction in one attempt at its batch."""
+    """What some events report of one transaction in one attempt at its batch."""
 
     identity: HandleIdentity
-    pipeline: str
     about: BatchAttempt
-    slot: int
-    told: dict[EventType, int]
+    event_times: dict[EventType, int]
     """The first time of each kind of event."""
     lost_reason: str
     handle: Handle | None
-    """The first one that was told."""
-    last_handle: Handle | None
+    """The first one that was reported."""
 
 
 def _put_group(state: State, group: _Group) -> None:
-    identity, pipeline, about, slot, told, lost_reason, handle, last = group
-    known = state.told.get(identity)
-    resource_manager = "" if last is None else last.resource_manager
-    if last is not None:
-        slot = last.slot
-    elif known is not None and known.slot is not None:
-        slot = known.slot
+    identity, about, event_times, lost_reason, handle = group
+    known, listed = state.reported.get(identity), None
     if known is not None:
-        resource_manager = resource_manager or known.resource_manager
-        pipeline, about, handle = max(known.pipeline, pipeline), known.about or about, known.handle or handle
+        about, handle, listed = known.reported_about or about, known.reported_handle or handle, known.listed
         lost_reason = max(known.lost_reason, lost_reason)
-        told |= {type_: min(at_ms, told.get(type_, at_ms)) for type_, at_ms in known.told.items()}
-    state.told[identity] = ToldTransaction(
+        event_times |= {type_: min(at_ms, event_times.get(type_, at_ms)) for type_, at_ms in known.event_times.items()}
+    state.reported[identity] = ReportedTransaction(
         identity=identity,
-        resource_manager=resource_manager or KAFKA,
-        pipeline=pipeline,
-        about=about,
-        slot=slot,
-        handle=handle,
-        told=told,
+        reported_about=about,
+        reported_handle=handle,
+        event_times=event_times,
         lost_reason=lost_reason,
+        listed=listed,
     )
 
 
 def _groups(events: EventColumns) -> Iterator[_Group]:
-    """Yield the events of transactions by transaction and batch, in the order in which each is told of first."""
+    """Yield the events of transactions by transaction and batch, in the order in which each is reported first."""
     rows = (events.type_code < TRANSACTION_TYPES).nonzero()[0]
     if not rows.size:
         return
     data = events.data
-    texts = [_codes(data.field(name)) for name in ("transaction", "pipeline", "life")]
-    fields = [_filled(data.field(name)) for name in ("producer_id", "producer_epoch", "batch", "attempt", "slot")]
+    texts = [_codes(data.field(name)) for name in ("transaction", "checkpoint_id")]
+    fields = [_filled(data.field(name)) for name in ("producer_id", "producer_epoch", "batch", "attempt")]
     rows, firsts = _grouped([*(code for code, _ in texts), *fields], rows)
     ends = [*firsts[1:].tolist(), len(rows)]
     first_rows = rows[firsts]
@@ -109,16 +98,18 @@ def _groups(events: EventColumns) -> Iterator[_Group]:
     at_ms, members = events.at_ms.to_numpy()[rows].tolist(), rows.tolist()
     handles, reasons = _handles(data.field("handle"), rows, firsts), _reasons(events)
     batches: dict[tuple[str, int, int], BatchAttempt] = {}
-    columns = zip(firsts.tolist(), ends, *heads, *numbers, *handles, strict=True)
-    for first, end, transaction, pipeline, life, producer_id, epoch, batch, attempt, slot, handle, last in columns:
-        told = dict(zip(types[first:end], at_ms[first:end], strict=True))
-        if len(told) < end - first:  # one type was told of several times
-            told = _first_times(types[first:end], at_ms[first:end])
-        about = batches.get((life, batch, attempt))
+    columns = zip(firsts.tolist(), ends, *heads, *numbers, handles, strict=True)
+    for first, end, transaction, checkpoint_id, producer_id, epoch, batch, attempt, handle in columns:
+        event_times = dict(zip(types[first:end], at_ms[first:end], strict=True))
+        if len(event_times) < end - first:  # one type was reported several times
+            event_times = _first_times(types[first:end], at_ms[first:end])
+        about = batches.get((checkpoint_id, batch, attempt))
         if about is None:
-            about = batches[life, batch, attempt] = BatchAttempt(life=life, batch=batch, attempt=attempt)
+            about = batches[checkpoint_id, batch, attempt] = BatchAttempt(
+                checkpoint_id=checkpoint_id, batch=batch, attempt=attempt
+            )
         reason = max((reasons.get(row, "") for row in members[first:end]), default="") if reasons else ""
-        yield _Group(HandleIdentity(transaction, producer_id, epoch), pipeline, about, slot, told, reason, handle, last)
+        yield _Group(HandleIdentity(transaction, producer_id, epoch), about, event_times, reason, handle)
 
 
 def _first_times(types: list[EventType], at_ms: list[int]) -> dict[EventType, int]:
@@ -151,7 +142,7 @@ def _grouped(keys: list[Integers], rows: Integers) -> tuple[Integers, Integers]:
 
 
 def _codes(column: pa.Array) -> tuple[Integers, list[str]]:
-    """Return the place of each text in the list of different ones; -1 where there is none."""
+    """Return the index of each text in the list of different ones; -1 where there is none."""
     encoded = column.dictionary_encode()
     return pc.fill_null(encoded.indices, -1).to_numpy(), encoded.dictionary.to_pylist()
 
@@ -161,24 +152,20 @@ def _filled(numbers: pa.Array) -> Integers:
     return found
 
 
-def _handles(
-    column: pa.StructArray, rows: Integers, firsts: Integers
-) -> tuple[list[Handle | None], list[Handle | None]]:
-    """Return the first and the last handle of each group."""
+def _handles(column: pa.StructArray, rows: Integers, firsts: Integers) -> list[Handle | None]:
+    """Return the first handle of each group."""
     has_one = column.is_valid().to_numpy(zero_copy_only=False)[rows]
-    places = has_one.nonzero()[0]
-    if not places.size:
-        none: list[Handle | None] = [None] * len(firsts)
-        return none, none
-    found = column.take(pa.array(rows[places]))
+    indexes = has_one.nonzero()[0]
+    if not indexes.size:
+        return [None] * len(firsts)
+    found = column.take(pa.array(rows[indexes]))
     values = (found.field(name).to_pylist() for name in HANDLE_FIELDS)
-    handles: list[Handle | None] = [_handle(*one) for one in zip(*values, strict=True)]
+    handles: list[Handle | None] = [_handle(*fields) for fields in zip(*values, strict=True)]
     handles.append(None)
     number = np.cumsum(has_one) - 1
     count = np.add.reduceat(has_one, firsts, dtype=np.int64)
     last = number[np.append(firsts[1:], len(rows)) - 1]
-    first = np.where(count > 0, last - count + 1, -1)
-    return [handles[n] for n in first.tolist()], [handles[n] for n in np.where(count > 0, last, -1).tolist()]
+    return [handles[n] for n in np.where(count > 0, last - count + 1, -1).tolist()]
 
 
 def _handle(
@@ -212,8 +199,8 @@ def _handle(
 def _reasons(events: EventColumns) -> Mapping[int, str]:
     """Return why transactions were lost, by the rows that tell it."""
     lost = (events.type_code == TYPES.index(EventType.TRANSACTION_LOST)).nonzero()[0]
-    told = events.data.field("reason").take(pa.array(lost)).to_pylist()
-    return {row: reason or "" for row, reason in zip(lost.tolist(), told, strict=True)}
+    reported = events.data.field("reason").take(pa.array(lost)).to_pylist()
+    return {row: reason or "" for row, reason in zip(lost.tolist(), reported, strict=True)}
 
 
 def _checkpoint_events(
@@ -234,7 +221,7 @@ def _checkpoint_events(
         yield type_, name, batch, at, count, took_ms, why or ""
 
 
-def _signs(events: EventColumns) -> Iterator[tuple[str, int, str]]:
+def _heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:
     """Yield the newest sign of life of each pipeline: its name, epoch ms, what it was."""
     if not len(events):
         return
@@ -242,6 +229,6 @@ def _signs(events: EventColumns) -> Iterator[tuple[str, int, str]]:
     # Of signs at one moment the one with the last name stays.
     newest = np.full(len(names), -1)
     np.maximum.at(newest, codes, events.at_ms.to_numpy() * len(TYPES) + _RANKS[events.type_code])
-    for name, sign in zip(names, newest.tolist(), strict=True):
-        at_ms, rank = divmod(sign, len(TYPES))
+    for name, last_heartbeat in zip(names, newest.tolist(), strict=True):
+        at_ms, rank = divmod(last_heartbeat, len(TYPES))
         yield name, at_ms, f"event {_BY_RANK[rank]}"

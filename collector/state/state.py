@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from collector.branches import BranchFacts, PlaceLook
-from collector.facts import (
+from collector.records.branches import BranchFacts, DatabaseSnapshot
+from collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
     HandleIdentity,
     Init,
     PipelineFacts,
-    ToldTransaction,
+    ReportedTransaction,
 )
-from collector.flink_facts import FlinkState
-from collector.id_leaks import KnownIds
-from collector.observations import OffsetsSeen, OperatorOrder
-from lifecycle.decisions import DecisionLedger
+from collector.records.flink_facts import FlinkState
+from collector.records.observations import OffsetsSeen, OperatorOrder
+from collector.state.transactional_ids import KnownIds
+from lifecycle.decision_ledger import DecisionLedger
+
+
+class LastDecided(NamedTuple):
+    """A commit decision that counts: its batch, its attempt, when it was made (epoch ms). The highest batch is the newest."""
+
+    batch: int
+    attempt: int
+    at_ms: int
 
 
 @dataclass(slots=True)
@@ -33,12 +42,12 @@ class State:
     commits_of_id: dict[str, int] = field(default_factory=dict)
     """How many of an id's transactions in memory were committed, where any was."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
-    told: dict[HandleIdentity, ToldTransaction] = field(default_factory=dict)
+    reported: dict[HandleIdentity, ReportedTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
     branches: dict[str, BranchFacts] = field(default_factory=dict)
     """Branches that databases list or listed, by key."""
-    looks: dict[str, PlaceLook] = field(default_factory=dict)
+    looks: dict[str, DatabaseSnapshot] = field(default_factory=dict)
     """The newest look at each database, by its name."""
     orders: dict[str, OperatorOrder] = field(default_factory=dict)
     flink: FlinkState = field(init=False)
@@ -52,13 +61,15 @@ class State:
     """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
-    last_decided: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Highest batch per life that has a commit decision that counts, and when: every batch below it is done with."""
+    last_decided: dict[str, LastDecided] = field(default_factory=dict)
+    """The newest commit decision of each checkpoint id that counts: every batch below it is done with."""
     committed: int = 0
     """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
     rolled_back: int = 0
     events: int = 0
     malformed: int = 0
+    newer_decision: str = ""
+    """Which decision in history a newer collector wrote."""
     trim_at: int = 0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Joins what is known of each transaction: the coordinator's view, what was told, decision and outcome, by their identities.
+"""Joins what is known of each transaction: the coordinator's view, what was reported, decision and outcome, by their identities.
 
 Call all of it under the state's lock. Thousands of transactions that ended stay in memory, and joining each takes a while: what
 is not asked for is not joined.
@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from collector import branch_view
-from collector.branch_view import TOLD_ENDS
-from collector.branches import BranchFacts
-from collector.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
-from collector.observations import BranchProof, OperatorOrder
-from collector.state import State, of_handle
-from collector.transaction_view import TransactionView
+from collector.records.branches import BranchFacts
+from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ReportedTransaction
+from collector.records.observations import BranchProof, OperatorOrder
+from collector.state import attempts, branch_view
+from collector.state.attempts import OurId
+from collector.state.state import State, of_handle
+from collector.state.transaction_view import TransactionView
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.events import EventType
-from lifecycle.identity import TransactionalId
+from lifecycle.identity import TransactionalId, transaction_key
 from lifecycle.states import TransactionState
 
 _KEY_PATTERN = re.compile(
@@ -31,8 +31,8 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
     """Yield in no order every transaction whose verdict may be another than settled, and with ``settled`` all in memory."""
     for identity in state.broker if settled else state.open:
         yield at_coordinator(state, identity)
-    # Without anything told nothing was decided, and what was undone is settled.
-    if not settled and state.told:
+    # Without anything reported nothing was decided, and what was undone is settled.
+    if not settled and state.reported:
         for identity in state.aborted:
             if identity not in state.open and not is_quiet(state, state.broker[identity]):
                 yield at_coordinator(state, identity)
@@ -40,123 +40,137 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
 
 
 def elsewhere(state: State, *, settled: bool) -> Iterator[TransactionView]:
-    """Yield the transactions that no coordinator was seen to have; without ``settled`` not those that are known to be committed."""
-    for handle, told in state.told.items():
-        if of_handle(state, handle) is None and (settled or not is_known_committed(state, told)):
-            yield _view(state, handle, None, told)
+    """Yield the transactions that no coordinator was seen to have; without ``settled`` not those that are known to be committed.
+
+    What only events report is among them where its id is one of ours; of others nothing is known.
+    """
+    for handle, reported in state.reported.items():
+        if of_handle(state, handle) is not None or not _is_evident(state, reported):
+            continue
+        if settled or not is_known_committed(state, reported):
+            yield _view(state, handle, None, reported)
     for branch in state.branches.values():
-        named = HandleIdentity(branch.transaction, None, None)
-        if named not in state.told and (settled or branch.proof is not BranchProof.COMMITTED):
+        if reported_of_branch(state, branch) is None and (settled or branch.proof is not BranchProof.COMMITTED):
             yield view_of(state, branch)
+
+
+def _is_evident(state: State, reported: ReportedTransaction) -> bool:
+    """Say whether more than the claim of an event speaks for a transaction: its id is ours, or a decision or database lists it."""
+    if _our_id(state, reported.identity) is not None:
+        return True
+    return state.ledger.listing(reported.key) is not None or reported.key in state.branches
+
+
+def reported_of_branch(state: State, branch: BranchFacts) -> ReportedTransaction | None:
+    """Return what is reported of a branch; an event that names another resource manager is about another branch."""
+    reported = state.reported.get(HandleIdentity(branch.transaction, None, None))
+    return reported if reported is not None and reported.key == branch.key else None
 
 
 def at_coordinator(state: State, identity: BrokerIdentity) -> TransactionView:
     """Return a transaction that its coordinator has, or had."""
     broker = state.broker[identity]
-    return _view(state, broker.handle_identity, broker, _told_of(state, broker))
+    return _view(state, broker.handle_identity, broker, _reported_of(state, broker))
 
 
 def is_quiet(state: State, broker: BrokerTransaction) -> bool:
-    """Say whether its coordinator is done with it as was decided, or as nobody decided: its verdict is settled, by rule 1."""
+    """Say whether its coordinator is done with it as was decided, or without a decision: its verdict is settled, by rule 1."""
     if not broker.is_final or broker.is_committing:
         return broker.is_final
-    told = _told_of(state, broker)
-    return told is None or state.ledger.listing(told.key) is None
+    reported = _reported_of(state, broker)
+    return reported is None or state.ledger.listing(reported.key) is None
 
 
-def is_known_committed(state: State, told: ToldTransaction) -> bool:
+def is_known_committed(state: State, reported: ReportedTransaction) -> bool:
     """Say whether it is known that a transaction was committed that no coordinator was seen to have."""
-    outcome, branch = state.ledger.outcome(told.key), state.branches.get(told.key)
+    outcome, branch = state.ledger.outcome(reported.key), state.branches.get(reported.key)
     if branch is not None and branch.is_listed:
         return False
     if branch is not None and branch.proof is BranchProof.COMMITTED:
         return True
-    return EventType.TRANSACTION_COMMITTED in told.told or (
-        outcome is not None and outcome.settled is Settled.COMMITTED
-    )
+    return outcome is not None and outcome.settled is Settled.COMMITTED
 
 
-def view_of(state: State, one: BrokerTransaction | ToldTransaction | BranchFacts) -> TransactionView:
+def view_of(state: State, part: BrokerTransaction | ReportedTransaction | BranchFacts) -> TransactionView:
     """Return the transaction that a part of the state is about."""
-    match one:
+    match part:
         case BrokerTransaction():
-            return at_coordinator(state, one.identity)
-        case ToldTransaction():
-            identity = of_handle(state, one.identity)
-            return _view(state, one.identity, state.broker[identity] if identity is not None else None, one)
+            return at_coordinator(state, part.identity)
+        case ReportedTransaction():
+            identity = of_handle(state, part.identity)
+            return _view(state, part.identity, state.broker[identity] if identity is not None else None, part)
         case BranchFacts():
-            return _view(state, HandleIdentity(one.transaction, None, None), None, None, one)
+            return _view(
+                state, HandleIdentity(part.transaction, None, None), None, reported_of_branch(state, part), part
+            )
 
 
 def of_batches(state: State, chosen: Callable[[BatchAttempt], bool]) -> Iterator[TransactionView]:
     """Yield in no order every transaction whose batch is known and ``chosen``."""
-    for told in state.told.values():
-        if (told.about is not None and chosen(told.about)) or (told.about is None and told.key in state.branches):
-            view = view_of(state, told)
+    for reported in state.reported.values():
+        about = about_of(state, reported)
+        if about is not None and chosen(about) and _is_evident(state, reported):
+            view = view_of(state, reported)
             if view.about is not None and chosen(view.about):
                 yield view
     for branch in state.branches.values():
-        if HandleIdentity(branch.transaction, None, None) not in state.told:
+        if reported_of_branch(state, branch) is None:
             view = view_of(state, branch)
             if view.about is not None and chosen(view.about):
                 yield view
 
 
-def counted_by_batch(told: Iterable[ToldTransaction]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return (pipeline, batch) -> (transactions, rows) of each batch's newest attempt."""
+def about_of(state: State, reported: ReportedTransaction) -> BatchAttempt | None:
+    """Return its batch and attempt: as a decision or its branch's name has them, else as events claim."""
+    id_ = _parsed(reported.identity) if reported.listed is None else None
+    return attempts.of_branch(state.ledger, id_) if isinstance(id_, BranchId) else reported.about
+
+
+def counted_by_batch(reported: Iterable[ReportedTransaction]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return (pipeline, batch) -> (transactions, rows) of each batch's newest attempt, as decisions and events have it."""
     newest: dict[tuple[str, int], tuple[int, int, int]] = {}
-    for one in told:
-        if one.about is None:
+    for each in reported:
+        id_ = _parsed(each.identity)
+        if each.about is None or id_ is None:
             continue
-        key, rows = (one.pipeline, one.about.batch), one.handle.rows if one.handle is not None else 0
-        attempt, count, total = newest.get(key, (one.about.attempt, 0, 0))
-        if one.about.attempt > attempt:
-            attempt, count, total = one.about.attempt, 0, 0
-        if one.about.attempt == attempt:
+        key, rows = (id_.prefix, each.about.batch), each.handle.rows if each.handle is not None else 0
+        attempt, count, total = newest.get(key, (each.about.attempt, 0, 0))
+        if each.about.attempt > attempt:
+            attempt, count, total = each.about.attempt, 0, 0
+        if each.about.attempt == attempt:
             newest[key] = (attempt, count + 1, total + rows)
     return {key: (count, rows) for key, (_, count, rows) in newest.items()}
 
 
 def shared_batches(state: State) -> set[tuple[str, int]]:
-    """Return (life, batch) of every batch that several resource managers hold."""
+    """Return (checkpoint id, batch) of every batch that several resource managers hold."""
     managers: dict[tuple[str, int], str] = {}
     shared: set[tuple[str, int]] = set()
-    for told in state.told.values():
-        if told.about is not None:
-            batch = (told.about.life, told.about.batch)
-            if managers.setdefault(batch, told.resource_manager) != told.resource_manager:
+    for reported in state.reported.values():
+        if (about := about_of(state, reported)) is not None:
+            batch = (about.checkpoint_id, about.batch)
+            if managers.setdefault(batch, reported.resource_manager) != reported.resource_manager:
                 shared.add(batch)
     return shared
 
 
-def _told_of(state: State, broker: BrokerTransaction) -> ToldTransaction | None:
-    told = state.told.get(broker.handle_identity)
+def _reported_of(state: State, broker: BrokerTransaction) -> ReportedTransaction | None:
+    reported = state.reported.get(broker.handle_identity)
     # An id whose epoch stays (transaction version 0 and 1) has several transactions under one handle: the newest is meant.
-    return told if told is not None and of_handle(state, told.identity) == broker.identity else None
-
-
-def replayed_ms(state: State, view: TransactionView) -> int | None:
-    """Return when a transaction's batch was completed after it had ended, or None."""
-    if view.about is None or view.ended_ms is None:
-        return None
-    checkpoint = state.checkpoints.get((view.pipeline, view.about.batch))
-    if checkpoint is not None and checkpoint.completed_ms is not None and checkpoint.completed_ms > view.ended_ms:
-        return checkpoint.completed_ms
-    decided = state.last_decided.get(view.about.life)
-    return decided[1] if decided is not None and decided[0] > view.about.batch else None
+    return reported if reported is not None and of_handle(state, reported.identity) == broker.identity else None
 
 
 def find(state: State, key: str) -> TransactionView | None:
     """Return the transaction of that key, or None. A key without a start time finds it once the start is known too."""
     listed = state.branches.get(key)
     if listed is not None:
-        in_list = HandleIdentity(listed.transaction, None, None)
-        return _view(state, in_list, None, state.told.get(in_list), listed)
+        return view_of(state, listed)
     branch = key.partition(":")[2]
     if BranchId.parse(branch) is not None:
         named = HandleIdentity(branch, None, None)
-        told = state.told.get(named)
-        return _view(state, named, None, told) if told is not None and told.key == key else None
+        reported = state.reported.get(named)
+        is_known = reported is not None and reported.key == key and _is_evident(state, reported)
+        return _view(state, named, None, reported) if is_known else None
     parts = _KEY_PATTERN.fullmatch(key)
     if parts is None:
         return None
@@ -167,54 +181,87 @@ def find(state: State, key: str) -> TransactionView | None:
         older = state.broker.get(BrokerIdentity(id_, producer_id, int(start)))
         same = older is not None and older.handle_identity == identity
         return _view(state, identity, older, None) if same else None
-    if found is None and identity not in state.told:
+    reported = state.reported.get(identity)
+    if found is None and (reported is None or not _is_evident(state, reported)):
         return None
-    return _view(state, identity, state.broker[found] if found else None, state.told.get(identity))
+    return _view(state, identity, state.broker[found] if found else None, reported)
 
 
 def _view(
     state: State,
     identity: HandleIdentity,
     broker: BrokerTransaction | None,
-    told: ToldTransaction | None,
+    reported: ReportedTransaction | None,
     branch: BranchFacts | None = None,
 ) -> TransactionView:
-    if branch is None and told is not None:
-        branch = state.branches.get(told.key)
-    branch_id = BranchId.parse(identity.transaction) if branch is not None else None
-    parsed = TransactionalId.parse(identity.transaction) if branch is None else branch_id
-    prefix = parsed.prefix if parsed is not None else told.pipeline if told is not None else ""
-    ours = prefix in state.ledger.prefixes()
-    key = told.key if told is not None else branch.key if branch is not None else ""
-    look = state.looks.get(branch.place) if branch is not None and branch.is_listed else None
+    if branch is None and reported is not None:
+        branch = state.branches.get(reported.key)
+    our_id = _our_id(state, identity)
+    key = (
+        branch.key
+        if branch is not None
+        else reported.key
+        if reported is not None
+        else transaction_key(KAFKA, *identity)
+    )
+    look = state.looks.get(branch.instance) if branch is not None and branch.is_listed else None
     looked_ms = look.at_ms if look is not None else None
-    listing = state.ledger.listing(key) if key else None
-    outcome = state.ledger.outcome(key) if key else None
-    first = state.ledger.first(told.about) if told is not None and told.about is not None else None
-    latest = state.latest_of_id.get(identity.transaction)
-    overtaken = _overtaken(identity, broker, latest, state)
+    listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
+    proven = _proven_about(state, our_id, reported, listing)
+    # Only its coordinator reports a transaction that is not ours.
+    reported = reported if our_id is not None or listing is not None else None
     return TransactionView(
         transaction=identity.transaction,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
-        pipeline=prefix if ours else identity.transaction,
-        ours=ours,
-        slot=told.slot if told is not None and told.slot is not None else parsed.slot if parsed and ours else None,
-        state=_transaction_state(broker, told, listing, outcome, branch, looked_ms, state.orders.get(key)),
+        pipeline=our_id.prefix if our_id is not None else identity.transaction,
+        ours=our_id is not None,
+        slot=our_id.slot if our_id is not None else None,
+        state=_transaction_state(broker, reported, listing, outcome, branch, looked_ms, state.orders.get(key)),
         broker=broker,
-        told=told,
-        first_decision=first,
+        reported=reported,
+        first_decision=state.ledger.first(proven) if proven is not None else None,
         listing=listing,
         outcome=outcome,
-        overtaken=overtaken,
+        superseded=_superseded(identity, broker, state.latest_of_id.get(identity.transaction), state),
         branch=branch,
         branch_detail=look.details.get(key) if look is not None else None,
         looked_ms=looked_ms,
-        branch_about=branch_view.about(state, branch_id),
+        proven_about=proven,
+        reported_about=_reported_about(state, our_id, reported),
     )
 
 
-def _overtaken(
+def _parsed(identity: HandleIdentity) -> OurId | None:
+    """Return the name parsed whole, or None for one that a pipeline of ours never has."""
+    parse = BranchId.parse if identity.producer_id is None else TransactionalId.parse
+    return parse(identity.transaction)
+
+
+def _our_id(state: State, identity: HandleIdentity) -> OurId | None:
+    """Return the name of a transaction of ours: parsed whole, under a prefix that ran. What an event claims does not count."""
+    parsed = _parsed(identity)
+    return parsed if parsed is not None and parsed.prefix in state.ledger.prefixes() else None
+
+
+def _proven_about(
+    state: State, our_id: OurId | None, reported: ReportedTransaction | None, listing: tuple[int, Decision] | None
+) -> BatchAttempt | None:
+    if listing is not None:
+        return listing[1].about
+    if isinstance(our_id, BranchId):
+        return attempts.of_branch(state.ledger, our_id)
+    return reported.listed.about if reported is not None and reported.listed is not None else None
+
+
+def _reported_about(state: State, our_id: OurId | None, reported: ReportedTransaction | None) -> BatchAttempt | None:
+    claimed = reported.reported_about if reported is not None else None
+    if claimed is None or our_id is None or not attempts.fits(state.ledger, our_id, claimed):
+        return None
+    return claimed
+
+
+def _superseded(
     identity: HandleIdentity, broker: BrokerTransaction | None, latest: BrokerIdentity | None, state: State
 ) -> bool:
     if latest is None:
@@ -233,7 +280,7 @@ def _overtaken(
 
 def _transaction_state(
     broker: BrokerTransaction | None,
-    told: ToldTransaction | None,
+    reported: ReportedTransaction | None,
     listing: tuple[int, Decision] | None,
     outcome: Outcome | None,
     branch: BranchFacts | None,
@@ -250,10 +297,6 @@ def _transaction_state(
         return TransactionState.LOST if listing is not None else TransactionState.ABORTED
     if outcome is not None and not branch_view.outlived(branch, looked_ms, outcome.at_ms):
         return TransactionState.COMMITTED if outcome.settled is Settled.COMMITTED else TransactionState.LOST
-    if broker is None and told is not None:
-        for type_, state in TOLD_ENDS:
-            if type_ in told.told and not branch_view.outlived(branch, looked_ms, told.told[type_]):
-                return state
     is_decided = listing is not None and listing[1].ruling is Ruling.COMMIT
     ended = branch_view.end(branch, order, is_decided=is_decided) if branch is not None else None
     if ended is not None:
@@ -262,5 +305,8 @@ def _transaction_state(
         return TransactionState.DECIDED
     if branch is not None:
         return TransactionState.PREPARED
-    prepared = told is not None and (told.handle is not None or EventType.TRANSACTION_PREPARED in told.told)
+    # No coordinator knows "prepared": its writer reported it, and no decision depends on it.
+    prepared = reported is not None and (
+        reported.handle is not None or EventType.TRANSACTION_PREPARED in reported.event_times
+    )
     return TransactionState.PREPARED if prepared else TransactionState.OPEN

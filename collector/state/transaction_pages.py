@@ -11,21 +11,29 @@ import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from collector import branch_view
-from collector.branches import BranchFacts
-from collector.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ToldTransaction
-from collector.observations import BranchProof
-from collector.state import State, of_handle
-from collector.transaction_joins import at_coordinator, elsewhere, is_known_committed, is_quiet, view_of
-from collector.transaction_view import TransactionView, told_opening_ms
+from collector.records.branches import BranchFacts
+from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, ReportedTransaction
+from collector.records.observations import BranchProof
+from collector.state import attempts
+from collector.state.state import State, of_handle
+from collector.state.transaction_join import (
+    about_of,
+    at_coordinator,
+    elsewhere,
+    is_known_committed,
+    is_quiet,
+    reported_of_branch,
+    view_of,
+)
+from collector.state.transaction_view import TransactionView, opening_ms
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt
 from lifecycle.identity import TransactionalId
 from lifecycle.states import TransactionState
 
-EndPlace = tuple[int, str, int, int]
+EndKey = tuple[int, str, int, int]
 """When it ended (epoch ms), and what orders those of one time: id, producer id, opening."""
-OpeningPlace = tuple[int, int, str]
+OpeningKey = tuple[int, int, str]
 """When it was opened (negative epoch ms: the newest first), and what orders those of one time: producer id, id."""
 
 
@@ -37,14 +45,14 @@ class Newest:
     more: int
 
 
-def end_place(view: TransactionView) -> EndPlace:
+def end_place(view: TransactionView) -> EndKey:
     """Return where a transaction stands among those that have ended; the newest has the greatest."""
-    return (view.ended_ms or 0, *view.place)
+    return (view.ended_ms or 0, *view.sort_key)
 
 
-def opening_place(view: TransactionView) -> OpeningPlace:
+def opening_place(view: TransactionView) -> OpeningKey:
     """Return where a settled transaction stands in a list; the newest has the least."""
-    transaction, producer_id, _ = view.place
+    transaction, producer_id, _ = view.sort_key
     return (-(view.opened_ms or 0), producer_id, transaction)
 
 
@@ -53,17 +61,17 @@ def ended(
     wanted: Collection[TransactionState],
     *,
     most: int,
-    before: EndPlace | None = None,
+    before: EndKey | None = None,
     since_ms: int = 0,
     transaction: str | None = None,
 ) -> Newest:
-    """Return up to ``most`` transactions in one of these states, newest end first; ``before``: those behind that place.
+    """Return up to ``most`` transactions in one of these states, newest end first; ``before``: those behind that one.
 
     ``transaction``: of this id only.
     """
 
-    def fits(place: EndPlace) -> bool:
-        return place[0] >= since_ms and transaction in (None, place[1]) and (before is None or place < before)
+    def fits(key: EndKey) -> bool:
+        return key[0] >= since_ms and transaction in (None, key[1]) and (before is None or key < before)
 
     with_committed = TransactionState.COMMITTED in wanted
     # What is not done with, and what no coordinator has, is in memory by the hundreds: it is joined at once.
@@ -73,12 +81,12 @@ def ended(
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     ends = sorted(b.ended_ms or 0 for b in final) if transaction is None else []
-    # A place is made for those near this page alone: there may be tens of thousands.
+    # A key is made for those near this page alone: there may be tens of thousands.
     at = (len(ends) if before is None else bisect.bisect_left(ends, before[0])) - most
     floor = ends[at] if at > 0 else since_ms
     older = max(0, bisect.bisect_left(ends, floor) - bisect.bisect_left(ends, since_ms))
-    places = ((_end_of(b), b.identity) for b in final if (b.ended_ms or 0) >= floor)
-    chosen = [(place, identity) for place, identity in places if fits(place)]
+    keyed = ((_end_of(b), b.identity) for b in final if (b.ended_ms or 0) >= floor)
+    chosen = [(key, identity) for key, identity in keyed if fits(key)]
     newest = heapq.nlargest(most, chosen)
     found += [at_coordinator(state, identity) for _, identity in newest]
     total = older + len(chosen) + len(found) - len(newest)
@@ -87,9 +95,9 @@ def ended(
 
 
 def settled(
-    state: State, *, most: int, after: OpeningPlace | None, pipeline: str | None, resource_manager: str | None
+    state: State, *, most: int, after: OpeningKey | None, pipeline: str | None, resource_manager: str | None
 ) -> Newest:
-    """Return up to ``most`` transactions whose verdict is settled for sure, newest opening first; ``after``: behind that place.
+    """Return up to ``most`` transactions whose verdict is settled for sure, newest opening first; ``after``: behind that one.
 
     Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
     """
@@ -97,31 +105,31 @@ def settled(
     others = _unsettled(state)
     floor, older = _floor(state, others, most, after) if pipeline is None else (None, 0)
     at_coordinators = resource_manager in (None, KAFKA)
-    places = _settled_at_coordinators(state, others, floor) if at_coordinators else []
-    places += (pair for pair in _settled_elsewhere(state) if resource_manager in (None, pair[1].resource_manager))
-    behind = [pair for pair in places if (after is None or pair[0] > after) and of_pipeline(pair[0][2])]
+    keyed = _settled_at_coordinators(state, others, floor) if at_coordinators else []
+    keyed += (pair for pair in _settled_elsewhere(state) if resource_manager in (None, pair[1].resource_manager))
+    behind = [pair for pair in keyed if (after is None or pair[0] > after) and of_pipeline(pair[0][2])]
     newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
     total = len(behind) + (older if at_coordinators else 0)
-    return Newest(views=tuple(view_of(state, one) for _, one in newest), more=total - len(newest))
+    return Newest(views=tuple(view_of(state, known) for _, known in newest), more=total - len(newest))
 
 
-Known = BrokerTransaction | ToldTransaction | BranchFacts
+Known = BrokerTransaction | ReportedTransaction | BranchFacts
 
 
 def _unsettled(state: State) -> set[BrokerIdentity]:
     # Nearly all of them are settled, so those that are not are left out, instead of asking each whether it is.
     others = set(state.open)
-    if state.told:
-        others.update(one for one in state.aborted if not is_quiet(state, state.broker[one]))
+    if state.reported:
+        others.update(identity for identity in state.aborted if not is_quiet(state, state.broker[identity]))
     return others
 
 
 def _floor(
-    state: State, others: Collection[BrokerIdentity], most: int, after: OpeningPlace | None
+    state: State, others: Collection[BrokerIdentity], most: int, after: OpeningKey | None
 ) -> tuple[int | None, int]:
     """Return an opening (epoch ms) from which on there are ``most`` settled ones, and how many are older than it.
 
-    So that a page of tens of thousands makes a place for those near its own alone. None where all of them are needed.
+    So that a page of tens of thousands makes a key for those near its own alone. None where all of them are needed.
     """
     starts = [identity.start_ms for identity in state.broker]
     starts.sort()
@@ -131,12 +139,12 @@ def _floor(
         return None, 0
     floor = starts[at]
     older = bisect.bisect_left(starts, floor)
-    return floor, older - sum(1 for one in others if one.start_ms < floor)
+    return floor, older - sum(1 for identity in others if identity.start_ms < floor)
 
 
 def _settled_at_coordinators(
     state: State, others: Collection[BrokerIdentity], floor: int | None
-) -> list[tuple[OpeningPlace, Known]]:
+) -> list[tuple[OpeningKey, Known]]:
     return [
         ((-identity.start_ms, identity.producer_id, identity.transaction), broker)
         for identity, broker in state.broker.items()
@@ -144,14 +152,14 @@ def _settled_at_coordinators(
     ]
 
 
-def _settled_elsewhere(state: State) -> Iterator[tuple[OpeningPlace, ToldTransaction | BranchFacts]]:
-    for told in state.told.values():
-        if of_handle(state, told.identity) is None and is_known_committed(state, told):
-            opened_ms = told_opening_ms(told, state.branches.get(told.key)) or 0
-            named = told.identity
-            yield (-opened_ms, -1 if named.producer_id is None else named.producer_id, named.transaction), told
+def _settled_elsewhere(state: State) -> Iterator[tuple[OpeningKey, ReportedTransaction | BranchFacts]]:
+    for reported in state.reported.values():
+        if of_handle(state, reported.identity) is None and is_known_committed(state, reported):
+            opened_ms = opening_ms(reported, state.branches.get(reported.key)) or 0
+            named = reported.identity
+            yield (-opened_ms, -1 if named.producer_id is None else named.producer_id, named.transaction), reported
     for branch in state.branches.values():
-        if branch.proof is BranchProof.COMMITTED and HandleIdentity(branch.transaction, None, None) not in state.told:
+        if branch.proof is BranchProof.COMMITTED and reported_of_branch(state, branch) is None:
             yield (-(branch.since_ms or 0), -1, branch.transaction), branch
 
 
@@ -162,20 +170,25 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
     """
     opened: dict[BatchAttempt, tuple[str, int]] = {}
     unsure: set[BatchAttempt] = set()
-    for told in state.told.values():
-        if told.about is None or told.about in unsure:
+    for reported in state.reported.values():
+        # What no decision lists is no part of a batch that is complete.
+        about = about_of(state, reported) if reported.listed is not None or reported.key in state.branches else None
+        if about is None or about in unsure:
             continue
-        identity = of_handle(state, told.identity)
+        identity = of_handle(state, reported.identity)
         broker = state.broker[identity] if identity is not None else None
-        if not (is_known_committed(state, told) if broker is None else broker.is_final and broker.is_committing):
-            unsure.add(told.about)
+        if not (is_known_committed(state, reported) if broker is None else broker.is_final and broker.is_committing):
+            unsure.add(about)
             continue
-        at_ms = broker.identity.start_ms if broker is not None else told_opening_ms(told, state.branches.get(told.key))
-        pipeline, first_ms = opened.get(told.about) or (_pipeline_of(state, told.identity.transaction), at_ms or 0)
-        opened[told.about] = (pipeline, min(first_ms, at_ms or first_ms))
+        at_ms = (
+            broker.identity.start_ms if broker is not None else opening_ms(reported, state.branches.get(reported.key))
+        )
+        pipeline, first_ms = opened.get(about) or (_pipeline_of(state, reported.identity.transaction), at_ms or 0)
+        opened[about] = (pipeline, min(first_ms, at_ms or first_ms))
     for branch in state.branches.values():
-        about = branch_view.about(state, BranchId.parse(branch.transaction))
-        if about is not None and HandleIdentity(branch.transaction, None, None) not in state.told:
+        name = BranchId.parse(branch.transaction)
+        about = attempts.of_branch(state.ledger, name) if name is not None else None
+        if about is not None and reported_of_branch(state, branch) is None:
             unsure.add(about)
     prefixes = state.ledger.prefixes()
     return {
@@ -191,5 +204,5 @@ def _pipeline_of(state: State, transaction: str) -> str:
     return parsed.prefix if parsed is not None and parsed.prefix in state.ledger.prefixes() else transaction
 
 
-def _end_of(broker: BrokerTransaction) -> EndPlace:
+def _end_of(broker: BrokerTransaction) -> EndKey:
     return (broker.ended_ms or 0, *broker.identity)

@@ -1,17 +1,16 @@
-"""One transaction as it stands: the coordinator's view, what was told, decision and outcome, joined by transaction_joins.py."""
+"""One transaction as it stands: the coordinator's view, what was reported, decision and outcome, joined by transaction_joins.py."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
-from collector.branch_view import TOLD_ENDS
-from collector.branches import BranchDetail, BranchFacts
-from collector.facts import KAFKA, BrokerTransaction, ToldTransaction
+from collector.records.branches import BranchDetail, BranchFacts
+from collector.records.facts import KAFKA, BrokerTransaction, ReportedTransaction
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome
 from lifecycle.events import EventType
-from lifecycle.identity import Handle, TransactionalId
+from lifecycle.identity import Handle, TransactionalId, transaction_key
 from lifecycle.states import TransactionState
 
 
@@ -27,21 +26,23 @@ class TransactionView:
     slot: int | None
     state: TransactionState
     broker: BrokerTransaction | None
-    told: ToldTransaction | None
+    reported: ReportedTransaction | None
     first_decision: tuple[int, Decision, bool] | None
     """Offset, decision and whether it counts, of the first decision for its attempt."""
     listing: tuple[int, Decision] | None
     """Offset and decision of the commit decision that counts and lists it."""
     outcome: Outcome | None
-    overtaken: bool
+    superseded: bool
     """A later transaction of the same id is known, and this one's end was not seen."""
     branch: BranchFacts | None = None
     """What its database lists, or listed, of a branch."""
     branch_detail: BranchDetail | None = None
     looked_ms: int | None = None
-    """When its database was looked at last."""
-    branch_about: BatchAttempt | None = None
-    """Batch and attempt as the branch's name and the log's runs tell them."""
+    """When its database was polled last."""
+    proven_about: BatchAttempt | None = None
+    """Its batch and attempt, as a decision or the branch's name and the log's runs tell them."""
+    reported_about: BatchAttempt | None = None
+    """What an event claims of that, where it fits the log. It is shown; nothing rests on it."""
 
     @property
     def key(self) -> str:
@@ -51,10 +52,17 @@ class TransactionView:
             return self.branch.key
         if self.broker is not None:
             return f"{name}@{self.broker.identity.start_ms}"
-        return self.told.key if self.told is not None else name
+        return self.reported.key if self.reported is not None else name
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def handle_key(self) -> str:
+        """Return the key that the decision log has for its handle."""
+        if self.branch is not None:
+            return self.branch.key
+        return transaction_key(self.resource_manager, self.transaction, self.producer_id, self.producer_epoch)
+
+    @property
+    def sort_key(self) -> tuple[str, int, int]:
         """Return what orders transactions of one time: id, producer id and opening, of its coordinator where that is known."""
         if self.broker is not None:
             return self.broker.identity
@@ -69,30 +77,36 @@ class TransactionView:
 
     @property
     def handle(self) -> Handle | None:
-        """Return the whole handle where the prepared event or a decision told it."""
-        return self.told.handle if self.told is not None else None
+        """Return the whole handle as a decision lists it, else as its prepared event claims: to be shown."""
+        return self.reported.handle if self.reported is not None else None
+
+    @property
+    def listed_handle(self) -> Handle | None:
+        """Return the whole handle where a decision lists it."""
+        return self.reported.listed.handle if self.reported is not None and self.reported.listed is not None else None
 
     @property
     def about(self) -> BatchAttempt | None:
-        """Return the batch and attempt where they are known."""
-        told = self.told.about if self.told is not None else None
-        return told or self.branch_about
+        """Return the batch and attempt as proven, else as claimed: to be shown, and to group transactions by."""
+        return self.proven_about or self.reported_about
+
+    @property
+    def is_only_reported(self) -> bool:
+        """True when no coordinator, no database and no decision knows of it: an event claims that it exists."""
+        seen = (self.broker, self.branch, self.listing, self.outcome, self.listed_handle)
+        return all(time is None for time in seen)
 
     @property
     def resource_manager(self) -> str:
         """Return the resource manager's name."""
         if self.branch is not None:
             return self.branch.resource_manager
-        return self.told.resource_manager if self.told is not None else "kafka"
+        return self.reported.resource_manager if self.reported is not None else KAFKA
 
     @property
     def opened_ms(self) -> int | None:
-        """Return when it was opened: by the broker's clock, else by its writer's, else since when it is known to be prepared."""
-        if self.broker is not None:
-            return self.broker.identity.start_ms
-        if self.told is not None:
-            return told_opening_ms(self.told, self.branch)
-        return self.branch.since_ms if self.branch is not None else None
+        """Return when it was opened: by the broker's clock, else its writer's, else since when it is known to be prepared."""
+        return self.broker.identity.start_ms if self.broker is not None else opening_ms(self.reported, self.branch)
 
     @property
     def is_listed(self) -> bool:
@@ -101,7 +115,7 @@ class TransactionView:
 
     @property
     def has_vanished(self) -> bool:
-        """True when its database lists it no more, and nobody told how it ended."""
+        """True when its database lists it no more, and its end was not reported."""
         return self.branch is not None and not self.branch.is_listed and not self.state.is_final
 
     @property
@@ -109,13 +123,13 @@ class TransactionView:
         """Return the resource manager's limit, counted from its opening; None where it has none (databases) or none is known."""
         if self.broker is not None and self.broker.timeout_ms is not None:
             return self.broker.timeout_ms
-        return (self.handle.timeout_ms or None) if self.handle is not None else None
+        return (self.listed_handle.timeout_ms or None) if self.listed_handle is not None else None
 
     @property
     def is_running(self) -> bool:
         """True while the timeout's clock runs: only Ongoing expires."""
         open_states = (TransactionState.OPEN, TransactionState.PREPARED, TransactionState.DECIDED)
-        return self.state in open_states and not self.overtaken and not self.has_vanished
+        return self.state in open_states and not (self.superseded or self.has_vanished or self.is_only_reported)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -131,8 +145,7 @@ class TransactionView:
             return self.broker.ended_ms
         if self.outcome is not None:
             return self.outcome.at_ms
-        times = [self.told.told[type_] for type_, _ in TOLD_ENDS if type_ in self.told.told] if self.told else []
-        return min(times, default=self.branch.gone_ms if self.branch is not None else None)
+        return self.branch.gone_ms if self.branch is not None else None
 
     @property
     def revision(self) -> str:
@@ -158,14 +171,24 @@ class TransactionView:
         times: list[int | None] = [self.opened_ms, self.ended_ms, self.listing[1].at_ms if self.listing else None]
         if self.broker is not None:
             times += [self.broker.last_write_ms, self.broker.complete_commit_ms, self.broker.complete_abort_ms]
-        if self.told is not None:
-            times += self.told.told.values()
+        if self.reported is not None:
+            times += self.reported.event_times.values()
         return max((at for at in times if at is not None), default=None)
 
 
-def told_opening_ms(told: ToldTransaction, branch: BranchFacts | None) -> int | None:
-    """Return when a transaction was opened by its writer's clock, else since when its database has it prepared."""
-    if told.handle is not None:
-        return told.handle.opened_at_ms
-    told_ms = told.told.get(EventType.TRANSACTION_OPENED)
-    return told_ms if told_ms is not None or branch is None else branch.since_ms
+def opening_ms(reported: ReportedTransaction | None, branch: BranchFacts | None) -> int | None:
+    """Return when a transaction that no coordinator was seen to have was opened (epoch ms).
+
+    As a decision has it, else since when its database lists it, else as events claim.
+    """
+    if reported is not None and reported.listed is not None:
+        return reported.listed.handle.opened_at_ms
+    if branch is not None and branch.since_ms is not None:
+        return branch.since_ms
+    if reported is None:
+        return None
+    return (
+        reported.handle.opened_at_ms
+        if reported.handle is not None
+        else reported.event_times.get(EventType.TRANSACTION_OPENED)
+    )

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from collector.flink_transactions import FlinkId
+from collector.state.flink_sinks import FlinkId
+from lifecycle.durations import HOUR_MS
 
-HOUR_MS = 3_600_000
 GROWTH_HOURS = 24
 CREATED_KEPT_HOURS = 48
 STALE_HOURS = 1
@@ -20,13 +20,13 @@ STALE_HOURS = 1
 LEAK_STALE_IDS = 100
 """So many that never came back are no accident."""
 FENCES_OF_A_FIGHT = 3
-PREFIXES_MOST = 10_000
+MAX_PREFIXES = 10_000
 OTHERS = "(others)"
 """Where ids go once there are too many prefixes: then the prefixes themselves leak."""
 _HOUR_BITS = 24
 _HOUR_MASK = (1 << _HOUR_BITS) - 1
-_HOURS_MOST = 1_000
-_USES_MOST = 20_000
+_MAX_HOURS = 1_000
+_MAX_USES = 20_000
 _UUID = re.compile(r"[-_.:/]?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
 _LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
@@ -65,7 +65,7 @@ class PrefixIds:
             self._take(before)
         at = max(hour, self.floor)
         self.last_used[at] = self.last_used.get(at, 0) + 1
-        if len(self.last_used) > _HOURS_MOST:
+        if len(self.last_used) > _MAX_HOURS:
             self._merge_oldest()
 
     def drop(self, before: int) -> None:
@@ -84,7 +84,7 @@ class PrefixIds:
 
     def _merge_oldest(self) -> None:
         hours = sorted(self.last_used)
-        self.floor = hours[_HOURS_MOST // 2]
+        self.floor = hours[_MAX_HOURS // 2]
         merged = sum(self.last_used.pop(hour) for hour in hours if hour < self.floor)
         self.last_used[self.floor] = self.last_used.get(self.floor, 0) + merged
 
@@ -119,7 +119,7 @@ class KnownIds:
         if before is None or hour > before:
             found.use(hour, before)
             use = number << _HOUR_BITS | hour
-            if len(self._uses) > _USES_MOST:
+            if len(self._uses) > _MAX_USES:
                 self._uses.clear()
             self._ids[key] = self._uses.setdefault(use, use)
 
@@ -132,7 +132,7 @@ class KnownIds:
     def _number_of(self, prefix: str) -> int:
         number = self._numbers.get(prefix)
         if number is None:
-            if len(self._by_number) >= PREFIXES_MOST and prefix != OTHERS:
+            if len(self._by_number) >= MAX_PREFIXES and prefix != OTHERS:
                 return self._number_of(OTHERS)
             number = self._numbers[prefix] = len(self._by_number)
             self.prefixes[prefix] = PrefixIds(prefix)
@@ -151,7 +151,7 @@ class PrefixReport:
     stale_ids: int
     newest_ms: int
     oldest_ms: int
-    lives: int
+    checkpoint_ids: int
     fenced_last_hour: int
     leaks: bool
     shared: bool
@@ -160,31 +160,31 @@ class PrefixReport:
 
 
 def reports(
-    known: KnownIds, lives: Mapping[str, tuple[str, ...]], fenced: Mapping[str, int], at_ms: int
+    known: KnownIds, checkpoint_ids: Mapping[str, tuple[str, ...]], fenced: Mapping[str, int], at_ms: int
 ) -> Iterator[PrefixReport]:
     """Yield a report per prefix that has ids, most ids first.
 
-    ``lives``: of our prefixes, the life of each run in log order; ``fenced``: transactions of each prefix that were open when
-    somebody took their id, in the last hour.
+    ``checkpoint_ids``: of our prefixes, the checkpoint_id of each run in log order; ``fenced``: transactions of each prefix
+    that were open when another producer took their id, in the last hour.
     """
-    for found in sorted(known.prefixes.values(), key=lambda one: (-one.ids, one.prefix)):
+    for found in sorted(known.prefixes.values(), key=lambda found: (-found.ids, found.prefix)):
         if found.ids > 0:
-            yield _report(found, lives.get(found.prefix, ()), fenced.get(found.prefix, 0), at_ms)
+            yield _report(found, checkpoint_ids.get(found.prefix, ()), fenced.get(found.prefix, 0), at_ms)
 
 
-def _report(found: PrefixIds, lives: tuple[str, ...], fenced: int, at_ms: int) -> PrefixReport:
+def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_ms: int) -> PrefixReport:
     hour, newest_hour = _hour(at_ms), _hour(found.newest_ms)
     stale = sum(count for at, count in found.last_used.items() if at < newest_hour - STALE_HOURS)
     growth = _growth(found, hour)
     leaks = stale >= LEAK_STALE_IDS and growth > 0
-    turns = takes_turns(lives)
+    turns = takes_turns(checkpoint_ids)
     reasons = []
     if leaks:
         reasons.append(
             f"{stale} of {found.ids} ids were not used again while others were, and {growth:g} more come every hour"
         )
     if turns:
-        reasons.append(f"{len(set(lives))} checkpoint directories take turns under it: two pipelines share it")
+        reasons.append(f"{len(set(checkpoint_ids))} checkpoint directories take turns under it: two pipelines share it")
     if fenced >= FENCES_OF_A_FIGHT:
         reasons.append(
             f"{fenced} open transactions lost their id to another producer within an hour: two writers share it"
@@ -197,7 +197,7 @@ def _report(found: PrefixIds, lives: tuple[str, ...], fenced: int, at_ms: int) -
         stale_ids=stale,
         newest_ms=found.newest_ms,
         oldest_ms=min(found.last_used, default=0) * HOUR_MS,
-        lives=len(set(lives)),
+        checkpoint_ids=len(set(checkpoint_ids)),
         fenced_last_hour=fenced,
         leaks=leaks,
         shared=turns or fenced >= FENCES_OF_A_FIGHT,
@@ -206,14 +206,14 @@ def _report(found: PrefixIds, lives: tuple[str, ...], fenced: int, at_ms: int) -
     )
 
 
-def takes_turns(lives: tuple[str, ...]) -> bool:
-    """Say whether a life came back after another one: a new checkpoint directory never gives way to an old one."""
+def takes_turns(checkpoint_ids: tuple[str, ...]) -> bool:
+    """Say whether a checkpoint id came back after another one: a new checkpoint directory never gives way to an old one."""
     seen: list[str] = []
-    for life in lives:
-        if life in seen and seen[-1] != life:
+    for checkpoint_id in checkpoint_ids:
+        if checkpoint_id in seen and seen[-1] != checkpoint_id:
             return True
-        if life not in seen:
-            seen.append(life)
+        if checkpoint_id not in seen:
+            seen.append(checkpoint_id)
     return False
 
 

@@ -8,7 +8,8 @@ What tells (TransactionCoordinator.endTransaction, TransactionMetadata of Kafka 
 | the coordinator: timeout, or an InitProducerId | e + 1, the record has the broker's version | e + 1; 4.0.0: e + 2 (KAFKA-19367) |
 
 So an epoch that stays proves the client, one that moved without version 2 proves the coordinator, and under version 2 only the
-times and who took the id afterwards tell. Polling knows no versions. A timeout is found by a timer that runs every 10 s by
+times and who took the id afterwards tell. What its driver reported in an event makes nothing certain: any
+client that may write to that topic can claim it. Polling knows no versions. A timeout is found by a timer that runs every 10 s by
 default (transaction.abort.timed.out.transaction.cleanup.interval.ms): never before the timeout, seldom later than that.
 """
 
@@ -17,12 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.facts import BrokerTransaction, Init
-from collector.fold import OPERATOR
-from collector.observations import OperatorOrder
-from collector.transaction_view import TransactionView
+from collector.records.facts import BrokerTransaction, Init
+from collector.records.observations import OperatorOrder
+from collector.records.observer_kind import ObserverKind
+from collector.state.fold import OPERATOR
+from collector.state.transaction_view import TransactionView
 from lifecycle.decisions import Ruling
+from lifecycle.durations import duration
 from lifecycle.events import EventType
+from lifecycle.verdicts import AbortCause
 
 FENCE_WINDOW_MS = 2_000
 """A producer that takes an id aborts its open transaction first and gets the id at its next try (librdkafka: 500 ms later)."""
@@ -30,17 +34,6 @@ TIMER_MS = 12_000
 """The coordinator looks for timeouts every 10 s by default; 2 s for what it does then."""
 CLOCK_SKEW_MS = 1_000
 """Start and end are by two brokers' clocks where the coordinator moved in between."""
-POLLING = "transaction polling"
-
-
-class Cause(Enum):
-    """Who ended it."""
-
-    TIMEOUT = "timeout"
-    FENCED = "fenced"
-    CLIENT = "client"
-    OPERATOR = "operator"
-    UNKNOWN = "unknown"
 
 
 class Certainty(Enum):
@@ -55,7 +48,7 @@ class EndedBy(Enum):
     """What epochs and versions say about who ended it."""
 
     CLIENT = "client"
-    """Whoever held its epoch."""
+    """The producer that held its epoch."""
     COORDINATOR = "coordinator"
     EITHER = "either"
     UNSEEN = "unseen"
@@ -75,12 +68,12 @@ class AbortClues:
 class Inference:
     """A cause, how sure it is, and one sentence that says from what."""
 
-    cause: Cause
+    cause: AbortCause
     certainty: Certainty
     why: str
 
 
-def infer(clues: AbortClues) -> tuple[Cause, Certainty]:
+def infer(clues: AbortClues) -> tuple[AbortCause, Certainty]:
     """Return the cause of an abort and how sure it is."""
     found = explain(clues)
     return found.cause, found.certainty
@@ -90,30 +83,36 @@ def explain(clues: AbortClues) -> Inference:
     """Return the cause of an abort, how sure it is, and why."""
     view, broker = clues.view, clues.view.broker
     if clues.order is not None and clues.order.action == "abort":
-        return _found(Cause.OPERATOR, Certainty.CERTAIN, f"{clues.order.who} ordered it (audit {clues.order.audit})")
+        return _found(
+            AbortCause.OPERATOR, Certainty.CERTAIN, f"{clues.order.who} ordered it (audit {clues.order.audit})"
+        )
     first = view.first_decision
     if first is not None and first[1].ruling is Ruling.ABORT and first[1].who.startswith(OPERATOR):
-        return _found(Cause.OPERATOR, Certainty.LIKELY, f"{first[1].who} decided to abort its batch")
-    told = view.told is not None and EventType.TRANSACTION_ABORTED in view.told.told
+        return _found(AbortCause.OPERATOR, Certainty.LIKELY, f"{first[1].who} decided to abort its batch")
+    reported = view.reported is not None and EventType.TRANSACTION_ABORTED in view.reported.event_times
     if broker is None or broker.ended_ms is None:
-        if told:
+        if reported:
             return _found(
-                Cause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back; the broker's end was not seen"
+                AbortCause.CLIENT,
+                Certainty.GUESS,
+                "its driver told that it rolled it back; the broker's end was not seen",
             )
-        return _found(Cause.UNKNOWN, Certainty.GUESS, "the broker's end of it was not seen")
+        return _found(AbortCause.UNKNOWN, Certainty.GUESS, "the broker's end of it was not seen")
     match ended_by(broker):
         case EndedBy.CLIENT:
-            return _found(Cause.CLIENT, Certainty.CERTAIN, "its epoch stayed: only who holds it can have ended it so")
+            return _found(
+                AbortCause.CLIENT, Certainty.CERTAIN, "its epoch stayed: only who holds it can have ended it so"
+            )
         case EndedBy.COORDINATOR:
-            return _by_coordinator(clues, broker, told)
+            return _by_coordinator(clues, broker, reported)
         case EndedBy.EITHER:
-            return _by_either(clues, broker, told)
+            return _by_either(clues, broker, reported)
         case EndedBy.UNSEEN:
-            return _unseen(clues, broker, told)
+            return _unseen(clues, broker, reported)
 
 
 def ended_by(broker: BrokerTransaction) -> EndedBy:
-    """Say who ended it, as far as epochs and versions tell."""
+    """Say who ended it, as far as epochs and versions show."""
     began, ended, version = broker.ongoing_epoch, broker.end_epoch, broker.ongoing_version
     if began is None:
         # Version 2 lets a client abort before its first write: the transaction then opens with its end, and is empty.
@@ -124,72 +123,80 @@ def ended_by(broker: BrokerTransaction) -> EndedBy:
     moved = ended - began
     if moved <= 0:
         return EndedBy.CLIENT
-    if broker.source == POLLING:
+    if broker.source == ObserverKind.TRANSACTION_POLLING.value:
         return EndedBy.EITHER
     return EndedBy.COORDINATOR if version < 2 or moved >= 2 else EndedBy.EITHER
 
 
-def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, told: bool) -> Inference:
+def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inference:
     """The epoch moved although the writer's own end leaves it: a timeout, another producer, or an end sent for it with a handle."""
     taken, over_ms = _taken_over(clues.inits, broker), _over_timeout_ms(broker)
     if over_ms is not None and over_ms >= 0:
         if taken:
             return _found(
-                Cause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}, and another producer took its id just after"
+                AbortCause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}, and another producer took its id just after"
             )
-        if told:
-            return _found(Cause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}; its driver rolled back too")
+        if reported:
+            return _found(AbortCause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}; its driver rolled back too")
         certainty = Certainty.CERTAIN if over_ms <= TIMER_MS else Certainty.LIKELY
-        return _found(Cause.TIMEOUT, certainty, f"the coordinator ended it {_late(over_ms)}")
-    if told:
-        return _found(Cause.CLIENT, Certainty.CERTAIN, "its driver told that it rolled it back")
+        return _found(AbortCause.TIMEOUT, certainty, f"the coordinator ended it {_late(over_ms)}")
+    if reported:
+        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back")
     if taken:
-        return _found(Cause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
+        return _found(AbortCause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
     if clues.view.ours:
         # Our own drivers roll back by EndTxn from another process, which moves the epoch too.
         return _found(
-            Cause.CLIENT, Certainty.LIKELY, "before its timeout, and nobody took its id: its driver rolled it back"
+            AbortCause.CLIENT,
+            Certainty.LIKELY,
+            "before its timeout, and no producer took its id: its driver rolled it back",
         )
     if over_ms is not None and over_ms >= -CLOCK_SKEW_MS:
-        return _found(Cause.TIMEOUT, Certainty.GUESS, "the coordinator ended it within a second of its timeout")
+        return _found(AbortCause.TIMEOUT, Certainty.GUESS, "the coordinator ended it within a second of its timeout")
     if over_ms is None:
-        return _found(Cause.FENCED, Certainty.GUESS, "the coordinator ended it; its timeout is not known")
+        return _found(AbortCause.FENCED, Certainty.GUESS, "the coordinator ended it; its timeout is not known")
     # An end sent with the handle by request version 5 looks the same where the broker has transaction version 2.
     certainty = Certainty.CERTAIN if (broker.end_version or 0) < 2 else Certainty.LIKELY
     return _found(
-        Cause.FENCED,
+        AbortCause.FENCED,
         certainty,
         "the coordinator ended it before its timeout, as it does for a producer that takes the id",
     )
 
 
-def _by_either(clues: AbortClues, broker: BrokerTransaction, told: bool) -> Inference:
+def _by_either(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inference:
     """Under version 2 (or polling) every end moves the epoch: times and the next producer tell."""
     over_ms = _over_timeout_ms(broker)
     if over_ms is not None and over_ms >= 0:
         certainty = Certainty.LIKELY if over_ms <= TIMER_MS else Certainty.GUESS
-        return _found(Cause.TIMEOUT, certainty, f"it ended {_late(over_ms)}")
-    if told:
-        return _found(Cause.CLIENT, Certainty.CERTAIN, "its driver told that it rolled it back")
+        return _found(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}")
+    if reported:
+        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back")
     if _taken_over(clues.inits, broker):
         return _found(
-            Cause.FENCED, Certainty.LIKELY, "a producer took its id just after; its own client may have aborted first"
+            AbortCause.FENCED,
+            Certainty.LIKELY,
+            "a producer took its id just after; its own client may have aborted first",
         )
-    return _found(Cause.CLIENT, Certainty.LIKELY, "before its timeout, and nobody took its id")
+    return _found(AbortCause.CLIENT, Certainty.LIKELY, "before its timeout, and no producer took its id")
 
 
-def _unseen(clues: AbortClues, broker: BrokerTransaction, told: bool) -> Inference:
+def _unseen(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inference:
     """Its times are known, but not what the epoch was before."""
     over_ms = _over_timeout_ms(broker)
     if over_ms is not None and over_ms >= 0:
-        certainty = Certainty.LIKELY if over_ms <= TIMER_MS and not told else Certainty.GUESS
-        return _found(Cause.TIMEOUT, certainty, f"it ended {_late(over_ms)}; its beginning was not seen")
-    if told:
-        return _found(Cause.CLIENT, Certainty.CERTAIN, "its driver told that it rolled it back")
+        certainty = Certainty.LIKELY if over_ms <= TIMER_MS and not reported else Certainty.GUESS
+        return _found(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}; its beginning was not seen")
+    if reported:
+        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back")
     if _taken_over(clues.inits, broker):
-        return _found(Cause.FENCED, Certainty.LIKELY, "a producer took its id just after; its beginning was not seen")
+        return _found(
+            AbortCause.FENCED, Certainty.LIKELY, "a producer took its id just after; its beginning was not seen"
+        )
     return _found(
-        Cause.CLIENT, Certainty.GUESS, "before its timeout, and nobody took its id; its beginning was not seen"
+        AbortCause.CLIENT,
+        Certainty.GUESS,
+        "before its timeout, and no producer took its id; its beginning was not seen",
     )
 
 
@@ -218,8 +225,8 @@ def _took_over(init: Init, broker: BrokerTransaction) -> bool:
 
 
 def _late(over_ms: int) -> str:
-    return f"{over_ms / 1000:.1f} s after its timeout"
+    return f"{duration(over_ms)} after its timeout"
 
 
-def _found(cause: Cause, certainty: Certainty, why: str) -> Inference:
+def _found(cause: AbortCause, certainty: Certainty, why: str) -> Inference:
     return Inference(cause=cause, certainty=certainty, why=why)

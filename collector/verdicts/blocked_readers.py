@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.abort_causes import Certainty
-from resource_managers.kafka_partitions import Partition
+from collector.verdicts.abort_causes import Certainty
+from resource_managers.kafka.partitions import Partition
 
 WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
 
@@ -39,8 +39,8 @@ class Tail(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSight:
-    """One partition at a look. ``since_ms``: since when its last stable offset stands while records are hidden behind it."""
+class PartitionSnapshot:
+    """One partition as polled. ``since_ms``: since when its last stable offset stands while records are hidden behind it."""
 
     partition: Partition
     last_stable_offset: int
@@ -55,13 +55,13 @@ class PartitionSight:
 
     @property
     def stands(self) -> bool:
-        """True when two looks or more saw records hidden behind the same last stable offset."""
+        """True when two polls or more saw records hidden behind the same last stable offset."""
         return self.hidden > 0 and self.since_ms < self.seen_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderSight:
-    """What a group had committed on a partition at a look. ``since_ms``: first seen at this offset; ``state``: Kafka's word."""
+class ReaderSnapshot:
+    """What a group had committed on a partition when polled. ``since_ms``: first seen at this offset; ``state``: Kafka's word."""
 
     group: str
     partition: Partition
@@ -72,7 +72,7 @@ class ReaderSight:
 
     @property
     def stands(self) -> bool:
-        """True when two looks or more saw it at the same offset."""
+        """True when two polls or more saw it at the same offset."""
         return self.since_ms < self.seen_ms
 
 
@@ -90,13 +90,13 @@ class Reader:
 
     @property
     def is_without_members(self) -> bool:
-        """True when nobody is in the group: it may be given up, or its reader assigns partitions by itself."""
+        """True when the group has no members: it may be abandoned, or its reader assigns partitions by itself."""
         return self.state in WITHOUT_MEMBERS
 
 
 def partition_sight(
-    before: PartitionSight | None, partition: Partition, last_stable_offset: int, high_watermark: int, at_ms: int
-) -> PartitionSight:
+    before: PartitionSnapshot | None, partition: Partition, last_stable_offset: int, high_watermark: int, at_ms: int
+) -> PartitionSnapshot:
     """Return the partition as it is now; its time goes on where the same offset held back records before."""
     goes_on = (
         before is not None
@@ -104,7 +104,7 @@ def partition_sight(
         and before.last_stable_offset == last_stable_offset
         and high_watermark > last_stable_offset
     )
-    return PartitionSight(
+    return PartitionSnapshot(
         partition=partition,
         last_stable_offset=last_stable_offset,
         high_watermark=high_watermark,
@@ -114,11 +114,11 @@ def partition_sight(
 
 
 def reader_sight(
-    before: ReaderSight | None, group: str, partition: Partition, offset: int, state: str, at_ms: int
-) -> ReaderSight:
+    before: ReaderSnapshot | None, group: str, partition: Partition, offset: int, state: str, at_ms: int
+) -> ReaderSnapshot:
     """Return the group as it is now; its time goes on where it had committed the same offset before."""
     goes_on = before is not None and before.offset == offset
-    return ReaderSight(
+    return ReaderSnapshot(
         group=group,
         partition=partition,
         offset=offset,
@@ -128,7 +128,7 @@ def reader_sight(
     )
 
 
-def judge_reader(reader: ReaderSight, partition: PartitionSight, tail: Tail, stalled_ms: int) -> Reader | None:
+def judge_reader(reader: ReaderSnapshot, partition: PartitionSnapshot, tail: Tail, stalled_ms: int) -> Reader | None:
     """Return how a group stands, or None when there is nothing to say: it is up to date.
 
     Ask for the group's offset first and for the last stable offset then: since that only grows, an offset beyond it is
@@ -156,7 +156,7 @@ def judge_reader(reader: ReaderSight, partition: PartitionSight, tail: Tail, sta
 
 
 def _reader(
-    reader: ReaderSight, partition: PartitionSight, kind: ReaderKind, certainty: Certainty, since_ms: int
+    reader: ReaderSnapshot, partition: PartitionSnapshot, kind: ReaderKind, certainty: Certainty, since_ms: int
 ) -> Reader:
     return Reader(
         group=reader.group,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collector.branches import BranchDetail, BranchFacts
-from collector.observations import BranchProof
+from collector.records.branches import BranchDetail, BranchFacts
+from collector.records.observations import BranchProof
 from lifecycle.verdicts import Evidence
-from resource_managers.database_session import WaitingSession
+from resource_managers.database.session import WaitingSession
 
-NAMED_MOST = 3
+MAX_NAMED = 3
 """So many of the locked relations and waiting sessions are named; the others are counted."""
 
 
@@ -36,7 +36,7 @@ def listed(branch: BranchFacts, detail: BranchDetail | None, looked_ms: int | No
 
 def ended(branch: BranchFacts) -> Evidence:
     """Return what is known of the end of a branch that its server lists no more."""
-    fact, source = f"{branch.listed_by} lists it no more, and ", f"markers of {branch.place}"
+    fact, source = f"{branch.listed_by} lists it no more, and ", f"markers of {branch.instance}"
     match branch.proof:
         case BranchProof.COMMITTED:
             return Evidence(fact="its marker row is there: committed", source=source, at_ms=branch.gone_ms)
@@ -55,12 +55,13 @@ def ended(branch: BranchFacts) -> Evidence:
 
 def _waiting(sessions: tuple[WaitingSession, ...]) -> str:
     named = [
-        f"process {one.process} ({', '.join(filter(None, (one.user, one.application)))}) for {one.relation or 'a row'}"
-        for one in sessions
+        f"process {session.process} ({', '.join(filter(None, (session.user, session.application)))}) "
+        f"for {session.relation or 'a row'}"
+        for session in sessions
     ]
     return f"{len(sessions)} session{' waits' if len(sessions) == 1 else 's wait'} behind it: {_some(named)}"
 
 
 def _some(names: list[str]) -> str:
-    more = len(names) - NAMED_MOST
-    return ", ".join(names[:NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.abort_causes import AbortClues, Cause, Certainty, Inference, explain
-from collector.flink_transactions import Evidence, Fate, FlinkId
-from collector.observations import OffsetsSeen
-from collector.time_text import utc
-from collector.transaction_view import TransactionView
-from collector.verdicts import LogSight
+from collector.records.observations import OffsetsSeen
+from collector.runtime.time_format import utc
+from collector.state.flink_sinks import FlinkId
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.abort_causes import AbortClues, Certainty, Inference, explain
+from collector.verdicts.flink_checkpoints import Evidence, Fate
+from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.states import TransactionState
+from lifecycle.verdicts import AbortCause
 
 OFFSETS_TOPIC = "__consumer_offsets-"
 COMMITTED = (TransactionState.COMMITTED, TransactionState.COMMITTING)
@@ -39,10 +41,10 @@ class LossVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossCase:
-    """Everything that a rule may look at. ``flink`` None: its id is not of Flink's form, or it is ours."""
+    """Everything that a rule may read. ``flink`` None: its id is not of Flink's form, or it is ours."""
 
     clues: AbortClues
-    log_sight: LogSight
+    log_status: DecisionLogStatus
     replayed_ms: int | None = None
     """When its batch was completed after it was undone, or None."""
     flink: Evidence | None = None
@@ -132,10 +134,11 @@ def rule_decided(case: LossCase, cause: Inference) -> Answer | None:
 
 
 def rule_undecided(case: LossCase, cause: Inference) -> Answer | None:
-    """Ours, and never decided: its batch is written again."""
-    if not case.view.ours:
+    """Ours, and never decided: its batch is written again. While the log cannot be read, what may be ours is not known."""
+    unread = case.log_status is DecisionLogStatus.UNREADABLE
+    if not case.view.ours and not (unread and case.view.named_prefix):
         return None
-    if case.log_sight is not LogSight.READABLE:
+    if case.log_status is not DecisionLogStatus.READABLE:
         return (
             LossVerdict.UNKNOWN,
             Certainty.GUESS,
@@ -145,7 +148,7 @@ def rule_undecided(case: LossCase, cause: Inference) -> Answer | None:
 
 
 def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
-    """Flink's checkpoints, or what became of its ids, tell whether the job counts it as written."""
+    """Flink's checkpoints, or what became of its ids, show whether the job counts it as written."""
     found = case.flink
     if found is None:
         return None
@@ -174,7 +177,7 @@ def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
 
 def rule_client(case: LossCase, cause: Inference) -> Answer | None:
     """Its own client aborted it: it knows."""
-    if cause.cause is not Cause.CLIENT or cause.certainty is Certainty.GUESS:
+    if cause.cause is not AbortCause.CLIENT or cause.certainty is Certainty.GUESS:
         return None
     return LossVerdict.HARMLESS, Certainty.LIKELY, f"its own client gave it up ({cause.why})"
 

@@ -1,4 +1,4 @@
-"""Hanging transactions (KIP-664): open on a partition while no coordinator will ever end them. Pure: rules, then two looks.
+"""Hanging transactions (KIP-664): open on a partition while no coordinator will ever end them. Pure: rules, then two polls.
 
 The order of the looks is the guard against a transaction that just began or ended: the partition's leader shows it open,
 the coordinator is asked, and the leader shows the very same one open again some seconds later. So it was open while the
@@ -12,16 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from collector.records.observer_kind import ObserverKind
+from collector.verdicts.known_ends import KnownEnd
+from lifecycle.durations import duration
 from lifecycle.verdicts import Evidence, Judgement, Verdict
-from resource_managers.kafka_descriptions import ABORTED, COMMITTED
-from resource_managers.kafka_missing_markers import is_end_of
-from resource_managers.kafka_partitions import OpenProducer, Partition
+from resource_managers.kafka.partitions import OpenProducer, Partition
 from resource_managers.protocol import OpenTransactionView
 
 KEY_PREFIX = "hanging:"
 OVERDUE_MS = 60_000
 """How long past its timeout an open transaction must be: coordinators look for expired ones every 10 s, clocks differ."""
 COORDINATOR, LEADER = "transaction coordinator", "partition leader"
+COORDINATORS_LOG = ObserverKind.TRANSACTION_LOG.value
 _OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
@@ -31,7 +33,7 @@ class Remedy(Enum):
     MARKER = "abort marker on the partition"
     """No coordinator will write one (WriteTxnMarkers, as kafka-transactions.sh abort does)."""
     COMMIT_MARKER = "commit marker on the partition"
-    """Its coordinator has committed it, and takes the marker for written."""
+    """It is proven that its coordinator has committed it, which takes the marker for written."""
     ORDINARY = "ordinary abort"
     """Its coordinator has it open: the transaction's own row takes the order."""
 
@@ -41,19 +43,21 @@ class CoordinatorView:
     """What coordinators said about one producer id.
 
     ``transactions``: those that have it now. ``moved``: transactional ids that had it once and have another one now, or
-    are not known any more.
+    are not known any more. ``end``: how the very transaction ended that is open on the partition, None where that is not
+    proven.
     """
 
     transactions: tuple[OpenTransactionView, ...]
     moved: tuple[str, ...]
     asked_ms: int
+    end: KnownEnd | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Why a transaction on a partition looks abandoned. ``transaction``: its transactional id, empty where nobody knows it.
+    """Why a transaction on a partition looks abandoned. ``transaction``: its transactional id, empty where it is unknown.
 
-    ``marker_epoch``: the epoch of a marker that ends it.
+    A marker that ends it carries its own epoch: the partition refuses it once a later one has written there.
     """
 
     rule: int
@@ -62,7 +66,6 @@ class Doubt:
     remedy: Remedy
     may_abort: bool
     loses_data: bool
-    marker_epoch: int
 
     @property
     def may_commit(self) -> bool:
@@ -93,7 +96,7 @@ class Suspect:
     def revision(self) -> str:
         """Return a text that changes when what it rests on changes."""
         doubt = self.doubt
-        parts = (self.key, doubt.rule, doubt.transaction, doubt.remedy.value, doubt.may_abort, doubt.marker_epoch)
+        parts = (self.key, doubt.rule, doubt.transaction, doubt.remedy.value, doubt.may_abort)
         return hashlib.sha256(repr((*parts, self.confirmation)).encode()).hexdigest()[:16]
 
     def shifted(self, by_ms: int) -> Suspect:
@@ -114,7 +117,7 @@ class Suspect:
             self.doubt.evidence,
         ]
         if self.found_ms is not None:
-            again = f"still open {(self.found_ms - self.since_ms) / 1000:.1f} s after the coordinator said so first"
+            again = f"still open {duration(self.found_ms - self.since_ms)} after the coordinator said so first"
             evidence.append(Evidence(fact=again, source=LEADER, at_ms=self.found_ms))
         return Judgement(
             verdict=Verdict.HANGING,
@@ -189,31 +192,32 @@ def h5_overdue(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Do
             continue
         late_ms = now_ms - t.started_at_ms - t.timeout_ms
         if producer.partition in t.partitions and late_ms > OVERDUE_MS:
-            fact = f"{t.transaction} is Ongoing {late_ms / 1000:.0f} s past its timeout of {t.timeout_ms / 1000:g} s"
+            fact = f"{t.transaction} is Ongoing {duration(late_ms)} past its timeout of {duration(t.timeout_ms)}"
             return replace(_marker(5, producer, t.transaction, fact, view), remedy=Remedy.ORDINARY)
     return None
 
 
 def h6_ended_without_its_marker(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
-    """The coordinator has ended this very transaction, and the partition never got the marker (KAFKA-20734)."""
-    for t in view.transactions:
-        epoch = t.producer_epoch or 0
-        if not is_end_of(t.state, epoch, producer.producer_epoch):
-            continue
-        how = {COMMITTED: "committed", ABORTED: "aborted"}[t.state]
-        fact = f"{t.transaction} is {t.state}, epoch {epoch}: it was {how}, and this partition never got the marker"
-        doubt = replace(_marker(6, producer, t.transaction, fact, view), marker_epoch=epoch, loses_data=False)
-        if t.state == COMMITTED:
-            # An abort marker would lose what its writer was told is committed.
-            return replace(doubt, remedy=Remedy.COMMIT_MARKER, may_abort=False)
-        return doubt
-    return None
+    """It is proven how this very transaction ended, and the partition never got the marker (KAFKA-20734)."""
+    end = view.end
+    if end is None or any(_may_end_it(t, producer) for t in view.transactions):
+        return None
+    fact = f"{end.why}; this partition never got the marker"
+    evidence = Evidence(fact=fact, source=COORDINATORS_LOG, at_ms=end.at_ms)
+    found = replace(_marker(6, producer, end.transaction, fact, view), evidence=evidence, loses_data=False)
+    # An abort marker would lose what its writer believes to be committed.
+    return replace(found, remedy=Remedy.COMMIT_MARKER, may_abort=False) if end.commit else found
+
+
+def _may_end_it(t: OpenTransactionView, producer: OpenProducer) -> bool:
+    """Say whether what the coordinator has open, or is ending, may be this very transaction after all."""
+    return t.state in _OPEN and (t.state != "Ongoing" or (t.producer_epoch or 0) <= producer.producer_epoch)
 
 
 RULES: tuple[Callable[[OpenProducer, CoordinatorView, int], Doubt | None], ...] = (
+    h6_ended_without_its_marker,
     h1_nobody_has_the_producer_id,
     h2_the_id_went_on,
-    h6_ended_without_its_marker,
     h3_no_open_transaction,
     h4_open_elsewhere,
     h5_overdue,
@@ -230,11 +234,11 @@ def followed(
     answered_ms: int,
     confirm_ms: int,
 ) -> dict[str, Suspect]:
-    """Return the suspects after a look.
+    """Return the suspects after a poll.
 
-    ``seen``: open transactions on the partitions that were ``looked`` at, from ``looked_ms`` on. ``doubts``: what the
+    ``seen``: open transactions on the partitions that were polled (``looked``), from ``looked_ms`` on. ``doubts``: what the
     coordinator, which was asked after that and answered by ``answered_ms``, makes of them: None where it explains the
-    transaction, no entry where it could not be asked. A suspect is proven once a look that began ``confirm_ms`` after
+    transaction, no entry where it could not be asked. A suspect is proven once a poll that began ``confirm_ms`` after
     the coordinator's first answer saw it still open and the coordinator said the same again.
     """
     after = {key: suspect for key, suspect in before.items() if suspect.producer.partition not in looked}
@@ -258,7 +262,7 @@ def followed(
 
 
 def _marker(rule: int, producer: OpenProducer, transaction: str, fact: str, view: CoordinatorView) -> Doubt:
-    # Whoever wrote it may have been told that it was committed: only the coordinator that ended it knows (H6).
+    # Its writer may have been answered that it was committed: only the coordinator that ended it knows (H6).
     return Doubt(
         rule=rule,
         transaction=transaction,
@@ -266,5 +270,4 @@ def _marker(rule: int, producer: OpenProducer, transaction: str, fact: str, view
         remedy=Remedy.MARKER,
         may_abort=True,
         loses_data=True,
-        marker_epoch=producer.producer_epoch,
     )

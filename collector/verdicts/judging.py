@@ -1,16 +1,19 @@
-"""Judges transactions at one moment: gathers what the rules of a verdict look at, of the transaction and of its pipeline."""
+"""Judges transactions: gathers what the rules of a verdict read, of the transaction and of its pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from collector import transaction_joins
-from collector.facts import PipelineFacts
-from collector.state import State
-from collector.transaction_view import TransactionView
-from collector.verdicts import Case, Limits, LogSight, PipelineHistory, judge
+from collector.records.facts import KAFKA, PipelineFacts
+from collector.state import attempts, replayed_batches
+from collector.state.state import State
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from collector.verdicts.verdict_rules import judge
 from lifecycle.checkpoints import CheckpointState
+from lifecycle.decisions import BatchAttempt
+from lifecycle.identity import TransactionalId
 from lifecycle.verdicts import Judgement
 
 DEFAULT_INTERVAL_MS = 10_000
@@ -29,43 +32,49 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineNow:
-    """One pipeline of ours: its newest run in the decision log, and what it told. ``run_ms``: when that run began."""
+    """One pipeline of ours: its newest run in the decision log, and what it reported. ``run_ms``: when that run began."""
 
     facts: PipelineFacts
-    life: str
+    checkpoint_id: str
     attempt: int
     run_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """What does not depend on the transaction. ``sight``: whether the decision log can be trusted, and what is wrong with it."""
+class EvaluationContext:
+    """What does not depend on the transaction. ``log_status``: whether the decision log can be trusted, and its error."""
 
     limits: Limits
-    sight: tuple[LogSight, str]
+    log_status: tuple[DecisionLogStatus, str]
     now_ms: int
     pipelines: dict[str, PipelineHistory] = field(default_factory=dict)
     """Histories gathered so far, by prefix: many transactions share one."""
 
     def cases(self, state: State, views: Iterable[TransactionView]) -> list[Case]:
-        """Return what the rules look at. Call it under the state's lock; judging needs none."""
+        """Return what the rules read. Call it under the state's lock; judging needs none."""
         return [self._case(state, view) for view in views]
 
     def _case(self, state: State, view: TransactionView) -> Case:
         if view.ours and view.pipeline not in self.pipelines:
             self.pipelines[view.pipeline] = pipeline_history(state, view.pipeline)
-        about = view.about
-        decided = state.last_decided.get(about.life) if about is not None else None
+        about = view.proven_about
+        decided = state.last_decided.get(about.checkpoint_id) if about is not None else None
         return Case(
             transaction=view,
             pipeline=self.pipelines.get(view.pipeline) if view.ours else None,
-            log_sight=self.sight[0],
-            log_error=self.sight[1],
-            replayed_ms=transaction_joins.replayed_ms(state, view),
-            later_batch_decided=about is not None and decided is not None and decided[0] > about.batch,
+            log_status=self.log_status[0],
+            log_error=self.log_status[1],
+            replayed_ms=replayed_batches.replayed_ms(state, view),
+            later_batch_decided=about is not None and decided is not None and decided.batch > about.batch,
+            rulable=about if about is not None else _of_newest_run(state, view),
             limits=self.limits,
             now_ms=self.now_ms,
         )
+
+
+def _of_newest_run(state: State, view: TransactionView) -> BatchAttempt | None:
+    parsed = TransactionalId.parse(view.transaction) if view.ours and view.resource_manager == KAFKA else None
+    return attempts.of_newest_run(state.ledger, parsed) if parsed is not None else None
 
 
 def judged(cases: Iterable[Case]) -> list[Judged]:
@@ -76,7 +85,7 @@ def judged(cases: Iterable[Case]) -> list[Judged]:
 def pipeline_history(state: State, prefix: str) -> PipelineHistory:
     """Return what is known of a pipeline. Call it under the state's lock."""
     facts = state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
-    run = state.ledger.latest_run(prefix)
+    run = attempts.newest_run(state.ledger, prefix)
     return PipelineHistory(
         facts=facts,
         latest_run_offset=run[0] if run else None,
@@ -93,7 +102,7 @@ def pipeline_now(state: State, prefix: str) -> PipelineNow | None:
     if run is None:
         return None
     facts = state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
-    return PipelineNow(facts=facts, life=run[1].life, attempt=run[0], run_ms=run[1].at_ms)
+    return PipelineNow(facts=facts, checkpoint_id=run[1].checkpoint_id, attempt=run[0], run_ms=run[1].at_ms)
 
 
 def _checkpoint_p99_ms(state: State, prefix: str) -> int:

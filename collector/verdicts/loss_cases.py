@@ -6,27 +6,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector import flink_transactions, history_observations, queries, transaction_joins
-from collector.abort_causes import AbortClues
-from collector.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
-from collector.facts import BrokerIdentity, BrokerTransaction, Init
-from collector.flink_facts import FlinkState
-from collector.flink_transactions import FlinkId
-from collector.fold import apply, put_init, put_transaction
-from collector.observations import OffsetsSeen
-from collector.state import State
-from collector.transaction_view import TransactionView
-from collector.verdicts import LogSight
-from lifecycle.errors import MalformedRecord
+from collector.history import row_decoding, sql
+from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.records.flink_facts import FlinkState
+from collector.records.observations import OffsetsSeen
+from collector.state import flink_sinks, replayed_batches
+from collector.state.flink_sinks import FlinkId
+from collector.state.fold import apply, put_init, put_transaction
+from collector.state.state import State
+from collector.state.transaction_view import TransactionView
+from collector.verdicts import flink_checkpoints
+from collector.verdicts.abort_causes import AbortClues
+from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from collector.verdicts.verdict_case import DecisionLogStatus
 
-RECORDS_MOST = 20_000
-DECISIONS_MOST = 200_000
+MAX_RECORDS = 20_000
+MAX_DECISIONS = 200_000
 Rows = Callable[..., list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
-    """What is judged, taken out of a state at one moment; whoever holds it needs no lock."""
+class LossInputs:
+    """What is judged, copied out of a state: it needs no lock."""
 
     cases: tuple[LossCase, ...]
     starts: Mapping[str, int]
@@ -40,12 +41,12 @@ class Material:
     offsets: Mapping[BrokerIdentity, Mapping[str, OffsetsSeen]]
 
 
-def material(state: State, sight: LogSight, views: Iterable[TransactionView]) -> Material:
+def loss_inputs(state: State, status: DecisionLogStatus, views: Iterable[TransactionView]) -> LossInputs:
     """Return what judging these transactions needs. Call it under the state's lock."""
-    cases = tuple(_case(state, sight, view) for view in views if view.state in (*COMMITTED, *UNDONE))
+    cases = tuple(_case(state, status, view) for view in views if view.state in (*COMMITTED, *UNDONE))
     wants_flink = any(_may_be_flinks(case) for case in cases)
     identities = (case.view.broker.identity for case in cases if case.view.broker is not None)
-    return Material(
+    return LossInputs(
         cases=cases,
         starts={id_: newest.start_ms for id_, newest in state.latest_of_id.items()} if wants_flink else {},
         commits=dict(state.commits_of_id) if wants_flink else {},
@@ -56,17 +57,17 @@ def material(state: State, sight: LogSight, views: Iterable[TransactionView]) ->
     )
 
 
-def judged(found: Material) -> list[Loss]:
+def judged(found: LossInputs) -> list[Loss]:
     """Return whether data was lost with each transaction, in the order given."""
     ids = (FlinkId.parse(case.view.transaction) for case in found.cases if _may_be_flinks(case))
     prefixes = {id_.prefix for id_ in ids if id_ is not None}
-    sinks = flink_transactions.sinks(found.starts, found.commits, found.inits, prefixes, found.timed)
+    sinks = flink_sinks.sinks(found.starts, found.commits, found.inits, prefixes, found.timed)
     losses = []
     for case in found.cases:
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)
         if broker is not None and parsed is not None and _may_be_flinks(case):
-            sink = sinks.get(parsed.prefix) or flink_transactions.Sink(parsed.prefix)
-            case = replace(case, flink=flink_transactions.evidence(broker, sink, found.flink))
+            sink = sinks.get(parsed.prefix) or flink_sinks.Sink(parsed.prefix)
+            case = replace(case, flink=flink_checkpoints.evidence(broker, sink, found.flink))
         loss = judge_loss(case)
         if loss is not None:
             seen = found.offsets.get(broker.identity, {}) if broker is not None else {}
@@ -81,18 +82,16 @@ def past_of(transaction: str, rows: Rows, prefixes: frozenset[str]) -> State:
     """
     parsed = FlinkId.parse(transaction)
     stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
-    past = State(settled_kept=RECORDS_MOST)
-    for known in history_observations.transactions(rows(queries.TRANSACTIONS_OF_IDS, stem, RECORDS_MOST)):
+    past = State(settled_kept=MAX_RECORDS)
+    for known in row_decoding.transactions(rows(sql.TRANSACTIONS_OF_IDS, stem, MAX_RECORDS)):
         put_transaction(past, known)
-    for id_, init in history_observations.inits(rows(queries.INITS_OF_IDS, stem, RECORDS_MOST)):
+    for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
         put_init(past, id_, init)
     if parsed is not None and parsed.prefix in prefixes:
-        decisions = rows(queries.DECISIONS_OF_PREFIX, parsed.prefix, DECISIONS_MOST)
-        for observation in history_observations.decision_records(decisions):
-            try:
-                apply(past, observation)
-            except MalformedRecord:
-                continue  # it was told when it was loaded
+        decisions = rows(sql.DECISIONS_OF_PREFIX, parsed.prefix, MAX_DECISIONS)
+        # What cannot be understood was reported when history was loaded, and then the log is not trusted.
+        for observation in row_decoding.decision_records(decisions)[0]:
+            apply(past, observation)
     return past
 
 
@@ -112,9 +111,9 @@ def clues(state: State, view: TransactionView) -> AbortClues:
     return AbortClues(view=view, inits=state.inits.get(view.transaction, ()), order=order)
 
 
-def _case(state: State, sight: LogSight, view: TransactionView) -> LossCase:
-    replayed_ms = transaction_joins.replayed_ms(state, view)
-    return LossCase(clues=clues(state, view), log_sight=sight, replayed_ms=replayed_ms)
+def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> LossCase:
+    replayed_ms = replayed_batches.replayed_ms(state, view)
+    return LossCase(clues=clues(state, view), log_status=status, replayed_ms=replayed_ms)
 
 
 def _may_be_flinks(case: LossCase) -> bool:

@@ -1,6 +1,6 @@
 """What was last seen of partitions and of the groups that read them, put together: who is blocked, and behind whom. No I/O.
 
-For the one thread that looks; readers get the frozen picture that it makes.
+For the one thread that looks; readers get the frozen findings that it makes.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from collector.blocked_readers import (
-    PartitionSight,
+from collector.verdicts.blocked_readers import (
+    PartitionSnapshot,
     Reader,
     ReaderKind,
-    ReaderSight,
+    ReaderSnapshot,
     Tail,
     judge_reader,
     partition_sight,
     reader_sight,
 )
-from collector.hanging import Suspect
-from resource_managers.kafka_partitions import OpenProducer, Partition
+from collector.verdicts.hanging_transactions import Suspect
+from resource_managers.kafka.partitions import OpenProducer, Partition
 
 TAILS_KEPT = 20_000
-Sight = TypeVar("Sight", PartitionSight, ReaderSight)
+Snapshot = TypeVar("Snapshot", PartitionSnapshot, ReaderSnapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a last stable offset back. ``key`` names its row (transactions or hanging), empty while nobody knows it."""
+    """Who holds a last stable offset back. ``key`` names its row (transactions or hanging), empty while it is unknown."""
 
     producer: OpenProducer
     key: str
@@ -40,17 +40,17 @@ class Holder:
 class Blocked:
     """A partition with hidden records or groups that have something to be said about; ``holder`` where one was found."""
 
-    sight: PartitionSight
+    snapshot: PartitionSnapshot
     holder: Holder | None
     readers: tuple[Reader, ...]
 
     @property
     def held_since_ms(self) -> int | None:
         """Return since when its last stable offset is held back, as far as is known; None when it is not."""
-        if self.sight.hidden == 0:
+        if self.snapshot.hidden == 0:
             return None
         opened_ms = self.holder.opened_ms if self.holder is not None else None
-        return self.sight.since_ms if opened_ms is None else min(opened_ms, self.sight.since_ms)
+        return self.snapshot.since_ms if opened_ms is None else min(opened_ms, self.snapshot.since_ms)
 
     @property
     def waiting(self) -> tuple[Reader, ...]:
@@ -58,14 +58,14 @@ class Blocked:
         return tuple(reader for reader in self.readers if reader.kind is ReaderKind.WAITING)
 
     @property
-    def needs_a_look(self) -> bool:
+    def needs_attention(self) -> bool:
         """True where records are hidden, or a group with members has stopped."""
         stalled = (r for r in self.readers if r.kind is ReaderKind.STALLED and not r.is_without_members)
-        return self.sight.hidden > 0 or any(stalled)
+        return self.snapshot.hidden > 0 or any(stalled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionPicture:
+class PartitionFindings:
     """Everything known of blocked partitions and hanging transactions at ``at_ms``."""
 
     at_ms: int
@@ -77,7 +77,7 @@ class PartitionPicture:
         return next((suspect for suspect in self.hanging if suspect.key == key), None)
 
 
-NOTHING_SEEN = PartitionPicture(at_ms=0)
+NOTHING_SEEN = PartitionFindings(at_ms=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,21 +121,21 @@ class Tails:
             self._nothing_up_to[key] = max(read_to, self._nothing_up_to.get(key, read_to))
 
 
-class PartitionSights:
-    """The last look at each partition and reader, and what follows from them."""
+class PartitionTracker:
+    """The last poll of each partition and reader, and what follows from them."""
 
     def __init__(self, stalled_ms: int) -> None:
         self._tails = Tails()
         self._stalled_ms = stalled_ms
-        self._partitions: dict[Partition, PartitionSight] = {}
-        self._groups: dict[str, dict[Partition, ReaderSight]] = {}
+        self._partitions: dict[Partition, PartitionSnapshot] = {}
+        self._groups: dict[str, dict[Partition, ReaderSnapshot]] = {}
         self._readers: dict[Partition, set[str]] = {}
         self._holders: dict[Partition, Holder] = {}
         self._blocked: dict[Partition, Blocked] = {}
         self._touched: set[Partition] = set()
 
     def saw_partition(self, partition: Partition, last_stable_offset: int, high_watermark: int, at_ms: int) -> None:
-        """Note one look at a partition."""
+        """Note one poll of a partition."""
         before = self._partitions.get(partition)
         after = partition_sight(before, partition, last_stable_offset, high_watermark, at_ms)
         self._partitions[partition] = after
@@ -146,7 +146,7 @@ class PartitionSights:
     def saw_group(
         self, group: str, state: str, offsets: Mapping[Partition, int], at_ms: int, *, is_whole: bool
     ) -> None:
-        """Note a look at a group's committed offsets; ``is_whole``: at all of them, so that what is missing is gone."""
+        """Note a poll of a group's committed offsets; ``is_whole``: of all of them, so that what is missing is gone."""
         known = self._groups.setdefault(group, {})
         self._touched |= offsets.keys()
         for partition, offset in offsets.items():
@@ -167,7 +167,7 @@ class PartitionSights:
     def shift(self, by_ms: int) -> None:
         """Move all times: the clock that gave them was stepped by this."""
 
-        self._partitions = {partition: _moved(sight, by_ms) for partition, sight in self._partitions.items()}
+        self._partitions = {partition: _moved(snapshot, by_ms) for partition, snapshot in self._partitions.items()}
         self._groups = {group: {p: _moved(r, by_ms) for p, r in known.items()} for group, known in self._groups.items()}
         self._touched |= self._partitions.keys()
 
@@ -187,11 +187,11 @@ class PartitionSights:
 
     def hiding(self) -> set[Partition]:
         """Return the partitions that hid records when they were last seen."""
-        return {partition for partition, sight in self._partitions.items() if sight.hidden > 0}
+        return {partition for partition, snapshot in self._partitions.items() if snapshot.hidden > 0}
 
     def held(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Return those of these whose last stable offset stands: somebody holds it back."""
-        return [p for p in partitions if (sight := self._partitions.get(p)) is not None and sight.stands]
+        """Return those whose last stable offset stands: an open transaction holds it back."""
+        return [p for p in partitions if (snapshot := self._partitions.get(p)) is not None and snapshot.stands]
 
     def readers_of(self, partitions: Iterable[Partition]) -> dict[str, list[Partition]]:
         """Return group -> those of these partitions that it has committed offsets on."""
@@ -202,12 +202,12 @@ class PartitionSights:
         return found
 
     def not_up_to_date(self, groups: Iterable[str]) -> set[Partition]:
-        """Return the partitions where one of these groups was not at the last stable offset: they need a newer look."""
+        """Return the partitions where one of these groups was not at the last stable offset: they need a newer poll."""
         found: set[Partition] = set()
         for group in groups:
             for partition, reader in self._groups.get(group, {}).items():
-                sight = self._partitions.get(partition)
-                if sight is None or sight.last_stable_offset != reader.offset:
+                snapshot = self._partitions.get(partition)
+                if snapshot is None or snapshot.last_stable_offset != reader.offset:
                     found.add(partition)
         return found
 
@@ -216,13 +216,13 @@ class PartitionSights:
         found: list[TailWanted] = []
         for group in self._groups.values():
             for partition, reader in group.items():
-                sight = self._partitions.get(partition)
-                # A look at the partition that is older than the group's: its leader does not answer.
-                if sight is None or sight.seen_ms < reader.seen_ms or not reader.stands:
+                snapshot = self._partitions.get(partition)
+                # A poll of the partition that is older than the group's: its leader does not answer.
+                if snapshot is None or snapshot.seen_ms < reader.seen_ms or not reader.stands:
                     continue
-                if reader.offset >= sight.last_stable_offset:
+                if reader.offset >= snapshot.last_stable_offset:
                     continue
-                end = sight.last_stable_offset
+                end = snapshot.last_stable_offset
                 if self._tails.between(partition, reader.offset, end) is Tail.UNREAD:
                     found.append(self._tails.wanted(partition, reader.offset, end))
                     if len(found) == most:
@@ -237,22 +237,22 @@ class PartitionSights:
     def blocked(self) -> tuple[Blocked, ...]:
         """Return every partition that hides records or has a group with a lag, the longest waits first."""
         for partition in self._touched:
-            sight = self._partitions.get(partition)
-            readers = self._judged(partition, sight) if sight is not None else ()
-            if sight is None or not (sight.hidden or readers):
+            snapshot = self._partitions.get(partition)
+            readers = self._judged(partition, snapshot) if snapshot is not None else ()
+            if snapshot is None or not (snapshot.hidden or readers):
                 self._blocked.pop(partition, None)
             else:
                 holder = self._holders.get(partition)
-                self._blocked[partition] = Blocked(sight=sight, holder=holder, readers=readers)
+                self._blocked[partition] = Blocked(snapshot=snapshot, holder=holder, readers=readers)
         self._touched.clear()
         return tuple(sorted(self._blocked.values(), key=_urgency))
 
-    def _judged(self, partition: Partition, sight: PartitionSight) -> tuple[Reader, ...]:
+    def _judged(self, partition: Partition, snapshot: PartitionSnapshot) -> tuple[Reader, ...]:
         found: list[Reader] = []
         for group in self._readers.get(partition, ()):
             reader = self._groups[group][partition]
-            tail = self._tails.between(partition, reader.offset, sight.last_stable_offset)
-            judged = judge_reader(reader, sight, tail, self._stalled_ms)
+            tail = self._tails.between(partition, reader.offset, snapshot.last_stable_offset)
+            judged = judge_reader(reader, snapshot, tail, self._stalled_ms)
             if judged is not None:
                 found.append(judged)
         return tuple(sorted(found, key=lambda r: (list(ReaderKind).index(r.kind), r.since_ms, r.group)))
@@ -266,15 +266,15 @@ class PartitionSights:
             self._readers.pop(partition, None)
 
 
-def _moved(sight: Sight, by_ms: int) -> Sight:
-    return replace(sight, since_ms=sight.since_ms + by_ms, seen_ms=sight.seen_ms + by_ms)
+def _moved(snapshot: Snapshot, by_ms: int) -> Snapshot:
+    return replace(snapshot, since_ms=snapshot.since_ms + by_ms, seen_ms=snapshot.seen_ms + by_ms)
 
 
 def _urgency(blocked: Blocked) -> tuple[int, int, Partition]:
     waiting = min((reader.since_ms for reader in blocked.waiting), default=None)
-    rank = 0 if waiting is not None else 1 if blocked.needs_a_look else 2
+    rank = 0 if waiting is not None else 1 if blocked.needs_attention else 2
     return (
         rank,
-        waiting if waiting is not None else blocked.held_since_ms or blocked.sight.seen_ms,
-        blocked.sight.partition,
+        waiting if waiting is not None else blocked.held_since_ms or blocked.snapshot.seen_ms,
+        blocked.snapshot.partition,
     )

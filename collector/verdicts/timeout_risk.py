@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.rollups import APPLICATION_ENDS
-from collector.time_text import seconds
-from collector.verdicts import PipelineHistory
+from collector.history.rollups import APPLICATION_ENDS
+from collector.runtime.time_format import seconds
+from collector.verdicts.verdict_case import PipelineHistory
 
-BROKERS_MOST_MS = 900_000
+MAX_TIMEOUT_MS = 900_000
 """transaction.max.timeout.ms of a broker that was told nothing."""
 SHORTEST_INTERVAL_MS = 1_000
 _MINUTE_MS, _LONG_MS, _STEP_MS = 60_000, 120_000, 10_000
@@ -60,7 +60,12 @@ class OpenNow:
     count: int
     oldest_key: str
     oldest_opened_ms: int
-    oldest_deadline_ms: int | None
+    oldest_timeout_ms: int | None
+
+    @property
+    def oldest_deadline_ms(self) -> int | None:
+        """Return when the broker aborts the oldest, or None where its timeout is not known."""
+        return None if self.oldest_timeout_ms is None else self.oldest_opened_ms + self.oldest_timeout_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +143,7 @@ class Timeout:
         else:
             other = ""
         allowed = (
-            "; brokers allow 15 min unless transaction.max.timeout.ms says more" if enough_ms > BROKERS_MOST_MS else ""
+            "; brokers allow 15 min unless transaction.max.timeout.ms says more" if enough_ms > MAX_TIMEOUT_MS else ""
         )
         return f"Set transaction.timeout.ms to at least {enough_ms}{other}{allowed}."
 
@@ -149,7 +154,7 @@ def application_of(transactional_id: str) -> str:
 
 
 def by_risk(timeout: Timeout) -> tuple[int, int, str]:
-    """Return the place of a timeout among others: the worst first, then the least that is left."""
+    """Return the sort key of a timeout: the worst first, then the least that is left."""
     return RISKS.index(timeout.risk), timeout.left_ms, timeout.lengths.application
 
 

@@ -1,93 +1,28 @@
 """What is safe to do about a transaction: numbered rules, tried in order, the first that answers is the verdict.
 
-Pure functions of (transaction, pipeline, now): no clock, no I/O.
+Pure functions of (transaction, pipeline, now): no clock, no I/O. They rest on what coordinators, databases and the decision log
+say. Events of the lifecycle topic claim: a claim may hold an offer back (its driver is alive), and never brings one about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
-from collector import branch_evidence
-from collector.facts import KAFKA, PipelineFacts
-from collector.observations import BranchProof
-from collector.time_text import seconds
-from collector.transaction_view import TransactionView
+from collector.records.facts import KAFKA
+from collector.records.observations import BranchProof
+from collector.runtime.time_format import seconds
+from collector.state.transaction_view import TransactionView
+from collector.verdicts import branch_evidence
+from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
 from lifecycle.decisions import Ruling
+from lifecycle.durations import duration
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 
-
-class LogSight(Enum):
-    """Whether the decision log can be trusted to say what was decided."""
-
-    READABLE = "readable"
-    ABSENT = "absent"
-    """There is no such topic and never was: no pipeline of ours runs here."""
-    UNREADABLE = "unreadable"
-    """It cannot be read, or was not yet read to its end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The times that verdicts use (settings of the same names)."""
-
-    commit_overdue_ms: int = 2_000
-    driver_silent_ms: int = 30_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineHistory:
-    """What is known of the transaction's pipeline. Times are epoch ms, durations ms."""
-
-    facts: PipelineFacts
-    latest_run_offset: int | None = None
-    latest_run_ms: int | None = None
-    checkpoint_p99_ms: int = 0
-    interval_ms: int = 10_000
-    restart_delay_ms: int = 10_000
-
-    @property
-    def recovery_ms(self) -> int:
-        """Return what recovery needs: one interval, one checkpoint, one restart delay."""
-        return self.interval_ms + self.checkpoint_p99_ms + self.restart_delay_ms
-
-    @property
-    def recovery_parts(self) -> str:
-        """Return what that is made of, in words."""
-        parts = (f"interval {seconds(self.interval_ms)}", f"checkpoint {seconds(self.checkpoint_p99_ms)}")
-        return f"{parts[0]} + {parts[1]} + restart delay {seconds(self.restart_delay_ms)}"
-
-    def silent_after_ms(self, limits: Limits) -> int:
-        """Return how long the driver may say nothing: a long batch or interval is no silence."""
-        return max(limits.driver_silent_ms, 3 * self.interval_ms, 3 * self.checkpoint_p99_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Everything that a rule may look at."""
-
-    transaction: TransactionView
-    pipeline: PipelineHistory | None
-    log_sight: LogSight
-    log_error: str
-    replayed_ms: int | None
-    """When the batch was completed after this transaction was lost, or None."""
-    later_batch_decided: bool
-    """A later batch of the same life has a commit decision that counts: every batch before it was finished."""
-    limits: Limits
-    now_ms: int
-
-    @property
-    def overdue_ms(self) -> int:
-        """Return how long ago the decision about it was made; 0 without one."""
-        ruled = self.transaction.listing or self.transaction.first_decision
-        return self.now_ms - ruled[1].at_ms if ruled else 0
-
-
 Rule = Callable[[Case], Judgement | None]
-BROKER, DECISIONS, EVENTS, CHECKPOINTS = "transaction coordinator", "decision log", "lifecycle events", "checkpoints"
+CLOCK_SKEW_MS = 5_000
+"""So far the clock of a driver may be ahead of this one."""
 
 
 def judge(case: Case) -> Judgement:
@@ -132,30 +67,43 @@ def rule_3_lost(case: Case) -> Judgement | None:
     t = case.transaction
     if not _is_lost(t):
         return None
-    why = t.told.lost_reason if t.told is not None and t.told.lost_reason else "aborted after it was decided"
-    return _judgement(Verdict.LOST, 3, *_decided(case), Evidence(fact=why, source=_by(t), at_ms=t.ended_ms))
+    undone = Evidence(fact="aborted after it was decided", source=_by(t), at_ms=t.ended_ms)
+    reported = t.reported.lost_reason if t.reported is not None else ""
+    why = (Evidence(fact=f"its driver told: {reported}", source=EVENTS),) if reported else ()
+    return _judgement(Verdict.LOST, 3, *_decided(case), undone, *why)
 
 
-def rule_4_decisions_unknown(case: Case) -> Judgement | None:
+def rule_4_only_reported(case: Case) -> Judgement | None:
+    """Only events claim that it exists: there is nothing to be done about it, and after a while nothing to wait for."""
+    t = case.transaction
+    if not t.is_only_reported:
+        return None
+    fact = "only events tell of it: no coordinator, no database that is watched and no decision knows it"
+    reported = Evidence(fact=fact, source=EVENTS, at_ms=t.updated_ms)
+    is_new = t.updated_ms is not None and case.now_ms - t.updated_ms <= case.limits.driver_silent_ms
+    return _judgement(Verdict.IN_PROGRESS if is_new else Verdict.SETTLED, 4, reported)
+
+
+def rule_5_decisions_unknown(case: Case) -> Judgement | None:
     """The decision log cannot be read, and the transaction is or may be ours: nothing is offered."""
     t = case.transaction
-    if case.log_sight is not LogSight.UNREADABLE or not (t.ours or t.named_prefix):
+    if case.log_status is not DecisionLogStatus.UNREADABLE or not (t.ours or t.named_prefix):
         return None
     fact = f"the decision log cannot be read: {case.log_error or 'not read to its end yet'}"
-    return _judgement(Verdict.UNKNOWN, 4, Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms))
+    return _judgement(Verdict.UNKNOWN, 5, Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms))
 
 
-def rule_5_ending(case: Case) -> Judgement | None:
+def rule_6_ending(case: Case) -> Judgement | None:
     """The coordinator has accepted the end and writes its markers: it finishes by itself and never times out."""
     t = case.transaction
     if t.state not in (TransactionState.COMMITTING, TransactionState.ABORTING):
         return None
     return _judgement(
-        Verdict.IN_PROGRESS, 5, Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms)
+        Verdict.IN_PROGRESS, 6, Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms)
     )
 
 
-def rule_6_foreign(case: Case) -> Judgement | None:
+def rule_7_foreign(case: Case) -> Judgement | None:
     """Its id belongs to no prefix that ever started a run: only its owner can judge what an abort would lose."""
     t = case.transaction
     if t.ours:
@@ -166,62 +114,64 @@ def rule_6_foreign(case: Case) -> Judgement | None:
         fact = "last partition added to it"
         evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
     # What its partitions hold cannot be told from here, so an abort always counts as a loss.
-    return _judgement(Verdict.FOREIGN, 6, *evidence, may_abort=t.is_running and _is_there(t), loses_data=True)
+    return _judgement(Verdict.FOREIGN, 7, *evidence, may_abort=t.is_running and _is_there(t), loses_data=True)
 
 
-def rule_7_commit_overdue(case: Case) -> Judgement | None:
+def rule_8_commit_overdue(case: Case) -> Judgement | None:
     """Listed in a commit decision that counts and still open after commit_overdue_ms: commit it."""
     t = case.transaction
-    if t.state is not TransactionState.DECIDED or not _is_there(t) or t.overtaken:
+    if t.state is not TransactionState.DECIDED or not _is_there(t) or t.superseded:
         return None
     if case.overdue_ms < case.limits.commit_overdue_ms:
         return None
     still: tuple[Evidence, ...] = ()
     if t.broker is not None:
         still = (Evidence(fact="still ongoing at the coordinator", source=BROKER, at_ms=t.broker.last_write_ms),)
-    return _judgement(Verdict.COMMIT_IT, 7, *_decided(case), *still, *_sign(case), may_commit=True, loses_data=True)
+    return _judgement(Verdict.COMMIT_IT, 8, *_decided(case), *still, *_sign(case), may_commit=True, loses_data=True)
 
 
-def rule_8_just_decided(case: Case) -> Judgement | None:
+def rule_9_just_decided(case: Case) -> Judgement | None:
     """Decided a moment ago: its driver is committing it."""
     t = case.transaction
     if t.state is not TransactionState.DECIDED or case.overdue_ms >= case.limits.commit_overdue_ms:
         return None
-    return _judgement(Verdict.IN_PROGRESS, 8, *_decided(case), loses_data=True)
+    return _judgement(Verdict.IN_PROGRESS, 9, *_decided(case), loses_data=True)
 
 
-def rule_9_end_not_seen(case: Case) -> Judgement | None:
+def rule_10_end_not_seen(case: Case) -> Judgement | None:
     """Its end was not seen: settled where a later batch shows that it was, else unknown; its marker can tell."""
     t = case.transaction
     if t.state is TransactionState.DECIDED:
         if case.later_batch_decided:
-            later = Evidence(fact="a later batch of the same life was decided: this one was finished", source=DECISIONS)
-            return _judgement(Verdict.SETTLED, 9, *_decided(case), later)
+            later = Evidence(
+                fact="a later batch of the same checkpoint id was decided: this one was finished", source=DECISIONS
+            )
+            return _judgement(Verdict.SETTLED, 10, *_decided(case), later)
         if t.resource_manager != KAFKA:
             fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the next start's recovery, settles it"
             unseen = branch_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
-            return _judgement(Verdict.UNKNOWN, 9, *_decided(case), unseen, loses_data=True)
+            return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, loses_data=True)
         unseen = Evidence(
             fact="the coordinator's record of it was not seen; a commit order asks its marker", source=BROKER
         )
-        return _judgement(Verdict.UNKNOWN, 9, *_decided(case), unseen, may_commit=True, loses_data=True)
-    if t.overtaken:
+        return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, may_commit=True, loses_data=True)
+    if t.superseded:
         return _judgement(
-            Verdict.SETTLED, 9, Evidence(fact="a later transaction of the same id is known", source=BROKER)
+            Verdict.SETTLED, 10, Evidence(fact="a later transaction of the same id is known", source=BROKER)
         )
     return None
 
 
-def rule_10_abort_decided(case: Case) -> Judgement | None:
+def rule_11_abort_decided(case: Case) -> Judgement | None:
     """An abort of its batch was decided and it is still open after commit_overdue_ms: abort it."""
     first = case.transaction.first_decision
     if first is None or first[1].ruling is not Ruling.ABORT or case.overdue_ms < case.limits.commit_overdue_ms:
         return None
     fact = f"decision {first[0]} by {first[1].who} aborts its batch"
-    return _judgement(Verdict.ABORT_IT, 10, Evidence(fact=fact, source=DECISIONS, at_ms=first[1].at_ms), may_abort=True)
+    return _judgement(Verdict.ABORT_IT, 11, Evidence(fact=fact, source=DECISIONS, at_ms=first[1].at_ms), may_abort=True)
 
 
-def rule_11_newer_run(case: Case) -> Judgement | None:
+def rule_12_newer_run(case: Case) -> Judgement | None:
     """Undecided, and a newer run of its prefix started: no commit decision about it can count any more."""
     offset = _newer_run(case)
     if offset is None or case.pipeline is None:
@@ -229,38 +179,27 @@ def rule_11_newer_run(case: Case) -> Judgement | None:
     fact = f"a newer run started at decision log offset {offset}: its batch is replayed, no commit of it can count"
     at_ms = case.pipeline.latest_run_ms
     return _judgement(
-        Verdict.ABORT_IT, 11, _undecided(), Evidence(fact=fact, source=DECISIONS, at_ms=at_ms), may_abort=True
-    )
-
-
-def rule_12_driver_stopped(case: Case) -> Judgement | None:
-    """Undecided, and its pipeline told that it stopped or restarts since: the batch will be replayed."""
-    opened, pipeline = case.transaction.opened_ms, case.pipeline
-    if pipeline is None or opened is None:
-        return None
-    told = (("restarting", pipeline.facts.restarting_ms), ("stopped", pipeline.facts.stopped_ms))
-    ends = [(at_ms, what) for what, at_ms in told if at_ms is not None and at_ms > opened]
-    if not ends:
-        return None
-    at_ms, what = max(ends)
-    fact = f"its pipeline told that it is {what}"
-    return _judgement(
-        Verdict.ABORT_IT, 12, _undecided(), Evidence(fact=fact, source=EVENTS, at_ms=at_ms), may_abort=_known(case)
+        Verdict.ABORT_IT, 12, _undecided(), Evidence(fact=fact, source=DECISIONS, at_ms=at_ms), may_abort=True
     )
 
 
 def rule_13_driver_silent(case: Case) -> Judgement | None:
-    """Undecided, and its driver gave no sign of life for longer than it may be silent."""
+    """Undecided, and its driver gave no sign of life for longer than it may be silent.
+
+    The log's own records are signs, and what events claim until now: a time that is still to come is none.
+    """
     if case.pipeline is None:
         return None
-    signs = (case.pipeline.facts.sign_ms, case.transaction.opened_ms)
-    last = max((at for at in signs if at is not None), default=None)
+    signs = (case.pipeline.facts.last_seen_ms, case.pipeline.facts.logged_ms, case.transaction.opened_ms)
+    last = max((at for at in signs if at is not None and at <= case.now_ms + CLOCK_SKEW_MS), default=None)
     allowed_ms = case.pipeline.silent_after_ms(case.limits)
     if last is None or case.now_ms - last <= allowed_ms:
         return None
-    fact = f"no sign of life of its driver for more than {allowed_ms / 1000:g} s"
+    fact = f"no sign of life of its driver for more than {duration(allowed_ms)}"
     silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
-    return _judgement(Verdict.ABORT_IT, 13, _undecided(), silent, may_abort=_known(case))
+    # Without its batch no abort decision can name it: the driver could still decide to commit it.
+    may_abort = case.rulable is not None
+    return _judgement(Verdict.ABORT_IT, 13, _undecided(), silent, may_abort=may_abort)
 
 
 def rule_14_at_risk(case: Case) -> Judgement | None:
@@ -283,15 +222,15 @@ RULES: tuple[Rule, ...] = (
     rule_1_settled,
     rule_2_replayed,
     rule_3_lost,
-    rule_4_decisions_unknown,
-    rule_5_ending,
-    rule_6_foreign,
-    rule_7_commit_overdue,
-    rule_8_just_decided,
-    rule_9_end_not_seen,
-    rule_10_abort_decided,
-    rule_11_newer_run,
-    rule_12_driver_stopped,
+    rule_4_only_reported,
+    rule_5_decisions_unknown,
+    rule_6_ending,
+    rule_7_foreign,
+    rule_8_commit_overdue,
+    rule_9_just_decided,
+    rule_10_end_not_seen,
+    rule_11_abort_decided,
+    rule_12_newer_run,
     rule_13_driver_silent,
     rule_14_at_risk,
 )
@@ -319,20 +258,18 @@ def _newer_run(case: Case) -> int | None:
     pipeline, t = case.pipeline, case.transaction
     if pipeline is None or pipeline.latest_run_offset is None:
         return None
-    if t.about is not None:
-        return pipeline.latest_run_offset if t.about.attempt < pipeline.latest_run_offset else None
+    newest = pipeline.latest_run_offset
+    if t.proven_about is not None:
+        return newest if t.proven_about.attempt < newest else None
+    if t.reported_about is not None and t.reported_about.attempt >= newest:
+        return None
     opened, started = t.opened_ms, pipeline.latest_run_ms
-    return pipeline.latest_run_offset if opened is not None and started is not None and opened < started else None
+    return newest if opened is not None and started is not None and opened < started else None
 
 
 def _is_there(t: TransactionView) -> bool:
     """Say whether its resource manager holds it: its coordinator's record was seen, or its database lists it."""
     return t.broker is not None or t.is_listed
-
-
-def _known(case: Case) -> bool:
-    """Say whether an abort decision can name its batch: without one the driver could still decide to commit it."""
-    return case.transaction.about is not None
 
 
 def _decided(case: Case) -> tuple[Evidence, ...]:
@@ -349,13 +286,15 @@ def _undecided() -> Evidence:
 
 
 def _sign(case: Case) -> tuple[Evidence, ...]:
-    if case.pipeline is None or case.pipeline.facts.sign_ms is None:
+    if case.pipeline is None or case.pipeline.facts.last_seen_ms is None:
         return ()
-    fact = f"last sign of life of its driver: {case.pipeline.facts.sign}"
-    return (Evidence(fact=fact, source=EVENTS, at_ms=case.pipeline.facts.sign_ms),)
+    fact = f"last sign of life of its driver: {case.pipeline.facts.last_heartbeat}"
+    return (Evidence(fact=fact, source=EVENTS, at_ms=case.pipeline.facts.last_seen_ms),)
 
 
 def _by(t: TransactionView) -> str:
     if t.branch is not None and t.branch.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE):
-        return f"markers of {t.branch.place}"
-    return BROKER if t.broker is not None and t.broker.ended_ms is not None else DECISIONS if t.outcome else EVENTS
+        return f"markers of {t.branch.instance}"
+    if t.broker is not None and t.broker.ended_ms is not None:
+        return BROKER
+    return DECISIONS if t.outcome is not None or t.branch is None else t.branch.listed_by

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.judging import Judged
+from collector.runtime.clock import now_ms
+from collector.verdicts.judging import Judged
+from collector.views.current_state import CurrentState
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
 
-Place = tuple[str, BatchAttempt]
+BatchKey = tuple[str, BatchAttempt]
 """Pipeline and attempt."""
 
 
@@ -25,7 +25,7 @@ class BatchVerdict(Enum):
     """How an attempt at a batch stands, most urgent first: the order of the list."""
 
     ONE_SIDE_ONLY = "one side only"
-    """Committed in one resource manager and not in another: readers of both see different data until somebody acts."""
+    """Committed in one resource manager and not in another: readers of both see different data until an operator acts."""
     LOST = "lost"
     """Decided, and some of it was aborted: only a replay brings its rows back."""
     IN_DOUBT = "in doubt"
@@ -57,12 +57,12 @@ class BatchSide:
     @property
     def committed(self) -> int:
         """Return how many of its transactions are committed."""
-        return sum(is_committed(one) for one in self.transactions)
+        return sum(is_committed(member) for member in self.transactions)
 
     @property
     def lost(self) -> int:
         """Return how many were aborted, decided or not."""
-        return sum(one.view.state in _UNDONE for one in self.transactions)
+        return sum(member.view.state in _UNDONE for member in self.transactions)
 
     @property
     def open(self) -> int:
@@ -77,7 +77,7 @@ class BatchSide:
     @property
     def rows(self) -> int | None:
         """Return the rows of those transactions whose handle is known, None when none is."""
-        known = [one.view.handle.rows for one in self.transactions if one.view.handle is not None]
+        known = [member.view.handle.rows for member in self.transactions if member.view.handle is not None]
         return sum(known) if known else None
 
 
@@ -102,7 +102,7 @@ class Batch:
     @property
     def transactions(self) -> tuple[Judged, ...]:
         """Return all its transactions, by resource manager and slot."""
-        return tuple(one for side in self.sides for one in side.transactions)
+        return tuple(member for side in self.sides for member in side.transactions)
 
     @property
     def committed_on(self) -> tuple[str, ...]:
@@ -117,12 +117,12 @@ class Batch:
     @property
     def opened_ms(self) -> int | None:
         """Return when its first transaction was opened (epoch ms)."""
-        return min((at for one in self.transactions if (at := one.view.opened_ms) is not None), default=None)
+        return min((at for member in self.transactions if (at := member.view.opened_ms) is not None), default=None)
 
     @property
     def updated_ms(self) -> int | None:
         """Return the newest time in what is known of its transactions (epoch ms)."""
-        return max((at for one in self.transactions if (at := one.view.updated_ms) is not None), default=None)
+        return max((at for member in self.transactions if (at := member.view.updated_ms) is not None), default=None)
 
     @property
     def rows(self) -> int | None:
@@ -140,20 +140,20 @@ _UNDONE = (TransactionState.ABORTED, TransactionState.LOST)
 _ORDER = list(BatchVerdict)
 
 
-def is_committed(one: Judged) -> bool:
-    """Say whether a transaction is committed, or must have been: a later batch of its life was decided."""
-    view = one.view
-    passed = view.state is TransactionState.DECIDED and one.judgement.verdict is Verdict.SETTLED
+def is_committed(member: Judged) -> bool:
+    """Say whether a transaction is committed, or must have been: a later batch of its checkpoint id was decided."""
+    view = member.view
+    passed = view.state is TransactionState.DECIDED and member.judgement.verdict is Verdict.SETTLED
     return view.state is TransactionState.COMMITTED or passed
 
 
-def is_open(one: Judged) -> bool:
+def is_open(member: Judged) -> bool:
     """Say whether a transaction is neither committed nor aborted."""
-    return not is_committed(one) and one.view.state not in _UNDONE
+    return not is_committed(member) and member.view.state not in _UNDONE
 
 
 def batches(
-    judged: Iterable[Judged], at_ms: int, commit_overdue_ms: int, complete: Iterable[Place] = ()
+    judged: Iterable[Judged], at_ms: int, commit_overdue_ms: int, complete: Iterable[BatchKey] = ()
 ) -> list[Batch]:
     """Return every attempt at a batch, most urgent first, then newest.
 
@@ -161,21 +161,21 @@ def batches(
     ``complete``: attempts that are, besides those of these transactions.
     """
     members: dict[tuple[str, BatchAttempt], list[Judged]] = {}
-    for one in judged:
-        if one.view.ours and one.view.about is not None:
-            members.setdefault((one.view.pipeline, one.view.about), []).append(one)
+    for member in judged:
+        if member.view.ours and member.view.about is not None:
+            members.setdefault((member.view.pipeline, member.view.about), []).append(member)
     found: list[Batch] = []
     # One that is complete has written again what the earlier attempts at its batch lost, so later ones first.
     newest: dict[tuple[str, str, int], int] = {}
     for pipeline, about in complete:
-        place = (pipeline, about.life, about.batch)
-        newest[place] = max(about.attempt, newest.get(place, -1))
+        key = (pipeline, about.checkpoint_id, about.batch)
+        newest[key] = max(about.attempt, newest.get(key, -1))
     for (pipeline, about), own in sorted(members.items(), key=lambda item: -item[0][1].attempt):
-        place = (pipeline, about.life, about.batch)
-        replayed = newest.get(place, -1) > about.attempt
+        key = (pipeline, about.checkpoint_id, about.batch)
+        replayed = newest.get(key, -1) > about.attempt
         batch = _batch(pipeline, about, own, replayed, at_ms - commit_overdue_ms)
         if batch.verdict is BatchVerdict.COMPLETE:
-            newest[place] = max(about.attempt, newest.get(place, -1))
+            newest[key] = max(about.attempt, newest.get(key, -1))
         found.append(batch)
     return sorted(found, key=batch_place)
 
@@ -192,11 +192,11 @@ def complete_place(pipeline: str, about: BatchAttempt, opened_ms: int) -> tuple[
 
 def batch_key(pipeline: str, about: BatchAttempt) -> str:
     """Return the text that names an attempt at a batch in orders."""
-    return f"{pipeline}/{about.life}/{about.batch}/{about.attempt}"
+    return f"{pipeline}/{about.checkpoint_id}/{about.batch}/{about.attempt}"
 
 
 def current_batches(
-    current: CurrentState, chosen: Callable[[BatchAttempt], bool], complete: Iterable[Place] = ()
+    current: CurrentState, chosen: Callable[[BatchAttempt], bool], complete: Iterable[BatchKey] = ()
 ) -> list[Batch]:
     """Return every attempt at a batch that is in memory and ``chosen``, as ``batches`` does."""
     return batches(current.judged_of_batches(chosen), now_ms(), current.commit_overdue_ms, complete)
@@ -209,11 +209,11 @@ def find_batch(current: CurrentState, key: str) -> Batch | None:
 
 
 def _batch(pipeline: str, about: BatchAttempt, members: Sequence[Judged], replayed: bool, overdue_at_ms: int) -> Batch:
-    first = next((one.view.first_decision for one in members if one.view.first_decision is not None), None)
+    first = next((member.view.first_decision for member in members if member.view.first_decision is not None), None)
     decision = first[:2] if first is not None and first[2] else None
     if _is_commit(decision):
         # What an earlier try of a task left is no part of what was decided.
-        members = [one for one in members if one.view.listing is not None]
+        members = [member for member in members if member.view.listing is not None]
     sides = _sides(members)
     verdict = _verdict(sides, decision, replayed, overdue_at_ms)
     return Batch(
@@ -227,12 +227,14 @@ def _batch(pipeline: str, about: BatchAttempt, members: Sequence[Judged], replay
 
 
 def _sides(members: Sequence[Judged]) -> tuple[BatchSide, ...]:
-    ordered = sorted(members, key=lambda one: (one.view.slot if one.view.slot is not None else -1, one.view.key))
-    names = sorted({one.view.resource_manager for one in members})
+    ordered = sorted(
+        members, key=lambda member: (member.view.slot if member.view.slot is not None else -1, member.view.key)
+    )
+    names = sorted({member.view.resource_manager for member in members})
     return tuple(
         BatchSide(
             resource_manager=name,
-            transactions=tuple(one for one in ordered if one.view.resource_manager == name),
+            transactions=tuple(member for member in ordered if member.view.resource_manager == name),
         )
         for name in names
     )
@@ -241,13 +243,13 @@ def _sides(members: Sequence[Judged]) -> tuple[BatchSide, ...]:
 def _verdict(
     sides: Sequence[BatchSide], decision: tuple[int, Decision] | None, replayed: bool, overdue_at_ms: int
 ) -> BatchVerdict:
-    members = [one for side in sides for one in side.transactions]
+    members = [member for side in sides for member in side.transactions]
     if all(side.is_committed for side in sides):
         return BatchVerdict.COMPLETE
-    undone = [one for one in members if one.view.state in _UNDONE]
+    undone = [member for member in members if member.view.state in _UNDONE]
     # The verdict of a lost transaction is "settled" once its batch was completed.
-    brought_back = _is_commit(decision) and all(one.judgement.verdict is Verdict.SETTLED for one in undone)
-    if not any(is_open(one) for one in members) and (replayed or brought_back):
+    brought_back = _is_commit(decision) and all(member.judgement.verdict is Verdict.SETTLED for member in undone)
+    if not any(is_open(member) for member in members) and (replayed or brought_back):
         return BatchVerdict.REPLAYED
     if any(side.is_committed for side in sides) and (undone or _is_overdue(members, decision, overdue_at_ms)):
         return BatchVerdict.ONE_SIDE_ONLY
@@ -257,23 +259,23 @@ def _verdict(
 
 
 def _is_overdue(members: Sequence[Judged], decision: tuple[int, Decision] | None, overdue_at_ms: int) -> bool:
-    """Say whether whoever committed one side has had the time to commit the others: its driver takes a moment."""
+    """Say whether the driver has had the time to commit the other sides: it takes a moment."""
     if decision is not None:
         return decision[1].at_ms <= overdue_at_ms
-    ends = [one.view.ended_ms for one in members if is_committed(one)]
+    ends = [member.view.ended_ms for member in members if is_committed(member)]
     return all(at is None or at <= overdue_at_ms for at in ends)
 
 
 def _settling(members: Sequence[Judged], decision: tuple[int, Decision] | None) -> Settling | None:
-    open_ = [one for one in members if is_open(one)]
+    open_ = [member for member in members if is_open(member)]
     if not open_:
         return None
     if _is_commit(decision):
-        return Settling.COMMIT if any(one.judgement.may_commit for one in open_) else None
-    if any(is_committed(one) for one in members):
+        return Settling.COMMIT if any(member.judgement.may_commit for member in open_) else None
+    if any(is_committed(member) for member in members):
         # Committed though no decision says so: a replay writes those rows again, whatever becomes of the others.
         return None
-    return Settling.ABORT if all(one.judgement.may_abort for one in open_) else None
+    return Settling.ABORT if all(member.judgement.may_abort for member in open_) else None
 
 
 def _is_commit(decision: tuple[int, Decision] | None) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.hanging import CoordinatorView, Doubt, doubt, key_of
-from resource_managers.kafka_partitions import KafkaPartitions, Layout, OpenProducer
+from collector.runtime.clock import now_ms
+from collector.verdicts.hanging_transactions import CoordinatorView, Doubt, doubt, key_of
+from collector.verdicts.known_ends import KnownEnd, known_end
+from collector.views.current_state import CurrentState
+from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
 
 
 class Coordinators:
@@ -29,6 +30,7 @@ class Coordinators:
         remembered = self._current.ids_of_producers(wanted)
         ids = {number: listed.get(number, frozenset()) | remembered.get(number, frozenset()) for number in wanted}
         described = self._partitions.describe_transactions({id_ for some in ids.values() for id_ in some})
+        ends = self._known_ends(producers, layout)
         asked_ms = now_ms()
         found: dict[str, Doubt | None] = {}
         for producer in producers:
@@ -38,6 +40,16 @@ class Coordinators:
             rows = {id_: described.found[id_] for id_ in its_ids}
             having = tuple(t for t in rows.values() if t is not None and t.producer_id == producer.producer_id)
             moved = tuple(id_ for id_, t in rows.items() if t not in having)
-            view = CoordinatorView(transactions=having, moved=moved, asked_ms=asked_ms)
+            view = CoordinatorView(transactions=having, moved=moved, asked_ms=asked_ms, end=ends.get(producer))
             found[key_of(producer)] = doubt(producer, view, asked_ms)
         return found
+
+    def _known_ends(self, producers: Collection[OpenProducer], layout: Layout) -> dict[OpenProducer, KnownEnd]:
+        written = self._current.written_at({(producer.producer_id, producer.producer_epoch) for producer in producers})
+        asked = [producer for producer in producers if (producer.producer_id, producer.producer_epoch) in written]
+        first = self._partitions.first_epochs(asked, layout) if asked else {}
+        ends = (
+            (producer, known_end(producer, written[producer.producer_id, producer.producer_epoch], first.get(producer)))
+            for producer in asked
+        )
+        return {producer: end for producer, end in ends if end is not None}

@@ -13,24 +13,28 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from collector import branch_view, history_rows, judging, newest_transactions, state_trimming, transaction_joins
-from collector.branches import BranchFacts, PlaceLook
-from collector.broker_records import BrokerRecords
-from collector.clock import now_ms
-from collector.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
-from collector.flink_facts import FlinkJobFacts, newest_first
-from collector.flink_records import FlinkCheckpoint, FlinkJob
-from collector.fold import apply
-from collector.fold_columns import put_events, put_records
-from collector.judging import Judged, Moment, PipelineNow
-from collector.lifecycle_batch import EventColumns
-from collector.newest_transactions import OpeningPlace
-from collector.observations import BrokerRecord, Malformed, Observed, OperatorOrder
-from collector.state import State
-from collector.state_loading import read_kept
-from collector.store import HistoryDamaged, Store
-from collector.verdicts import Limits, LogSight, PipelineHistory
-from collector.write_queue import Offsets
+from collector.history import row_encoding
+from collector.history.store import HistoryDamaged, Store
+from collector.history.write_queue import Offsets
+from collector.records.branches import BranchFacts, DatabaseSnapshot
+from collector.records.broker_record_batch import BrokerRecords
+from collector.records.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
+from collector.records.flink_facts import FlinkJobFacts, newest_first
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from collector.records.formats.lifecycle_event_batch import EventColumns
+from collector.records.log_settings import LogSettings
+from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
+from collector.runtime.clock import now_ms
+from collector.state import branch_view, eviction, transaction_join, transaction_pages
+from collector.state.fold import apply
+from collector.state.fold_batch import put_events, put_records
+from collector.state.state import State
+from collector.state.transaction_pages import OpeningKey
+from collector.verdicts import judging, known_ends
+from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
+from collector.verdicts.known_ends import WrittenAt
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits, PipelineHistory
+from collector.views.replay import read_kept
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
 
@@ -45,8 +49,9 @@ class CurrentState:
         self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept)
         self._lock = threading.Lock()
         self._limits = limits
-        self._sight = (LogSight.UNREADABLE, "")
+        self._log_status = (DecisionLogStatus.UNREADABLE, "")
         self._listeners: list[Callable[[int], None]] = []
+        self.log_settings: LogSettings | None = None
         self.version = 0
 
     def load(self) -> None:
@@ -66,12 +71,15 @@ class CurrentState:
         with self._lock:
             kept.put_into(self._state)
 
-    def observe(self, arrived: Sequence[Observed]) -> None:
-        """Fold observations, tell who listens, then hand them to history. Call it from one thread per source, in order."""
+    def observe(self, arrived: Sequence[Observed], offsets: Offsets | None = None) -> None:
+        """Fold observations, notify listeners, then hand them to history. Call it from one thread per source, in order.
+
+        ``offsets``: how far the sources were read with them; by default up to the last observation of each.
+        """
         with self._lock:
             kept = self._folded(arrived)
         self.changed()
-        self._store.append(kept)
+        self._store.append(kept, None, offsets)
 
     def observe_records(self, records: BrokerRecords, others: Sequence[Observed], offsets: Offsets) -> None:
         """Do the same with states of the coordinator's log in columns, and with the odd ones that were among them."""
@@ -80,7 +88,7 @@ class CurrentState:
             kept = self._folded(others)
             put_records(self._state, records)
         self.changed()
-        self._store.append(kept, {"transaction_records": history_rows.records_table(records)}, offsets)
+        self._store.append(kept, {"transaction_records": row_encoding.records_table(records)}, offsets)
 
     def observe_events(
         self, events: EventColumns, table: pa.Table, others: Sequence[Observed], offsets: Offsets
@@ -96,7 +104,9 @@ class CurrentState:
         kept: list[Observed] = []
         for observed in arrived:
             try:
-                apply(self._state, observed.observation)
+                folded = apply(self._state, observed.observation)
+                if folded is not observed.observation:
+                    observed = replace(observed, observation=folded)
             except MalformedRecord as error:
                 aside = Malformed(error=str(error), value=observed.raw[:200], at_ms=now_ms())
                 observed = replace(observed, observation=aside)
@@ -107,13 +117,13 @@ class CurrentState:
     def forget_decisions(self) -> None:
         """Drop what the decision log said: another one has taken its place."""
         with self._lock:
-            state_trimming.forget_decisions(self._state)
+            eviction.forget_decisions(self._state)
         self.changed()
 
     def forget_open_transactions(self) -> None:
         """Drop what the coordinator's log said of open transactions: another log has taken its place."""
         with self._lock:
-            state_trimming.forget_open_transactions(self._state)
+            eviction.forget_open_transactions(self._state)
         self.changed()
 
     def carried_out(self, order: OperatorOrder) -> None:
@@ -123,7 +133,7 @@ class CurrentState:
         self.changed()
 
     def changed(self) -> None:
-        """Move the version on and tell who listens."""
+        """Move the version on and notify listeners."""
         self.version += 1
         for listener in self._listeners:
             listener(self.version)
@@ -132,10 +142,18 @@ class CurrentState:
         """Have ``listener`` called with each new version, from any thread; it must not block."""
         self._listeners.append(listener)
 
-    def see_decision_log(self, sight: LogSight, error: str = "") -> None:
+    def see_decision_log(self, status: DecisionLogStatus, error: str = "") -> None:
         """Note whether the decision log can be trusted."""
-        if self._sight != (sight, error):
-            self._sight = (sight, error)
+        if status is DecisionLogStatus.READABLE and self._state.newer_decision:
+            status, error = DecisionLogStatus.UNREADABLE, f"{self._state.newer_decision}. Update the collector"
+        if self._log_status != (status, error):
+            self._log_status = (status, error)
+            self.changed()
+
+    def see_log_settings(self, settings: LogSettings | None) -> None:
+        """Note how the decision log's topic is configured, or that it is unknown."""
+        before, self.log_settings = self.log_settings, settings
+        if (before and before.wrong) != (settings and settings.wrong):
             self.changed()
 
     @property
@@ -144,12 +162,12 @@ class CurrentState:
         return self._limits.commit_overdue_ms
 
     @property
-    def decision_log_sight(self) -> tuple[LogSight, str]:
+    def decision_log_status(self) -> tuple[DecisionLogStatus, str]:
         """Return whether the decision log can be trusted, and what is wrong with it."""
-        return self._sight
+        return self._log_status
 
     def counts(self) -> tuple[int, int]:
-        """Return how many observations were folded and how many records kept aside, since history began."""
+        """Return how many observations were folded and how many records were quarantined, since history began."""
         with self._lock:
             return self._state.events, self._state.malformed
 
@@ -159,7 +177,7 @@ class CurrentState:
             return self._state.committed, self._state.rolled_back
 
     def knows(self, record: BrokerRecord) -> bool:
-        """Say whether folding this record would tell nothing new (polling sees the same state again and again)."""
+        """Say whether folding this record would add nothing (polling sees the same state again and again)."""
         with self._lock:
             if record.start_ms is None:
                 return False
@@ -170,24 +188,24 @@ class CurrentState:
         after = merged(before, of_record(record, record.start_ms))
         return replace(after, last_write_ms=before.last_write_ms) == before
 
-    def see_branches(self, place: str, look: PlaceLook) -> None:
+    def see_branches(self, instance: str, look: DatabaseSnapshot) -> None:
         """Note what a database's branches hold at this moment; it is not history."""
         with self._lock:
-            before = self._state.looks.get(place)
-            self._state.looks[place] = look
+            before = self._state.looks.get(instance)
+            self._state.looks[instance] = look
         if before is None or {k: d.locks for k, d in before.details.items()} != {
             k: d.locks for k, d in look.details.items()
         }:
             self.changed()
 
-    def listed_branches(self, place: str) -> dict[str, BranchFacts]:
-        """Return the branches that this database listed when it was looked at last, by their names there."""
+    def listed_branches(self, instance: str) -> dict[str, BranchFacts]:
+        """Return the branches that this database listed when it was polled last, by their names there."""
         with self._lock:
-            found = [b for b in self._state.branches.values() if b.place == place and b.is_listed]
+            found = [b for b in self._state.branches.values() if b.instance == instance and b.is_listed]
         return {branch.transaction: branch for branch in found}
 
     def unproven_branches(self, resource_manager: str) -> list[str]:
-        """Return the names of our branches whose end is due and was not told: no event, no outcome, no marker seen yet."""
+        """Return the names of our branches whose end is due and was not reported: no event, no outcome, no marker seen yet."""
         with self._lock:
             return branch_view.unproven_branches(self._state, resource_manager)
 
@@ -195,19 +213,19 @@ class CurrentState:
         """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory."""
         moment = self._moment(at_ms)
         with self._lock:
-            cases = moment.cases(self._state, transaction_joins.views(self._state, settled=settled))
+            cases = moment.cases(self._state, transaction_join.views(self._state, settled=settled))
         return judging.judged(cases)
 
     def settled(
-        self, *, most: int, after: OpeningPlace | None, pipeline: str | None, resource_manager: str | None
+        self, *, most: int, after: OpeningKey | None, pipeline: str | None, resource_manager: str | None
     ) -> tuple[list[Judged], int]:
         """Return up to ``most`` of the transactions that ``judged`` leaves out, newest opening first, and how many more there are.
 
-        ``after``: those behind that place; ``pipeline``, ``resource_manager``: of these only.
+        ``after``: those behind that one; ``pipeline``, ``resource_manager``: of these only.
         """
         moment = self._moment()
         with self._lock:
-            found = newest_transactions.settled(
+            found = transaction_pages.settled(
                 self._state, most=most, after=after, pipeline=pipeline, resource_manager=resource_manager
             )
             cases = moment.cases(self._state, found.views)
@@ -217,27 +235,30 @@ class CurrentState:
         """Return in no order every transaction in memory, settled or not, whose batch is known and ``chosen``."""
         moment = self._moment()
         with self._lock:
-            cases = moment.cases(self._state, transaction_joins.of_batches(self._state, chosen))
+            cases = moment.cases(self._state, transaction_join.of_batches(self._state, chosen))
         return judging.judged(cases)
 
     def complete_attempts(self) -> dict[tuple[str, BatchAttempt], int]:
         """Return (pipeline, attempt) -> opening (epoch ms), of attempts at batches that are committed for sure, in no order."""
         with self._lock:
-            return newest_transactions.complete_attempts(self._state)
+            return transaction_pages.complete_attempts(self._state)
 
     def judged_of_shared(self, doubtful: Collection[tuple[str, int]], at_ms: int) -> list[Judged]:
         """Return every transaction in memory, settled or not, of batches that several resource managers hold, in no order.
 
-        Of those of these (life, batch), and of those of which a coordinator has undone a part.
+        Of those of these (checkpoint id, batch), and of those of which a coordinator has undone a part.
         """
         moment = self._moment(at_ms)
         with self._lock:
             state = self._state
-            shared = transaction_joins.shared_batches(state)
-            told = (state.told.get(state.broker[identity].handle_identity) for identity in state.aborted if shared)
-            undone = {(one.about.life, one.about.batch) for one in told if one is not None and one.about is not None}
+            shared = transaction_join.shared_batches(state)
+            reported = (
+                state.reported.get(state.broker[identity].handle_identity) for identity in state.aborted if shared
+            )
+            abouts = (transaction_join.about_of(state, each) for each in reported if each is not None)
+            undone = {(about.checkpoint_id, about.batch) for about in abouts if about is not None}
             chosen = shared & (undone | set(doubtful))
-            found = transaction_joins.of_batches(state, lambda about: (about.life, about.batch) in chosen)
+            found = transaction_join.of_batches(state, lambda about: (about.checkpoint_id, about.batch) in chosen)
             cases = moment.cases(state, found)
         return judging.judged(cases)
 
@@ -245,7 +266,7 @@ class CurrentState:
         """Return one transaction with its verdict now, or None when it is not in memory."""
         moment = self._moment()
         with self._lock:
-            view = transaction_joins.find(self._state, key)
+            view = transaction_join.find(self._state, key)
             cases = moment.cases(self._state, [view] if view is not None else [])
         return next(iter(judging.judged(cases)), None)
 
@@ -263,6 +284,11 @@ class CurrentState:
                 if identity.producer_id in producer_ids:
                     found.setdefault(identity.producer_id, set()).add(identity.transaction)
         return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
+
+    def written_at(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], WrittenAt]:
+        """Return by (producer id, epoch) which transactions were written at it, as far as they are in memory."""
+        with self._lock:
+            return known_ends.written_at(self._state, wanted)
 
     def orders(self, key: str) -> list[OperatorOrder]:
         """Return the operators' orders about one transaction."""
@@ -286,7 +312,7 @@ class CurrentState:
             return newest_first(self._state.flink.jobs.values())
 
     def knows_flink(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
-        """Say whether folding it would tell nothing new: Flink tells its last ten checkpoints at every look."""
+        """Say whether folding it would add nothing: Flink reports its last ten checkpoints at every poll."""
         with self._lock:
             return self._state.flink.knows(seen)
 
@@ -294,7 +320,7 @@ class CurrentState:
         """Return every pipeline that ever started a run, with its newest one, in no order."""
         with self._lock:
             found = [judging.pipeline_now(self._state, prefix) for prefix in self._state.ledger.prefixes()]
-        return [one for one in found if one is not None]
+        return [view for view in found if view is not None]
 
     def newest_run(self, prefix: str) -> PipelineNow | None:
         """Return one pipeline with its newest run, or None when no run of it is known."""
@@ -302,16 +328,16 @@ class CurrentState:
             return judging.pipeline_now(self._state, prefix)
 
     def transactions_of_batches(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return (pipeline, batch) -> (transactions, rows) of what was told of each batch's newest attempt."""
+        """Return (pipeline, batch) -> (transactions, rows) of what was reported of each batch's newest attempt."""
         with self._lock:
-            told = list(self._state.told.values())
-        return transaction_joins.counted_by_batch(told)
+            reported = list(self._state.reported.values())
+        return transaction_join.counted_by_batch(reported)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[State]:
-        """Give the state under its lock, for a short look by another module: observers wait meanwhile."""
+        """Give the state under its lock, for a short read by another module: observers wait meanwhile."""
         with self._lock:
             yield self._state
 
-    def _moment(self, at_ms: int | None = None) -> Moment:
-        return Moment(limits=self._limits, sight=self._sight, now_ms=at_ms or now_ms())
+    def _moment(self, at_ms: int | None = None) -> EvaluationContext:
+        return EvaluationContext(limits=self._limits, log_status=self._log_status, now_ms=at_ms or now_ms())

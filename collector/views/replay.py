@@ -6,18 +6,20 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from collector import history_observations, queries
-from collector.facts import BrokerTransaction, Init
-from collector.fold import apply, put_init, put_transaction
-from collector.fold_columns import put_events
-from collector.id_leaks import KnownIds
-from collector.lifecycle_batch import EventColumns
-from collector.observations import Observation
-from collector.state import State
-from collector.store import Store
+from collector.history import observation_tables, row_decoding, sql
+from collector.history.store import Store
+from collector.records.facts import BrokerTransaction, Init
+from collector.records.formats.lifecycle_event_batch import EventColumns
+from collector.records.observations import Observation
+from collector.state.fold import apply, put_init, put_transaction
+from collector.state.fold_batch import put_events
+from collector.state.state import State
+from collector.state.transactional_ids import KnownIds
 from lifecycle.errors import MalformedRecord
 
 DECISIONS_LOADED = 200_000
+DECISIONS_OF_EACH = 1_000
+"""The newest records of each prefix: it may have been idle while others wrote more than is loaded."""
 EVENTS_LOADED = 5
 """Lifecycle events that are loaded for each settled transaction that is kept: as many are told of one."""
 log = logging.getLogger(__name__)
@@ -29,11 +31,13 @@ class Kept:
 
     transactions: Iterable[BrokerTransaction]
     inits: Iterable[tuple[str, Init]]
-    told: EventColumns
+    reported: EventColumns
     sources: tuple[Iterable[Observation], ...]
     ids: KnownIds
     events: int
     malformed: int
+    newer_decision: str
+    """Which decision in history a newer collector wrote, empty where none: without it the log may not be trusted."""
 
     def put_into(self, state: State) -> None:
         """Fold it into an empty state; one record of the past that is refused now must not keep the collector from starting."""
@@ -41,7 +45,7 @@ class Kept:
             put_transaction(state, transaction)
         for transaction_id, init in self.inits:
             put_init(state, transaction_id, init)
-        put_events(state, self.told)
+        put_events(state, self.reported)
         for source in self.sources:
             for observation in source:
                 try:
@@ -49,7 +53,7 @@ class Kept:
                 except MalformedRecord as error:
                     # An earlier version took it.
                     log.warning("an observation in history is left out: %s", error)
-        state.events, state.malformed = self.events, self.malformed
+        state.events, state.malformed, state.newer_decision = self.events, self.malformed, self.newer_decision
         # Counted over all of history, in its order: what was applied above is a part of it.
         state.ids = self.ids
         state.committed = state.rolled_back = 0
@@ -58,29 +62,33 @@ class Kept:
 def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
     """Return what history has of current state. Raises HistoryDamaged, StoreFailed."""
     rows, kept, checkpoints = store.rows, settled_kept, checkpoints_kept * 4
-    sources: tuple[Iterable[Observation], ...] = (
-        history_observations.lifecycle_events(rows(queries.PIPELINE_EVENTS)),
-        history_observations.lifecycle_events(rows(queries.CHECKPOINT_EVENTS, checkpoints)),
-        history_observations.decision_records(rows(queries.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED)),
-        history_observations.checkpoint_files(rows(queries.CHECKPOINT_FILES, checkpoints)),
-        history_observations.branches(rows(queries.BRANCHES_OF_CURRENT_STATE, kept)),
-        history_observations.operator_orders(rows(queries.ORDERS_CARRIED_OUT, kept)),
-        history_observations.flink_checkpoints(rows(queries.FLINK_CHECKPOINTS, checkpoints)),
-        history_observations.flink_jobs(rows(queries.FLINK_JOBS, checkpoints)),
-        history_observations.transaction_offsets(rows(queries.OFFSETS_OF_TRANSACTIONS, kept)),
+    decided, newer = row_decoding.decision_records(
+        rows(sql.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED, DECISIONS_OF_EACH)
     )
-    texts = [text.encode() for _, _, text in rows(queries.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept)]
-    told, odd = history_observations.events_in_columns(texts)
-    ((events,),), ((malformed,),) = rows(queries.EVENTS_FOLDED), rows(queries.MALFORMED_COUNT)
+    sources: tuple[Iterable[Observation], ...] = (
+        row_decoding.lifecycle_events(rows(sql.PIPELINE_EVENTS)),
+        row_decoding.lifecycle_events(rows(sql.CHECKPOINT_EVENTS, checkpoints)),
+        decided,
+        observation_tables.CHECKPOINT_FILES.observations(rows(sql.CHECKPOINT_FILES, checkpoints)),
+        row_decoding.branches(rows(sql.BRANCHES_OF_CURRENT_STATE, kept)),
+        row_decoding.operator_orders(rows(sql.ORDERS_CARRIED_OUT, kept)),
+        observation_tables.FLINK_CHECKPOINTS.observations(rows(sql.FLINK_CHECKPOINTS, checkpoints)),
+        observation_tables.FLINK_JOBS.observations(rows(sql.FLINK_JOBS, checkpoints)),
+        observation_tables.TRANSACTION_OFFSETS.observations(rows(sql.OFFSETS_OF_TRANSACTIONS, kept)),
+    )
+    texts = [text.encode() for _, _, text in rows(sql.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept)]
+    reported, odd = row_decoding.events_in_columns(texts)
+    ((events,),), ((malformed,),) = rows(sql.EVENTS_FOLDED), rows(sql.QUARANTINED_COUNT)
     ids = KnownIds()
-    for id_, first_ms, last_ms in store.rows_in_parts(queries.KNOWN_IDS):
+    for id_, first_ms, last_ms in store.rows_in_parts(sql.KNOWN_IDS):
         ids.see(id_, last_ms, created_ms=first_ms)
     return Kept(
-        transactions=history_observations.transactions(rows(queries.TRANSACTIONS_OF_CURRENT_STATE, kept)),
-        inits=history_observations.inits(rows(queries.INITS_OF_CURRENT_STATE, kept)),
-        told=told,
+        transactions=row_decoding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)),
+        inits=row_decoding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)),
+        reported=reported,
         sources=(odd, *sources),
         ids=ids,
         events=events,
         malformed=malformed,
+        newer_decision=newer,
     )

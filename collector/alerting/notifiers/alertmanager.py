@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from collector.alert_findings import Severity
-from collector.alert_rules import RULES
-from collector.notifiers.receivers import Post
+from collector.alerting.findings import Severity
+from collector.alerting.rules import RULES
+from collector.config.receivers import Post
 
 GRACE_MS = 300_000
-"""How much longer than until the next repetition an alert stands when nobody tells of it any more."""
+"""How long an alert outlasts a repetition that does not come."""
 NAMES = {rule.number: "Indoubt" + rule.name.title().replace(" ", "") for rule in RULES}
 
 
@@ -46,7 +46,7 @@ class Alertmanager:
 
 def _alert(alert: Mapping[str, Any], severity: str, ends_ms: int) -> dict[str, Any]:
     labels = {"alertname": NAMES[alert["rule"]], **alert["labels"], "severity": severity}
-    evidence = "; ".join(f"{one['fact']} ({one['source']})" for one in alert["evidence"])
+    evidence = "; ".join(f"{fact['fact']} ({fact['source']})" for fact in alert["evidence"])
     starts_ms = alert["fired_at_ms"] if alert["fired_at_ms"] is not None else alert["found_at_ms"]
     return {
         "labels": {name: value for name, value in labels.items() if value},

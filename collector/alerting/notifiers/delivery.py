@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from collector.alert_store import AlertStore, Delivery
-from collector.clock import now_ms
-from collector.notifiers.receivers import Notifier
-from collector.store import StoreFailed
+from collector.alerting.store import AlertStore, Delivery
+from collector.config.receivers import Notifier
+from collector.history.store import StoreFailed
+from collector.runtime.clock import now_ms
+from lifecycle.backoff import Backoff
+from lifecycle.durations import duration
 
 if TYPE_CHECKING:
     import httpx
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 FORGET_AFTER_MS = 7 * 86_400_000
 FORGET_EVERY_S = 3_600.0
 LOOK_EVERY_S = 5.0
-"""How long nothing is looked for in the outbox while nobody says that there is something."""
+"""How often the outbox is read without a wake-up."""
 STORE_RETRY_S = 1.0
 NEVER_TAKEN = frozenset({400, 405, 413, 414, 415, 422})
 """Answers that say that this body will never be taken; every other failure may pass, a wrong address or token too."""
@@ -49,7 +51,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """``limit_ms``: for one attempt, all of it; ``first_ms``, ``most_ms``: pause before the next; ``give_up_ms``: of all."""
 
     limit_ms: int = 5_000
@@ -59,8 +61,8 @@ class Patience:
 
     def pause_ms(self, attempts: int, share: float) -> int:
         """Return the pause after this many attempts: doubled each time, less a random ``share`` (0 to 1) of half of it."""
-        whole_ms = min(self.most_ms, self.first_ms << min(attempts, 30))
-        return round(whole_ms * (1 - share / 2))
+        backoff = Backoff(first_s=self.first_ms / 1000, most_s=self.most_ms / 1000)
+        return round(1000 * backoff.pause_s(attempts, share))
 
     def wait_s(self, next_ms: int, at_ms: int) -> float:
         """Return how long to wait for the next attempt; a time beyond the longest pause is of a clock that was ahead."""
@@ -68,14 +70,14 @@ class Patience:
         return 0.0 if left_ms > self.most_ms else left_ms / 1000
 
 
-class Delivering:
+class NotificationDispatcher:
     """A thread with an event loop of its own; the limit on an attempt covers all of it, a trickling answer too."""
 
-    def __init__(self, kept: AlertStore, notifiers: Sequence[Notifier], patience: Patience) -> None:
+    def __init__(self, kept: AlertStore, notifiers: Sequence[Notifier], policy: RetryPolicy) -> None:
         # At INFO httpx logs every address, and Slack's is a secret.
         for name in ("httpx", "httpcore"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._kept, self._notifiers, self._patience = kept, tuple(notifiers), patience
+        self._kept, self._notifiers, self._policy = kept, tuple(notifiers), policy
         self._random = random.Random()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = {notifier.name: asyncio.Event() for notifier in notifiers}
@@ -102,7 +104,7 @@ class Delivering:
         """Stop; returns when the attempts under way have ended, at most their limit later."""
         self._stopping.set()
         self._set(self._ending, *self._news.values())
-        self._thread.join(self._patience.limit_ms / 1000 + STORE_RETRY_S + 20.0)
+        self._thread.join(self._policy.limit_ms / 1000 + STORE_RETRY_S + 20.0)
 
     def wake(self) -> None:
         """Say that there is something to deliver; called from any thread."""
@@ -126,10 +128,10 @@ class Delivering:
         if not self._notifiers:
             await self._forget()
             return
-        import httpx  # only where somebody is notified: it takes 6 MiB
+        import httpx  # only with a receiver: it takes 6 MiB
 
-        # Redirects are not followed: they would carry what is signed, or a token, to an address that nobody gave.
-        async with httpx.AsyncClient(follow_redirects=False, timeout=self._patience.limit_ms / 1000) as client:
+        # Redirects are not followed: they would carry what is signed, or a token, to an address that was not configured.
+        async with httpx.AsyncClient(follow_redirects=False, timeout=self._policy.limit_ms / 1000) as client:
             await asyncio.gather(self._forget(), *(self._serve(notifier, client) for notifier in self._notifiers))
 
     async def _serve(self, notifier: Notifier, client: httpx.AsyncClient) -> None:
@@ -141,7 +143,7 @@ class Delivering:
                 log.error("%s: nothing can be delivered: %s", notifier.name, error)
                 await asyncio.sleep(STORE_RETRY_S)
                 continue
-            wait_s = LOOK_EVERY_S if delivery is None else self._patience.wait_s(delivery.next_ms, now_ms())
+            wait_s = LOOK_EVERY_S if delivery is None else self._policy.wait_s(delivery.next_ms, now_ms())
             if delivery is None or wait_s > 0:
                 await self._wait(notifier, min(wait_s, LOOK_EVERY_S))
                 continue
@@ -154,7 +156,7 @@ class Delivering:
             await asyncio.wait_for(self._news[notifier.name].wait(), limit_s)
 
     async def _attempt(self, notifier: Notifier, client: httpx.AsyncClient, delivery: Delivery) -> Attempt:
-        limit_s = self._patience.limit_ms / 1000
+        limit_s = self._policy.limit_ms / 1000
         try:
             post = notifier.post(delivery.body, now_ms())
             async with asyncio.timeout(limit_s):
@@ -171,18 +173,18 @@ class Delivering:
         if status in NEVER_TAKEN:
             return Attempt(outcome=Outcome.GIVEN_UP, error=f"answered {status}: it does not take this notification")
         wait_ms = int(retry_after) * 1000 if retry_after.isascii() and retry_after.isdigit() else 0
-        return Attempt(outcome=Outcome.FAILED, error=f"answered {status}", wait_ms=min(wait_ms, self._patience.most_ms))
+        return Attempt(outcome=Outcome.FAILED, error=f"answered {status}", wait_ms=min(wait_ms, self._policy.most_ms))
 
     async def _note(self, notifier: Notifier, delivery: Delivery, attempt: Attempt) -> None:
         """Write down how an attempt ended, again and again: what was delivered and not noted would be delivered twice."""
         at_ms = now_ms()
         outcome = attempt.outcome
-        too_old = at_ms - int(delivery.body["at_ms"]) >= self._patience.give_up_ms
+        too_old = at_ms - int(delivery.body["at_ms"]) >= self._policy.give_up_ms
         if outcome is Outcome.FAILED and too_old:
             outcome = Outcome.GIVEN_UP
-        pause_ms = max(attempt.wait_ms, self._patience.pause_ms(delivery.attempts, self._random.random()))
+        pause_ms = max(attempt.wait_ms, self._policy.pause_ms(delivery.attempts, self._random.random()))
         if outcome is not Outcome.DELIVERED:
-            then = "given up" if outcome is Outcome.GIVEN_UP else f"tried again in {pause_ms / 1000:.1f} s"
+            then = "given up" if outcome is Outcome.GIVEN_UP else f"tried again in {duration(pause_ms)}"
             log.warning("%s: notification %d: %s; %s", notifier.name, delivery.number, attempt.error, then)
         values = (delivery, notifier.name, outcome.value, at_ms + pause_ms, attempt.error)
         while True:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.notifiers.receivers import Post
+from collector.config.receivers import Post
 
 SHOWN = 10
-TEXT_MOST = 2_900
+MAX_TEXT = 2_900
 """Slack takes 3,000 characters in a section."""
 
 
@@ -64,5 +64,5 @@ def _lines(alerts: Sequence[Mapping[str, Any]], count: int, before: str) -> list
 
 
 def _section(text: str) -> dict[str, Any]:
-    cut = text if len(text) <= TEXT_MOST else text[:TEXT_MOST] + "…"
+    cut = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
     return {"type": "section", "text": {"type": "mrkdwn", "text": cut}}

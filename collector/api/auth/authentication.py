@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector import token_file
-from collector.settings import Tokens
-from collector.token_file import KnownToken, Role
+from collector.api.auth import token_store
+from collector.api.auth.token_store import KnownToken
+from collector.config.tokens import Tokens
 from lifecycle.errors import SettingsError
+from lifecycle.orders import Role
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +53,9 @@ class KnownTokens:
         if scheme.lower() != "bearer":
             return None
         found: Caller | None = None
-        for one in self._known():
-            if one.matches(given.strip()) and not one.is_expired(at_ms):
-                found = Caller(name=one.name, role=one.role, is_guessable=one.is_guessable)
+        for token in self._known():
+            if token.matches(given.strip()) and not token.is_expired(at_ms):
+                found = Caller(name=token.name, role=token.role, is_guessable=token.is_guessable)
         return found
 
 
@@ -78,7 +79,7 @@ class _TokenFile:
             if seen != self._seen:
                 self._seen = seen
                 try:
-                    self._known = token_file.read(self._path)
+                    self._known = token_store.read(self._path)
                 except SettingsError as error:
                     self._known = ()
                     log.error("%s; nobody is let in until then", error)

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collector.authentication import Caller
+from collector.api.auth.authentication import Caller
 from lifecycle.errors import IndoubtError
 
-KEYS_MOST = 10_000
+MAX_KEYS = 10_000
 """Callers or addresses that are kept in mind; the one that was longest away is forgotten first."""
 
 
@@ -47,7 +47,7 @@ class Buckets:
             wait_s = max(0.0, (1 - level) / self._rate.per_s)
             self._levels[key] = (level if wait_s else level - 1, self._clock())
             self._levels.move_to_end(key)
-            if len(self._levels) > KEYS_MOST:
+            if len(self._levels) > MAX_KEYS:
                 self._levels.popitem(last=False)
             return wait_s
 
@@ -62,12 +62,15 @@ class Buckets:
 
 
 class RequestLimits:
-    """The three limits of the API. Bursts: 10 s of requests, a minute of orders, a minute of failed authentications."""
+    """The three limits of the API. Bursts: 10 s of requests, a minute of orders, a minute of failed authentications.
+
+    Who looks too often can still give orders: in an incident many look with one token, and one of them acts.
+    """
 
     def __init__(
         self,
         *,
-        requests_per_second: int = 100,
+        requests_per_second: int = 300,
         orders_per_minute: int = 120,
         failed_authentications_per_minute: int = 10,
         clock: Callable[[], float] = time.monotonic,
@@ -81,12 +84,10 @@ class RequestLimits:
 
     def admit(self, caller: Caller, *, changes_something: bool) -> None:
         """Count one request of a caller. Raises TooManyRequests."""
-        wait_s = self._requests.take(caller.name)
+        buckets, what = (self._orders, "orders") if changes_something else (self._requests, "requests")
+        wait_s = buckets.take(caller.name)
         if wait_s:
-            raise TooManyRequests(f"requests by {caller.name}", wait_s)
-        wait_s = self._orders.take(caller.name) if changes_something else 0.0
-        if wait_s:
-            raise TooManyRequests(f"orders by {caller.name}", wait_s)
+            raise TooManyRequests(f"{what} by {caller.name}", wait_s)
 
     def check_address(self, address: str, caller: Caller | None) -> None:
         """Shut an address out that failed too often, also when it guessed right this time. Raises TooManyRequests.

@@ -15,28 +15,21 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from lifecycle.errors import SettingsError
+from lifecycle.orders import Role
 
 FILE_NAME = "tokens.json"
 CLEAR_SUFFIX = ".token"
 VERSION = 2
 TOKEN_BYTES = 24
 STRONG_LENGTH = 32
-"""Characters of a token of 192 bits in URL-safe base 64: a token that is shorter may have been thought up by somebody."""
+"""Characters of a token of 192 bits in URL-safe base 64: a token that is shorter may have been thought up by a person."""
 SALT_BYTES = 16
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
 _OWNER_ONLY = 0o600
-
-
-class Role(Enum):
-    """What a caller may do; the value is what the API says."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +100,7 @@ def add(directory: Path, name: str, role: Role, expires_at_ms: int | None = None
     _check_name(name)
     with _explained(directory / FILE_NAME), _locked(directory):
         known, _ = _kept(directory)
-        if any(one.name == name for one in known):
+        if any(stored.name == name for stored in known):
             raise SettingsError(f"the name {name!r} has a token already: revoke it first, or take another name")
         token = secrets.token_urlsafe(TOKEN_BYTES)
         _write(directory / FILE_NAME, [*known, KnownToken.of(name, role, token, expires_at_ms)])
@@ -119,9 +112,9 @@ def revoke(directory: Path, name: str) -> None:
     path = directory / FILE_NAME
     with _explained(path), _locked(directory):
         known, _ = _kept(directory)
-        left = [one for one in known if one.name != name]
+        left = [stored for stored in known if stored.name != name]
         if len(left) == len(known):
-            names = ", ".join(one.name for one in known) or "nobody"
+            names = ", ".join(stored.name for stored in known) or "nobody"
             raise SettingsError(f"nobody is named {name!r} in {path}; it holds tokens of {names}")
         _write(path, left)
         _clear_file(directory, name).unlink(missing_ok=True)
@@ -181,13 +174,13 @@ def _from_json(fields: Mapping[str, Any]) -> KnownToken:
 def _write(path: Path, known: Sequence[KnownToken]) -> None:
     tokens = [
         {
-            "name": one.name,
-            "role": one.role.value,
-            "salt": one.salt.hex(),
-            "sha256": one.digest.hex(),
-            "expires_at_ms": one.expires_at_ms,
+            "name": stored.name,
+            "role": stored.role.value,
+            "salt": stored.salt.hex(),
+            "sha256": stored.digest.hex(),
+            "expires_at_ms": stored.expires_at_ms,
         }
-        for one in known
+        for stored in known
     ]
     _replace(path, json.dumps({"version": VERSION, "tokens": tokens}, indent=1) + "\n")
 

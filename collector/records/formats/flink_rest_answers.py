@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from collector.flink_records import ENDED, FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from lifecycle.errors import MalformedRecord
 
 RESTART_METRICS = ("numRestarts", "fullRestarts")

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from collector.transaction_state_batch import Flags, Integers
+from collector.records.formats.transaction_state_batch import Flags, Integers
 from lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
 from lifecycle.identity import HANDLE_FIELDS
-from lifecycle.json_record import WHOLE_NUMBER_MOST
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 
 _OPENING, _CLOSING = b"{}"
 SMALLEST = 16
@@ -28,7 +28,7 @@ _TEXT, _INT = pa.string(), pa.int64()
 _NO_TEXT = pa.array([], _TEXT)
 _HANDLE = pa.struct([(name, _TEXT if kind is str else _INT) for name, kind in HANDLE_FIELDS.items()])
 _DATA = pa.struct(
-    [(name, _TEXT) for name in ("pipeline", "life", "transaction", "reason")]
+    [(name, _TEXT) for name in ("pipeline", "checkpoint_id", "transaction", "reason")]
     + [(name, _INT) for name in ("attempt", "batch", "slot", "producer_id", "producer_epoch", "rows", "duration_ms")]
     + [("handle", _HANDLE)]
 )
@@ -161,7 +161,7 @@ def _ordinary(events: dict[str, Any], type_code: Integers) -> Flags:
         fine &= _has_text(events[name])
     fine &= _has_text(data.field("pipeline")) & _present(data.field("batch"))
     fine &= ~of_transaction | _has_text(data.field("transaction"))
-    for name in ("life", "attempt", "slot", "producer_id", "producer_epoch"):
+    for name in ("checkpoint_id", "attempt", "slot", "producer_id", "producer_epoch"):
         fine &= ~of_transaction | _present(data.field(name))
     for parent in (data, handle):
         for field in parent.type:
@@ -191,10 +191,10 @@ def _has_text(column: pa.Array) -> Flags:
 def _is_taken(numbers: pa.Array) -> Flags:
     """Return which numbers every JSON reader takes the same way; a missing one is no number."""
     bounds = pc.min_max(numbers).as_py()
-    if (bounds["min"] or 0) >= -WHOLE_NUMBER_MOST and (bounds["max"] or 0) <= WHOLE_NUMBER_MOST:
+    if (bounds["min"] or 0) >= -MAX_WHOLE_NUMBER and (bounds["max"] or 0) <= MAX_WHOLE_NUMBER:
         return np.ones(len(numbers), bool)
     found = _filled(numbers, 0)
-    fine: Flags = (found <= WHOLE_NUMBER_MOST) & (found >= -WHOLE_NUMBER_MOST)
+    fine: Flags = (found <= MAX_WHOLE_NUMBER) & (found >= -MAX_WHOLE_NUMBER)
     return fine
 
 

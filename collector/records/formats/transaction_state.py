@@ -15,14 +15,14 @@ from lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY_VERSION = 0
 VALUE_VERSIONS = (0, 1)
-_PREVIOUS_PRODUCER_ID, _CLIENT_VERSION = 0, 2
+_PREVIOUS_PRODUCER_ID, _CLIENT_TRANSACTION_VERSION = 0, 2
 """Tags of the fields that are used. Passed over: 1 (next producer id), 3 (next producer epoch), others to come."""
 _NO_PRODUCER_ID = -1
 _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
 _INT16, _INT64 = struct.Struct(">h"), struct.Struct(">q")
 _PARTITION_LIMIT = 1_000_000
-TIME_MOST_MS = 2**53
+MAX_TIME_MS = 2**53
 """Far beyond any date: a time above it is none, and a deadline reckoned from it would overflow its column."""
 LAST_EPOCH = 2**15 - 1
 """The epoch at which the coordinator ends a producer id's last transaction (Short.MAX_VALUE)."""
@@ -52,7 +52,7 @@ class TransactionStateValue:
     partitions: tuple[str, ...]
     update_ms: int
     start_ms: int
-    client_version: int
+    client_transaction_version: int
     """0 or 1: the epoch stays when a transaction ends; 2: it moves up by one at Prepare*."""
     previous_producer_id: int = -1
     """Producer id of the state before this one; -1 where it is not told (version 0, and brokers before 4.0)."""
@@ -97,7 +97,7 @@ def _decode_value(value: bytes) -> TransactionStateValue:
     partitions, at = _partitions(value, _HEAD.size, flexible)
     update_ms, start_ms = _TIMES.unpack_from(value, at)
     at += _TIMES.size
-    if max(update_ms, start_ms) > TIME_MOST_MS or min(update_ms, start_ms) < -1:
+    if max(update_ms, start_ms) > MAX_TIME_MS or min(update_ms, start_ms) < -1:
         raise MalformedRecord(f"transaction log value has the times {update_ms} and {start_ms}, which are no epoch ms")
     tags: dict[int, bytes] = {}
     if flexible:
@@ -112,7 +112,7 @@ def _decode_value(value: bytes) -> TransactionStateValue:
         partitions=tuple(partitions),
         update_ms=update_ms,
         start_ms=start_ms,
-        client_version=_number(tags, _CLIENT_VERSION, _INT16, 0),
+        client_transaction_version=_number(tags, _CLIENT_TRANSACTION_VERSION, _INT16, 0),
         previous_producer_id=_number(tags, _PREVIOUS_PRODUCER_ID, _INT64, _NO_PRODUCER_ID),
     )
 

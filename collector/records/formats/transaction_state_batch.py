@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from collector.transaction_state_records import TIME_MOST_MS, BrokerStatus, TransactionStateValue, decode_value
+from collector.records.formats.transaction_state import MAX_TIME_MS, BrokerStatus, TransactionStateValue, decode_value
 from lifecycle.errors import MalformedRecord
 
 Integers = NDArray[np.int64]
@@ -21,8 +21,8 @@ Flags = NDArray[np.bool_]
 _HEAD = 17
 _TIMES = 16
 _KEY_HEAD = 4
-_TOPICS_MOST = 8
-_TAGS_MOST = 6
+_MAX_TOPICS = 8
+_MAX_TAGS = 6
 _NO_PRODUCER_ID = -1
 _SETS_CACHED = 50_000
 _SPARE = 64
@@ -40,7 +40,7 @@ class StateColumns:
     status: Integers
     update_ms: Integers
     start_ms: Integers
-    client_version: Integers
+    client_transaction_version: Integers
     previous_producer_id: Integers
     """-1 where it is not told."""
     partition_set: Integers
@@ -86,19 +86,19 @@ class StateDecoder:
             good[chosen] &= fine
         good &= after + _TIMES <= ends
         after = np.where(good, after, 0)
-        previous_producer_id, client_version = np.full_like(at, _NO_PRODUCER_ID), np.zeros_like(at)
+        previous_producer_id, client_transaction_version = np.full_like(at, _NO_PRODUCER_ID), np.zeros_like(at)
         chosen = (good & flexible).nonzero()[0]
         tagged = _tags(raw, after[chosen] + _TIMES, ends[chosen])
-        previous_producer_id[chosen], client_version[chosen], fine = tagged
+        previous_producer_id[chosen], client_transaction_version[chosen], fine = tagged
         good[chosen] &= fine
         good &= flexible | (after + _TIMES == ends)
         status = raw[at + 16].astype(np.int64)
-        good &= status <= _STATUS_MOST  # unsigned: none is below 0
+        good &= status <= _MAX_STATUS  # unsigned: none is below 0
         partition_set, sets = self._partition_sets(joined, at + _HEAD, after, flexible, good)
         good &= partition_set >= 0
         update_ms, start_ms = _number(raw, after, 8), _number(raw, after + 8, 8)
         for times in (update_ms, start_ms):
-            good &= (times >= -1) & (times <= TIME_MOST_MS)
+            good &= (times >= -1) & (times <= MAX_TIME_MS)
         columns = StateColumns(
             transaction=ids,
             producer_id=_number(raw, at + 2, 8),
@@ -107,7 +107,7 @@ class StateDecoder:
             status=status,
             update_ms=update_ms,
             start_ms=start_ms,
-            client_version=client_version,
+            client_transaction_version=client_transaction_version,
             previous_producer_id=previous_producer_id,
             partition_set=partition_set,
             partition_sets=sets,
@@ -135,7 +135,7 @@ class StateDecoder:
         return np.array(number_of, np.int64)[encoded.indices.to_numpy()], tuple(numbers)
 
 
-_STATUS_MOST = max(status.value for status in BrokerStatus)
+_MAX_STATUS = max(status.value for status in BrokerStatus)
 
 
 def _ids(keys: Sequence[bytes]) -> tuple[pa.Array, Flags]:
@@ -169,7 +169,7 @@ def _number(raw: NDArray[np.uint8], at: Integers, size: int) -> Integers:
 def _skip_partitions(raw: NDArray[np.uint8], at: Integers, ends: Integers, *, flexible: bool) -> tuple[Integers, Flags]:
     """Return the place behind the list of partitions of each record, and which could be followed to there."""
     topics, at, good = _length(raw, at, 4, flexible=flexible)
-    good &= topics <= _TOPICS_MOST
+    good &= topics <= _MAX_TOPICS
     left = np.where(good, topics, 0)
     while (rows := (left > 0).nonzero()[0]).size:
         place = at[rows]
@@ -202,25 +202,25 @@ def _length(raw: NDArray[np.uint8], at: Integers, size: int, *, flexible: bool) 
 
 
 def _tags(raw: NDArray[np.uint8], at: Integers, ends: Integers) -> tuple[Integers, Integers, Flags]:
-    """Return the tagged previous producer id and client version of each record, and whose tags end where the record does."""
+    """Return the tagged previous producer id and client transaction version of each record, and whose tags end with it."""
     inside = at < ends
     at = np.where(inside, at, 0)
     left = np.where(inside, raw[at].astype(np.int64), 0)
-    good = inside & (left <= _TAGS_MOST)
+    good = inside & (left <= _MAX_TAGS)
     at, left = at + 1, np.where(good, left, 0)
-    previous_producer_id, client_version = np.full_like(at, _NO_PRODUCER_ID), np.zeros_like(at)
+    previous_producer_id, client_transaction_version = np.full_like(at, _NO_PRODUCER_ID), np.zeros_like(at)
     while (rows := (left > 0).nonzero()[0]).size:
         place = np.minimum(at[rows], ends[rows])
         tag, size = raw[place].astype(np.int64), raw[place + 1].astype(np.int64)
         fine = (tag < 0x80) & (size < 0x80) & (place + 2 + size <= ends[rows])
-        for wanted, width, found in ((0, 8, previous_producer_id), (2, 2, client_version)):
+        for wanted, width, found in ((0, 8, previous_producer_id), (2, 2, client_transaction_version)):
             is_it = fine & (tag == wanted)
             fine &= ~is_it | (size == width)
             found[rows] = np.where(is_it, _number(raw, place + 2, width), found[rows])
         at[rows] = np.where(fine, place + 2 + size, place)
         good[rows] &= fine
         left[rows] = np.where(fine, left[rows] - 1, 0)
-    return previous_producer_id, client_version, good & (at == ends)
+    return previous_producer_id, client_transaction_version, good & (at == ends)
 
 
 def _partitions(stored: bytes, version: int) -> tuple[str, ...] | None:
@@ -243,7 +243,7 @@ def _taken(columns: StateColumns, good: Flags) -> StateColumns:
         status=columns.status[good],
         update_ms=columns.update_ms[good],
         start_ms=columns.start_ms[good],
-        client_version=columns.client_version[good],
+        client_transaction_version=columns.client_transaction_version[good],
         previous_producer_id=columns.previous_producer_id[good],
         partition_set=columns.partition_set[good],
     )

@@ -1,0 +1,104 @@
+"""Alerts: the evaluator and the dispatcher, made from settings, started and stopped together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+
+from collector.alerting.evaluator import AlertEvaluator
+from collector.alerting.notifiers.alertmanager import Alertmanager
+from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryPolicy
+from collector.alerting.notifiers.slack import Slack
+from collector.alerting.notifiers.webhook import Webhook
+from collector.alerting.recent_losses import RecentLosses
+from collector.alerting.snapshot import AlertSnapshot
+from collector.alerting.snapshot_builder import take_snapshot
+from collector.alerting.store import AlertStore, ReceiverStatus
+from collector.config.alerts import AlertSettings
+from collector.config.receivers import Notifier, ReceiverSettings
+from collector.config.settings import TunableSettings
+from collector.history.store import Store
+from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverStatus
+from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
+
+
+class AlertService:
+    """``evaluator`` judges and keeps, ``dispatcher`` notifies."""
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        observers: Callable[[], Sequence[ObserverStatus]],
+        tunable: TunableSettings,
+        receivers: ReceiverSettings,
+        partitions: Callable[[], PartitionFindings] = lambda: NOTHING_SEEN,
+    ) -> None:
+        self._kept = AlertStore(store)
+        settings = alert_settings(tunable)
+        policy = RetryPolicy(
+            limit_ms=tunable.notification_limit_ms,
+            first_ms=tunable.notification_retry_ms,
+            most_ms=tunable.notification_retry_most_ms,
+            give_up_ms=tunable.notification_give_up_ms,
+        )
+        losses = RecentLosses(lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0])
+
+        def look() -> AlertSnapshot:
+            at_ms = now_ms()
+            return take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
+
+        self.dispatcher = NotificationDispatcher(self._kept, notifiers(receivers, settings.repeat_ms), policy)
+        self.evaluator = AlertEvaluator(
+            self._kept,
+            look,
+            settings=settings,
+            receivers=self.dispatcher.receivers,
+            changed=current.changed,
+            notified=self.dispatcher.wake,
+        )
+
+    def start(self) -> None:
+        """Start both, each in a thread of its own."""
+        self.dispatcher.start()
+        self.evaluator.start()
+
+    def stop(self) -> None:
+        """Stop both; returns when their threads have ended."""
+        self.evaluator.stop()
+        self.dispatcher.stop()
+
+    def receiver_statuses(self) -> list[ReceiverStatus]:
+        """Return how each receiver that there is now is served. Raises StoreFailed."""
+        known = {status.receiver: status for status in self._kept.receiver_statuses()}
+        nothing = {
+            name: ReceiverStatus(receiver=name, waiting=0, oldest_ms=None, given_up=0, error="")
+            for name in self.receivers
+        }
+        return [known.get(name, nothing[name]) for name in self.receivers]
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """Return the names of the receivers."""
+        return self.dispatcher.receivers
+
+
+def alert_settings(tunable: TunableSettings) -> AlertSettings:
+    """Return the settings of alerts. An observer that polls is silent for an interval without being down."""
+    longest_ms = max(getattr(tunable, f.name) for f in fields(tunable) if f.name.endswith("_polling_ms"))
+    return replace(tunable.alert, observer_down_ms=max(tunable.alert.observer_down_ms, 2 * longest_ms))
+
+
+def notifiers(receivers: ReceiverSettings, repeat_ms: int) -> list[Notifier]:
+    """Return a notifier per receiver that was given."""
+    found: list[Notifier] = []
+    if receivers.webhook_url:
+        found.append(Webhook(receivers.webhook_url, receivers.webhook_secret))
+    if receivers.slack_url:
+        found.append(Slack(receivers.slack_url))
+    if receivers.alertmanager_url:
+        found.append(Alertmanager(receivers.alertmanager_url, receivers.alertmanager_token, repeat_ms))
+    return found

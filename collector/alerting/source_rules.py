@@ -1,0 +1,64 @@
+"""Alert rules about what the collector reads: observers that are down, a decision log that forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collector.alerting.findings import Finding, Severity
+from collector.alerting.snapshot import AlertSnapshot
+from collector.config.alerts import AlertSettings
+from collector.records.observer_kind import ObserverKind
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.verdicts.verdict_case import DECISIONS
+from lifecycle.verdicts import Evidence
+
+DECIDING_OBSERVERS = frozenset(
+    {ObserverKind.DECISION_LOG, ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING}
+)
+"""Without these no verdict can be trusted."""
+OBSERVERS = "observers"
+
+
+def a9_observer_down(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """An observer has not seen its source for longer than the limit."""
+    for observer in snapshot.observers:
+        if _unseen_ms(observer, snapshot.now_ms) < limits.observer_down_ms:
+            continue
+        deciding = observer.kind in DECIDING_OBSERVERS
+        without = "no verdict can be trusted" if deciding else "a part of the evidence is missing"
+        yield Finding(
+            rule="A9",
+            subject=observer.name,
+            group="A9",
+            severity=Severity.CRITICAL if deciding else Severity.WARNING,
+            summary=f"observer {observer.name!r} is {observer.state.value}: {without}",
+            evidence=(
+                Evidence(fact=observer.error or "it does not answer", source=OBSERVERS, at_ms=observer.since_ms),
+            ),
+            about={"observer": observer.name},
+        )
+
+
+def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """The decision log's topic is finite or compacted: it forgets what still counts, and rows are written twice."""
+    settings = snapshot.log_settings
+    if settings is None or not settings.wrong:
+        return
+    yield Finding(
+        rule="A11",
+        subject=settings.topic,
+        group="A11",
+        severity=Severity.CRITICAL,
+        summary=(
+            f"the decision log {settings.topic} forgets by itself ({settings.said}): once the start of a run that still lives is "
+            f"gone, its decisions read as void and its rows are written twice. Mend it now: {settings.remedy}"
+        ),
+        evidence=(Evidence(fact=f"its topic has {settings.said}", source=DECISIONS, at_ms=settings.at_ms),),
+        about={"observer": ObserverKind.DECISION_LOG.value},
+    )
+
+
+def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:
+    if observer.state is not ObserverState.UP:
+        return now_ms - observer.since_ms
+    return observer.delay_ms or 0

@@ -1,0 +1,197 @@
+"""Alert rules about transactions, the batches they belong to, and their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collector.alerting.findings import Finding, Severity
+from collector.alerting.snapshot import AbortSeen, AlertSnapshot
+from collector.config.alerts import AlertSettings
+from collector.runtime.time_format import seconds
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import AbortCause, Evidence, Verdict
+
+DATABASES = "databases"
+
+
+def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """Its time left is less than recovery needs, and it is older than its pipeline's transactions usually get.
+
+    Recovery needs checkpoint interval + checkpoint duration + restart delay, from the pipeline's own history. The age
+    keeps a pipeline quiet whose timeout is shorter than its recovery (verdict "at risk" says so all the same).
+    """
+    for judged in snapshot.transactions:
+        t, history = judged.view, judged.pipeline
+        if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
+            continue
+        left_ms, age_ms = t.deadline_ms - snapshot.now_ms, max(0, snapshot.now_ms - t.opened_ms)
+        needs_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
+        usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
+        if left_ms >= needs_ms or age_ms < min(usual_ms, t.timeout_ms // 2):
+            continue
+        decided = t.listing is not None
+        left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
+        yield Finding(
+            rule="A1",
+            subject=t.key,
+            group=f"A1|{t.pipeline}",
+            severity=Severity.CRITICAL if decided else Severity.WARNING,
+            summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(t)}",
+            evidence=(
+                Evidence(
+                    fact=f"open for {seconds(age_ms)} of {seconds(t.timeout_ms)}", source=BROKER, at_ms=t.opened_ms
+                ),
+                Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
+                Evidence(fact=_need(history, needs_ms), source=CHECKPOINTS),
+            ),
+            about=_about(t),
+        )
+
+
+def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """In a commit decision that counts, and not committed within the limit."""
+    for judged in snapshot.transactions:
+        t = judged.view
+        waits = t.state in (TransactionState.DECIDED, TransactionState.COMMITTING)
+        if t.listing is None or not waits or judged.judgement.verdict is Verdict.SETTLED:
+            continue
+        offset, decision = t.listing
+        late_ms = snapshot.now_ms - decision.at_ms
+        if late_ms < limits.commit_overdue_ms:
+            continue
+        fact = f"decision {offset} by {decision.who} lists it to be committed and counts"
+        yield Finding(
+            rule="A2",
+            subject=t.key,
+            group=f"A2|{t.pipeline}",
+            severity=Severity.CRITICAL,
+            summary=(
+                f"transaction {t.transaction} was decided {seconds(late_ms)} ago and is {t.state.value}, not committed: "
+                "its rows are invisible, an abort would lose them"
+            ),
+            evidence=(
+                Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),
+                Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
+            ),
+            about=_about(t),
+        )
+
+
+def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """One application had this many transactions aborted within the window; what operators ordered is not counted."""
+    by_application: dict[str, list[AbortSeen]] = {}
+    for abort in snapshot.aborts:
+        recent = snapshot.now_ms - abort.at_ms < limits.aborts_window_ms
+        if recent and abort.cause is not AbortCause.OPERATOR:
+            by_application.setdefault(abort.application, []).append(abort)
+    for application, aborts in by_application.items():
+        if len(aborts) < limits.aborts:
+            continue
+        causes = {cause: sum(abort.cause is cause for abort in aborts) for cause in AbortCause}
+        told = ", ".join(f"{count} by {cause.value}" for cause, count in causes.items() if count)
+        newest = max(aborts, key=lambda abort: abort.at_ms)
+        yield Finding(
+            rule="A5",
+            subject=application,
+            group=f"A5|{application}",
+            severity=Severity.WARNING,
+            summary=f"{len(aborts)} transactions of {application} were aborted within {seconds(limits.aborts_window_ms)}",
+            evidence=(
+                Evidence(fact=f"aborted: {told}", source=BROKER),
+                Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
+            ),
+            about={"pipeline": application},
+        )
+
+
+def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """Decided, then aborted, and not replayed within the time that recovery of its pipeline needs; of others: lost for good."""
+    yield from _lost_by_others(snapshot)
+    for judged in snapshot.transactions:
+        t = judged.view
+        if judged.judgement.verdict is not Verdict.LOST:
+            continue
+        needs_ms = judged.pipeline.recovery_ms if judged.pipeline is not None else limits.foreign_recovery_ms
+        if t.ended_ms is not None and snapshot.now_ms - t.ended_ms < needs_ms:
+            continue
+        rows = f" with {t.handle.rows:,} rows" if t.handle is not None else ""
+        yield Finding(
+            rule="A7",
+            subject=t.key,
+            group=f"A7|{t.pipeline}",
+            severity=Severity.CRITICAL,
+            summary=(
+                f"transaction {t.transaction}{rows} was decided and then aborted, and its batch was not replayed within "
+                f"{seconds(needs_ms)}: start its pipeline from its checkpoint"
+            ),
+            evidence=judged.judgement.evidence,
+            about=_about(t),
+        )
+
+
+def _lost_by_others(snapshot: AlertSnapshot) -> Iterator[Finding]:
+    for loss in snapshot.losses:
+        pipeline = loss.pipeline or loss.view.pipeline
+        yield Finding(
+            rule="A7",
+            subject=loss.view.key,
+            group=f"A7|{pipeline}",
+            severity=Severity.WARNING if loss.certainty is Certainty.GUESS else Severity.CRITICAL,
+            summary=(
+                f"{pipeline} lost the records of transaction {loss.view.transaction} ({loss.certainty.value}): it counts "
+                "them as written, and they were aborted: write them again from its input"
+            ),
+            evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
+            about=_about(loss.view) | {"pipeline": pipeline},
+        )
+
+
+def a8_id_leak(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """An application takes ever new transactional ids: each stays in its coordinator's memory for days."""
+    for leak in snapshot.id_leaks:
+        yield Finding(
+            rule="A8",
+            subject=leak.application,
+            group=f"A8|{leak.application}",
+            severity=Severity.WARNING,
+            summary=f"{leak.application} leaks transactional ids: the broker knows {leak.ids:,} of them",
+            evidence=(Evidence(fact=leak.fact, source=BROKER, at_ms=leak.since_ms),),
+            about={"pipeline": leak.application},
+        )
+
+
+def a10_one_side_only(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """A batch is finished in one resource manager and missing in another."""
+    for batch in snapshot.one_sided:
+        done, missing = ", ".join(batch.done_in), ", ".join(batch.missing_in)
+        yield Finding(
+            rule="A10",
+            subject=f"{batch.pipeline}|{batch.batch}",
+            group=f"A10|{batch.pipeline}",
+            severity=Severity.CRITICAL,
+            summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
+            evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
+            about={"pipeline": batch.pipeline, "batch": str(batch.batch)},
+        )
+
+
+def _about(t: TransactionView) -> dict[str, str]:
+    batch = {"batch": str(t.about.batch)} if t.about is not None else {}
+    return {"pipeline": t.pipeline, "resource_manager": t.resource_manager, "transaction": t.transaction, **batch}
+
+
+def _at_timeout(t: TransactionView) -> str:
+    if t.listing is not None:
+        return "it is decided, commit it before the broker aborts it"
+    if t.ours:
+        return "the broker will abort it, and its batch must be replayed"
+    return "the broker will abort it, and only its owner knows what that loses"
+
+
+def _need(history: PipelineHistory | None, needs_ms: int) -> str:
+    if history is None:
+        return f"nothing is known of its recovery; {seconds(needs_ms)} are assumed"
+    return f"recovery needs {history.recovery_parts}"

@@ -1,1 +1,0 @@
-"""Commands besides the collector itself: ``python -m collector <command>``."""

@@ -1,0 +1,50 @@
+"""What ``--checkpoint NAME=URI`` and ``--flink NAME=URL`` name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from lifecycle.errors import SettingsError
+
+CHECKPOINT_SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+"""Filesystems that pyarrow opens by URI."""
+
+
+def checkpoints(given: Sequence[str]) -> dict[str, str]:
+    """Return path or URI of each checkpoint directory, by the pipeline's name. Raises SettingsError."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, location = text.partition("=")
+        if not name or not location:
+            raise SettingsError(f"--checkpoint is {text!r}; it takes NAME=DIR or NAME=URI")
+        if name in found:
+            raise SettingsError(f"--checkpoint {name} is given twice")
+        scheme = location.partition("://")[0] if "://" in location else "file"
+        if scheme not in CHECKPOINT_SCHEMES:
+            raise SettingsError(f"--checkpoint {name} has scheme {scheme!r}; it takes {', '.join(CHECKPOINT_SCHEMES)}")
+        if urlsplit(location).password:
+            raise SettingsError(
+                f"--checkpoint {name} holds a password; the storage's own environment variables take it"
+            )
+        found[name] = location
+    return found
+
+
+def flink(given: Sequence[str]) -> dict[str, str]:
+    """Return the address of each REST API, by the cluster's name. Raises SettingsError that never shows an address."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, url = text.partition("=")
+        parts = urlsplit(url)
+        if not name or parts.scheme not in ("http", "https") or not parts.hostname:
+            # The address itself stays out of the message: it may hold a password.
+            raise SettingsError(f"--flink {name} takes NAME=URL, with the URL of a REST API such as http://host:8081")
+        if name in found:
+            raise SettingsError(f"--flink {name} is given twice")
+        if parts.username or parts.password:
+            raise SettingsError(
+                f"--flink {name} holds a user: Flink's REST API knows none, and this would be seen by anybody"
+            )
+        found[name] = url
+    return found

@@ -1,1 +1,0 @@
-"""Receivers of notifications: what each is sent, and the delivery of the outbox to them."""

@@ -1,0 +1,20 @@
+"""What kinds of observers there are."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class ObserverKind(Enum):
+    """What an observer watches; the value begins its name on pages, in metrics and in evidence."""
+
+    TRANSACTION_LOG = "transaction log"
+    TRANSACTION_POLLING = "transaction polling"
+    """Also the source of what it hands over: a record read there may lack what the log says."""
+    DECISION_LOG = "decision log"
+    LIFECYCLE_EVENTS = "lifecycle events"
+    PARTITIONS = "partitions"
+    OFFSETS = "offsets of transactions"
+    DATABASE = "database"
+    FLINK = "flink"
+    CHECKPOINT_DIRECTORY = "checkpoints of"

@@ -1,0 +1,113 @@
+"""Transactions that require an action, in the groups of the overview: by verdict, pipeline and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from collector.rows.transactions import urgency
+from collector.verdicts.hanging_transactions import Suspect, partition_name
+from collector.verdicts.judging import Judged
+from collector.verdicts.partition_state import PartitionFindings
+from lifecycle.rows.overview import ActionRequired
+from lifecycle.verdicts import URGENCY, Verdict
+
+_VERDICTS = frozenset(
+    {Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.ABORT_IT, Verdict.AT_RISK, Verdict.UNKNOWN}
+)
+
+
+def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> list[Judged]:
+    """Return the transactions that require an action, most urgent first; a foreign one once it is open for long."""
+    return sorted((item for item in judged if _is_required(item, at_ms, foreign_old_ms)), key=urgency)
+
+
+def _is_required(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:
+    if item.judgement.verdict is not Verdict.FOREIGN:
+        return item.judgement.verdict in _VERDICTS
+    opened = item.view.opened_ms
+    return item.view.is_running and opened is not None and at_ms - opened >= foreign_old_ms
+
+
+def groups(urgent: Sequence[Judged]) -> tuple[ActionRequired, ...]:
+    """Return what requires an action, grouped by verdict, pipeline and batch, in the order given."""
+    found: dict[tuple[Verdict, str, int | None], list[Judged]] = {}
+    for item in urgent:
+        about = item.view.about
+        found.setdefault((item.judgement.verdict, item.view.pipeline, about.batch if about else None), []).append(item)
+    return tuple(_group(*key, members) for key, members in found.items())
+
+
+def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence[Judged]) -> ActionRequired:
+    views = [item.view for item in members]
+    decided = [v.listing[1].at_ms for v in views if v.listing is not None]
+    deadlines = [v.deadline_ms for v in views if v.deadline_ms is not None]
+    # The parts of a batch in each resource manager hold the same rows.
+    held: dict[str, int] = {}
+    for view in views:
+        if view.handle is not None:
+            held[view.resource_manager] = held.get(view.resource_manager, 0) + view.handle.rows
+    rows = max(held.values(), default=None)
+    return ActionRequired(
+        verdict=verdict,
+        pipeline=pipeline,
+        batch=batch,
+        keys=tuple(view.key for view in views),
+        rows=rows,
+        decided_at_ms=min(decided, default=None),
+        deadline_ms=min(deadlines, default=None),
+        headline=headline(verdict, pipeline, batch, len(views), rows),
+        partitions=tuple(
+            sorted({name for view in views if view.broker is not None for name in view.broker.partitions})
+        ),
+    )
+
+
+def headline(verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None) -> str:
+    """Return one sentence that says what stands and what follows from it."""
+    what = f"{count} transaction{'' if count == 1 else 's'} of {pipeline}{'' if batch is None else f', batch {batch}'}"
+    one = count == 1
+    is_, holds = ("is", "holds") if one else ("are", "hold")
+    held = "" if rows is None else f" of {rows:,} rows"
+    match verdict:
+        case Verdict.COMMIT_IT:
+            return f"{what} {is_} decided but not committed: commit {'it' if one else 'them'}, an abort would lose data{held}."
+        case Verdict.LOST:
+            return f"{what} {'was' if one else 'were'} decided and then aborted{held}: the batch must be replayed."
+        case Verdict.ABORT_IT:
+            return f"{what} {is_} undecided and the driver is gone: abort, the batch will be replayed."
+        case Verdict.AT_RISK:
+            return f"{what} {'has' if one else 'have'} less time left than a recovery of the pipeline needs."
+        case Verdict.HANGING:
+            return f"{what} {holds} partitions open that no coordinator will end."
+        case Verdict.UNKNOWN:
+            return f"{what} cannot be judged: evidence is missing."
+        case Verdict.FOREIGN:
+            return f"{what} {holds} its partitions open for long: only its owner knows what an abort would lose."
+        case Verdict.IN_PROGRESS | Verdict.SETTLED:
+            return f"{what} {'needs' if one else 'need'} nothing."
+
+
+def hanging_groups(findings: PartitionFindings) -> list[ActionRequired]:
+    """Return what hangs, grouped by application, or by producer where its id is not known, oldest first."""
+    found: dict[str, list[Suspect]] = {}
+    for suspect in sorted(findings.hanging, key=lambda suspect: (suspect.since_ms, suspect.key)):
+        found.setdefault(suspect.doubt.transaction or f"producer {suspect.producer.producer_id}", []).append(suspect)
+    return [
+        ActionRequired(
+            verdict=Verdict.HANGING,
+            pipeline=name,
+            batch=None,
+            keys=tuple(suspect.key for suspect in members),
+            rows=None,
+            decided_at_ms=None,
+            deadline_ms=None,
+            headline=headline(Verdict.HANGING, name, None, len(members), None),
+            partitions=tuple(sorted({partition_name(suspect.producer.partition) for suspect in members})),
+        )
+        for name, members in found.items()
+    ]
+
+
+def by_urgency(groups: Iterable[ActionRequired]) -> tuple[ActionRequired, ...]:
+    """Return groups by the urgency of their verdicts, else as given."""
+    return tuple(sorted(groups, key=lambda group: URGENCY.index(group.verdict)))

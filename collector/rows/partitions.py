@@ -1,0 +1,90 @@
+"""Rows of GET /blocked and GET /hanging, in the columns and order of docs/api.md; all times epoch ms."""
+
+from __future__ import annotations
+
+from collector.verdicts.blocked_readers import Reader, ReaderKind
+from collector.verdicts.hanging_transactions import Suspect
+from collector.verdicts.partition_state import Blocked, PartitionFindings
+from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+
+
+def blocked_rows(findings: PartitionFindings, at_ms: int, *, every: bool, topic: str | None) -> list[BlockedRow]:
+    """Return the rows of GET /blocked, the longest waits first; without ``every`` only what needs a look."""
+    chosen = (b for b in findings.blocked if (every or b.needs_attention) and topic in (None, b.snapshot.partition[0]))
+    return [blocked_row(blocked, at_ms) for blocked in chosen]
+
+
+def hanging_rows(findings: PartitionFindings) -> list[HangingRow]:
+    """Return the rows of GET /hanging, the oldest first."""
+    oldest_first = sorted(findings.hanging, key=lambda suspect: (suspect.since_ms, suspect.key))
+    return [hanging_row(suspect, findings) for suspect in oldest_first]
+
+
+def blocked_row(blocked: Blocked, at_ms: int) -> BlockedRow:
+    """Return a row of GET /blocked; waits are counted up to ``at_ms``."""
+    snapshot, holder = blocked.snapshot, blocked.holder
+    producer = holder.producer if holder is not None else None
+    waiting = blocked.waiting
+    since_ms = min((reader.since_ms for reader in waiting), default=None)
+    return BlockedRow(
+        topic=snapshot.partition[0],
+        partition=snapshot.partition[1],
+        last_stable_offset=snapshot.last_stable_offset,
+        high_watermark=snapshot.high_watermark,
+        hidden=snapshot.hidden,
+        holder_key=holder.key if holder is not None else "",
+        holder_transaction=holder.transaction if holder is not None else "",
+        holder_producer_id=producer.producer_id if producer is not None else None,
+        holder_producer_epoch=producer.producer_epoch if producer is not None else None,
+        holder_start_offset=producer.start_offset if producer is not None else None,
+        held_since_ms=blocked.held_since_ms,
+        waiting=len(waiting),
+        waiting_since_ms=since_ms,
+        waited_ms=max(0, at_ms - since_ms) if since_ms is not None else None,
+        lag=max((reader.lag for reader in blocked.readers if reader.kind is not ReaderKind.MARKERS_ONLY), default=None),
+        groups=tuple(_group_row(reader, at_ms) for reader in blocked.readers),
+        seen_at_ms=snapshot.seen_ms,
+    )
+
+
+def hanging_row(suspect: Suspect, findings: PartitionFindings) -> HangingRow:
+    """Return a row of GET /hanging; ``findings`` tells what it hides and who waits for it."""
+    producer, judgement = suspect.producer, suspect.judgement
+    behind = next((blocked for blocked in findings.blocked if blocked.snapshot.partition == producer.partition), None)
+    return HangingRow(
+        key=suspect.key,
+        topic=producer.partition[0],
+        partition=producer.partition[1],
+        transaction=suspect.doubt.transaction,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        start_offset=producer.start_offset,
+        coordinator_epoch=producer.coordinator_epoch,
+        last_record_at_ms=producer.last_timestamp_ms,
+        since_ms=suspect.since_ms,
+        found_at_ms=suspect.found_ms,
+        verdict=judgement.verdict,
+        rule=judgement.rule,
+        hidden=behind.snapshot.hidden if behind is not None else None,
+        waiting=len(behind.waiting) if behind is not None else 0,
+        remedy=suspect.doubt.remedy.value,
+        may_commit=judgement.may_commit,
+        may_abort=judgement.may_abort,
+        loses_data=judgement.loses_data,
+        confirm=suspect.confirmation,
+        evidence=judgement.evidence,
+        revision=suspect.revision,
+    )
+
+
+def _group_row(reader: Reader, at_ms: int) -> GroupRow:
+    return GroupRow(
+        group=reader.group,
+        kind=reader.kind.value,
+        certainty=reader.certainty.value,
+        state=reader.state,
+        offset=reader.offset,
+        lag=reader.lag,
+        since_ms=reader.since_ms,
+        waited_ms=max(0, at_ms - reader.since_ms) if reader.kind is ReaderKind.WAITING else None,
+    )

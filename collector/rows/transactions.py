@@ -1,0 +1,218 @@
+"""Rows of the API's tables, in the columns and order of docs/api.md; all times epoch ms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from collector.records.facts import CheckpointFacts
+from collector.records.flink_facts import FlinkJobFacts
+from collector.records.observations import OperatorOrder
+from collector.rows.branches import branch_timeline, branch_view
+from collector.rows.losses import loss_row
+from collector.state.transaction_pages import opening_place
+from collector.state.transaction_view import TransactionView
+from collector.verdicts import abort_causes
+from collector.verdicts.abort_causes import AbortClues
+from collector.verdicts.data_loss import Loss
+from collector.verdicts.judging import Judged
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+from lifecycle.rows.ends import AbortRow
+from lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow
+from lifecycle.rows.row_json import fields_of
+from lifecycle.rows.transactions import DecisionSummary, TimelineEntry, TransactionDetailRow, TransactionRow
+from lifecycle.verdicts import URGENCY, Verdict
+
+_FAR = MAX_WHOLE_NUMBER
+
+
+def urgency(judged: Judged) -> tuple[int, int, int, str]:
+    """Return the sort key of the pending list: most urgent verdict, then nearest deadline, then oldest.
+
+    Settled ones come last, newest opening first: there may be thousands of them.
+    """
+    view = judged.view
+    if judged.judgement.verdict is Verdict.SETTLED:
+        return (URGENCY.index(Verdict.SETTLED), *opening_place(view))
+    return (URGENCY.index(judged.judgement.verdict), view.deadline_ms or _FAR, view.opened_ms or _FAR, view.key)
+
+
+def transaction_row(judged: Judged) -> TransactionRow:
+    """Return a row of GET /transactions."""
+    view, judgement = judged.view, judged.judgement
+    about, handle = view.about, view.handle
+    return TransactionRow(
+        key=view.key,
+        resource_manager=view.resource_manager,
+        transaction=view.transaction,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        client_transaction_version=view.broker.client_transaction_version if view.broker is not None else None,
+        pipeline=view.pipeline,
+        ours=view.ours,
+        checkpoint_id=about.checkpoint_id if about is not None else None,
+        batch=about.batch if about is not None else None,
+        attempt=about.attempt if about is not None else None,
+        slot=view.slot,
+        state=view.state,
+        verdict=judgement.verdict,
+        rule=judgement.rule,
+        opened_at_ms=view.opened_ms,
+        timeout_ms=view.timeout_ms,
+        deadline_ms=view.deadline_ms,
+        rows=handle.rows if handle is not None else None,
+        bytes=handle.bytes if handle is not None else None,
+        partitions=tuple(sorted(view.broker.partitions)) if view.broker is not None else (),
+        may_commit=judgement.may_commit,
+        may_abort=judgement.may_abort,
+        loses_data=judgement.loses_data,
+        evidence=judgement.evidence,
+        revision=view.revision,
+        updated_at_ms=view.updated_ms,
+    )
+
+
+def detail_row(
+    judged: Judged, orders: Sequence[OperatorOrder], siblings: Sequence[str], loss: Loss | None
+) -> TransactionDetailRow:
+    """Return the answer of GET /transactions/{key}."""
+    view = judged.view
+    return TransactionDetailRow(
+        **fields_of(transaction_row(judged)),
+        timeline=timeline(view, orders),
+        siblings=tuple(siblings),
+        decision=_decision(view),
+        handle=view.handle.to_json() if view.handle is not None else None,
+        broker=_broker_view(view),
+        branch=branch_view(view),
+        last_sign_of_life_ms=judged.pipeline.facts.last_seen_ms if judged.pipeline is not None else None,
+        loss=loss_row(loss) if loss is not None else None,
+    )
+
+
+def timeline(view: TransactionView, orders: Sequence[OperatorOrder]) -> tuple[TimelineEntry, ...]:
+    """Return what is known to have happened to a transaction, oldest first."""
+    entries: list[tuple[int, str, str]] = []
+    broker = view.broker
+    if broker is not None:
+        source = broker.source
+        entries.append((broker.identity.start_ms, "opened", source))
+        marks = (
+            ("commit accepted", broker.prepare_commit_ms),
+            ("abort accepted", broker.prepare_abort_ms),
+            ("committed", broker.complete_commit_ms),
+            ("aborted", broker.complete_abort_ms),
+        )
+        entries += [(at_ms, what, source) for what, at_ms in marks if at_ms is not None]
+    entries += branch_timeline(view)
+    if view.reported is not None:
+        reported = view.reported.event_times.items()
+        entries += [(at_ms, type_.value.replace("_", " "), "lifecycle events") for type_, at_ms in reported]
+    if view.first_decision is not None:
+        offset, decision, counts = view.first_decision
+        void = "" if counts else " (void: a newer run had started)"
+        what = f"{decision.ruling.value} decided by {decision.who}, offset {offset}{void}"
+        entries.append((decision.at_ms, what, "decision log"))
+    if view.outcome is not None:
+        what = f"outcome {view.outcome.settled.value}, by {view.outcome.who}"
+        entries.append((view.outcome.at_ms, what, "decision log"))
+    entries += [
+        (order.at_ms, f"{order.action} ordered by {order.who}, audit {order.audit}", "audit") for order in orders
+    ]
+    return tuple(TimelineEntry(at_ms=at_ms, what=what, source=source) for at_ms, what, source in sorted(entries))
+
+
+def _decision(view: TransactionView) -> DecisionSummary | None:
+    numbered = view.listing or (view.first_decision[:2] if view.first_decision is not None else None)
+    if numbered is None:
+        return None
+    offset, decision = numbered
+    return DecisionSummary(offset=offset, at_ms=decision.at_ms, who=decision.who, ruling=decision.ruling.value)
+
+
+def _broker_view(view: TransactionView) -> dict[str, Any] | None:
+    broker = view.broker
+    if broker is None:
+        return None
+    return {
+        "source": broker.source,
+        "producer_id": broker.identity.producer_id,
+        "ongoing_epoch": broker.ongoing_epoch,
+        "end_epoch": broker.end_epoch,
+        "start_ms": broker.identity.start_ms,
+        "last_write_ms": broker.last_write_ms,
+        "timeout_ms": broker.timeout_ms,
+        "prepare_commit_ms": broker.prepare_commit_ms,
+        "prepare_abort_ms": broker.prepare_abort_ms,
+        "complete_commit_ms": broker.complete_commit_ms,
+        "complete_abort_ms": broker.complete_abort_ms,
+        "partitions": sorted(broker.partitions),
+    }
+
+
+def abort_row(clues: AbortClues) -> AbortRow:
+    """Return a row of GET /aborts."""
+    view = clues.view
+    cause, certainty = abort_causes.infer(clues)
+    ended, opened = view.ended_ms, view.opened_ms
+    return AbortRow(
+        at_ms=ended,
+        key=view.key,
+        transaction=view.transaction,
+        pipeline=view.pipeline,
+        batch=view.about.batch if view.about is not None else None,
+        slot=view.slot,
+        verdict=view.state,
+        cause=cause,
+        certainty=certainty.value,
+        open_ms=max(0, ended - opened) if ended is not None and opened is not None else None,
+        rows=view.handle.rows if view.handle is not None else None,
+    )
+
+
+def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int] | None) -> CheckpointRow:
+    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known."""
+    count, rows = transactions if transactions is not None else (None, None)
+    return CheckpointRow(
+        pipeline=checkpoint.pipeline,
+        number=checkpoint.number,
+        state=checkpoint.state,
+        started_at_ms=checkpoint.begun_ms,
+        ended_at_ms=checkpoint.ended_ms,
+        duration_ms=checkpoint.duration_ms,
+        transactions=count,
+        rows=checkpoint.rows if checkpoint.rows is not None else rows,
+        source=", ".join(sorted(checkpoint.sources)),
+        kind=checkpoint.kind,
+        reason=checkpoint.reason,
+        state_bytes=checkpoint.state_bytes,
+        job=checkpoint.job,
+        path=checkpoint.path,
+    )
+
+
+def checkpoint_place(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
+    """Return where a checkpoint stands in the list: newest first."""
+    begun_ms = checkpoint.begun_ms
+    at_ms = begun_ms if begun_ms is not None else checkpoint.ended_ms
+    return (-(at_ms or 0), -checkpoint.number, checkpoint.pipeline, checkpoint.kind, checkpoint.job)
+
+
+def job_row(facts: FlinkJobFacts) -> JobRow:
+    """Return a row of GET /jobs."""
+    job = facts.job
+    return JobRow(
+        cluster=job.cluster,
+        job=job.job,
+        name=job.name,
+        pipeline=facts.pipeline,
+        state=job.state,
+        started_at_ms=job.started_ms,
+        ended_at_ms=job.ended_ms,
+        changed_at_ms=job.changed_ms,
+        restarts=job.restarts,
+        restores=tuple(JobRestore(checkpoint=restore.number, at_ms=restore.at_ms) for restore in facts.restores),
+        restored_from=job.restored_number,
+        restored_at_ms=job.restored_ms,
+        restored_path=job.restored_path,
+    )

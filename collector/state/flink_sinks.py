@@ -1,0 +1,124 @@
+"""Flink's sinks, known by the transactional ids that they use. Pure.
+
+KafkaSink names them ``<prefix>-<subtask>-<number>`` (TransactionalIdFactory). Under TransactionNamingStrategy.INCREMENTING the
+number is the checkpoint to come: each checkpoint has new ids, and a job restored from checkpoint q takes the ids from q + 1 on
+again. Under POOLING it counts free ids from 0, which are used again and again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from collector.records.facts import BrokerTransaction, Init
+
+_ID = re.compile(r"(?P<prefix>.+)-(?P<subtask>0|[1-9][0-9]{0,8})-(?P<number>0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkId:
+    """A transactional id of the form that KafkaSink builds; others build such ids too."""
+
+    prefix: str
+    subtask: int
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> FlinkId | None:
+        """Return the parsed id, or None for one of another form. Parsed whole."""
+        match = _ID.fullmatch(text)
+        if match is None:
+            return None
+        return cls(prefix=match["prefix"], subtask=int(match["subtask"]), number=int(match["number"]))
+
+
+class Naming(Enum):
+    """How a sink names its transactions."""
+
+    INCREMENTING = "incrementing"
+    POOLING = "pooling"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class SubtaskIds:
+    """What is known of the ids of one subtask of a sink, by their number."""
+
+    taken_ms: dict[int, int] = field(default_factory=dict)
+    """When a producer took the id last, or opened a transaction under it."""
+    committed: dict[int, int] = field(default_factory=dict)
+    """How many of its transactions were committed."""
+
+    def take(self, number: int, at_ms: int) -> None:
+        """Note that an id was used."""
+        self.taken_ms[number] = max(at_ms, self.taken_ms.get(number, at_ms))
+
+
+@dataclass(slots=True)
+class Sink:
+    """What is known of one transactional id prefix."""
+
+    prefix: str
+    subtasks: dict[int, SubtaskIds] = field(default_factory=dict)
+    commits: list[tuple[int, int, int]] = field(default_factory=list)
+    """Start, begin of the commit, and number of committed transactions; none where it was not asked for."""
+    _naming: Naming | None = field(default=None, init=False, compare=False)
+
+    @property
+    def naming(self) -> Naming:
+        """Return how it names its transactions, as far as was known when it was asked for first."""
+        if self._naming is None:
+            self._naming = self._found_naming()
+        return self._naming
+
+    def _found_naming(self) -> Naming:
+        # Most pooled ids have committed more than one, others seldom (after a restore).
+        counts = [count for ids in self.subtasks.values() for count in ids.committed.values()]
+        if 2 * sum(1 for count in counts if count > 1) > len(counts):
+            return Naming.POOLING
+        numbers = max((len(ids.committed) for ids in self.subtasks.values()), default=0)
+        return Naming.INCREMENTING if numbers >= 3 else Naming.UNKNOWN
+
+
+def sinks(
+    starts: Mapping[str, int],
+    commits: Mapping[str, int],
+    inits: Mapping[str, Sequence[Init]],
+    prefixes: Collection[str],
+    timed: Iterable[BrokerTransaction] = (),
+) -> dict[str, Sink]:
+    """Return what is known of each of these prefixes.
+
+    ``starts``: when the newest transaction of each id began; ``commits``: how many of an id's were committed, where any was;
+    ``timed``: transactions whose commit times are compared with checkpoints; without a watched Flink they are not needed.
+    """
+    found = {prefix: Sink(prefix) for prefix in prefixes}
+    owners: dict[str, tuple[Sink, SubtaskIds, int] | None] = {}
+    for id_, start_ms in starts.items():
+        owner = owners[id_] = _owner_of(id_, found)
+        if owner is not None:
+            _, ids, number = owner
+            ids.take(number, start_ms)
+            if (count := commits.get(id_)) is not None:
+                ids.committed[number] = count
+    for id_, taken in inits.items():
+        owner = owners[id_] if id_ in owners else _owner_of(id_, found)
+        if owner is not None and taken:
+            owner[1].take(owner[2], taken[-1].at_ms)
+    for transaction in timed:
+        owner = owners.get(transaction.identity.transaction)
+        ended_ms = transaction.ended_ms
+        if owner is not None and transaction.is_committing and ended_ms is not None:
+            owner[0].commits.append((transaction.identity.start_ms, ended_ms, owner[2]))
+    return found
+
+
+def _owner_of(id_: str, among: Mapping[str, Sink]) -> tuple[Sink, SubtaskIds, int] | None:
+    """Return the sink and the subtask that an id belongs to, with the id's number; None for one of no sink among these."""
+    parsed = FlinkId.parse(id_)
+    sink = among.get(parsed.prefix) if parsed is not None else None
+    if parsed is None or sink is None:
+        return None
+    return sink, sink.subtasks.setdefault(parsed.subtask, SubtaskIds()), parsed.number

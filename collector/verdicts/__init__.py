@@ -1,0 +1,4 @@
+"""What it means: numbered, pure rules for verdicts, causes of aborts, data loss, hanging transactions and timeouts.
+
+The time is passed in. Imports ``state`` and the records of ``history``. Begin with ``verdict_rules.py``.
+"""

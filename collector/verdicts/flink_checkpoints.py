@@ -1,0 +1,292 @@
+"""Whether the checkpoint that holds a Flink transaction was completed: from Flink's REST API, else from the ids alone. Pure.
+
+Numbered rules about the job's checkpoints, tried in order: the first that answers wins.
+
+A transaction is committed by the first checkpoint that completes after its own, unless the job is restored in between; a
+savepoint of a job that goes on commits nothing (FLIP-203).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from collector.records.facts import BrokerTransaction
+from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.formats.flink_records import FlinkStatus
+from collector.runtime.time_format import utc
+from collector.state.flink_sinks import FlinkId, Naming, Sink
+
+COMMIT_DELAY_MS = 10_000
+"""A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
+CLOCK_SKEW_MS = 1_000
+COMMITS_COMPARED = 50
+
+
+class Fate(Enum):
+    """What became of the checkpoint that holds a transaction."""
+
+    COMPLETED = "completed"
+    """The job goes on from behind it: what it holds must be in Kafka."""
+    REPLAYED = "replayed"
+    """The job was set back to before it: what it holds is written again."""
+    NOT_COMPLETED = "not completed"
+    """Its job ended without completing it, and nothing was restored since."""
+    PENDING = "pending"
+    """It has not ended."""
+    UNSEEN = "unseen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The fate, how it is known, and of which checkpoint of which job; ``sure``: no other reading is left."""
+
+    fate: Fate
+    why: str
+    sure: bool = False
+    checkpoint: int | None = None
+    pipeline: str = ""
+    rule: int = 0
+    """The rule about jobs that says so; 0: another source."""
+
+
+def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence:
+    """Return what became of the checkpoint that holds an aborted transaction: from Flink's REST API, else from the ids alone."""
+    parsed = FlinkId.parse(transaction.identity.transaction)
+    if parsed is None:
+        return Evidence(fate=Fate.UNSEEN, why="its id is not of the form that Flink's KafkaSink builds")
+    job, unknown = job_of(transaction, sink, flink)
+    by_ids = _by_ids(transaction, parsed, sink)
+    if job is None:
+        return by_ids or Evidence(fate=Fate.UNSEEN, why=unknown)
+    start_ms, proven = transaction.identity.start_ms, flink.restored_from(job.job.job)
+    is_pooled = sink.naming is Naming.POOLING
+    number, sure = (None, False) if is_pooled else (parsed.number, _fits(sink, job))
+    found = by_job(job_case(start_ms, number, job, proven, sure=sure))
+    if sink.naming is Naming.UNKNOWN:
+        if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False))
+        if found.fate is not if_pooled.fate:
+            why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
+            found = Evidence(fate=Fate.UNSEEN, why=why, pipeline=job.pipeline)
+    if by_ids is None:
+        return found
+    if found.fate in (Fate.COMPLETED, Fate.REPLAYED):
+        return replace(found, sure=found.sure or found.fate is by_ids.fate)
+    return replace(by_ids, pipeline=job.pipeline)
+
+
+def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tuple[FlinkJobFacts | None, str]:
+    """Return the job that wrote a transaction, or None and why that is unknown: its times are those of the sink's commits."""
+    start_ms = transaction.identity.start_ms
+    ran = [facts for facts in flink.jobs.values() if _ran_at(facts, start_ms)]
+    if not ran:
+        known = "no Flink job that ran then is known" if flink.jobs else "no Flink is watched (--flink NAME=URL)"
+        return None, f"{known}: whether its checkpoint was completed cannot be told"
+    if len(ran) == 1:
+        return ran[0], ""
+    fitting = [facts for facts in ran if _fits(sink, facts)]
+    if len(fitting) == 1:
+        return fitting[0], ""
+    names = ", ".join(sorted(facts.pipeline for facts in ran))
+    return None, f"{len(ran)} Flink jobs ran then ({names}), and its sink's commits do not say whose it is"
+
+
+def _ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:
+    job = facts.job
+    ended_ms = (job.ended_ms or job.changed_ms) if job.is_over else None
+    return job.started_ms - CLOCK_SKEW_MS <= at_ms and (ended_ms is None or at_ms <= ended_ms + CLOCK_SKEW_MS)
+
+
+def _fits(sink: Sink, facts: FlinkJobFacts) -> bool:
+    """Say whether most of the sink's commits came just after the end of a checkpoint of this job (of their number)."""
+    ran = [commit for commit in sink.commits if _ran_at(facts, commit[0])]
+    compared = sorted(ran)[-COMMITS_COMPARED:]
+    ends = {
+        number: seen.ended_ms
+        for number, seen in facts.checkpoints.items()
+        if seen.status is FlinkStatus.COMPLETED and seen.ended_ms is not None and seen.kind.commits
+    }
+    matching = sum(1 for commit in compared if _follows(commit, ends, sink.naming))
+    return 2 * matching > len(compared) > 0
+
+
+def _follows(commit: tuple[int, int, int], ends: Mapping[int, int], naming: Naming) -> bool:
+    _, committed_ms, number = commit
+    wanted = ends.values() if naming is Naming.POOLING else [ends[number]] if number in ends else []
+    return any(-CLOCK_SKEW_MS <= committed_ms - ended_ms <= COMMIT_DELAY_MS for ended_ms in wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCase:
+    """Everything that a rule may consult: an aborted transaction and the job that wrote it. Times are epoch ms."""
+
+    start_ms: int
+    number: int | None
+    """The number in its id where that is a checkpoint; None: ids are pooled."""
+    facts: FlinkJobFacts
+    proven: Mapping[int, Restore]
+    """The checkpoints of this job that any job was restored from."""
+    held: tuple[int, ...]
+    """The checkpoints seen that hold it and may commit it."""
+    unseen: tuple[int, ...]
+    """Those that were not seen, and are proven."""
+    restored: Restore | None
+    """What set the work back after the transaction began: this job's first restore, else the newest checkpoint restored from."""
+    sure: bool
+
+    @property
+    def completed(self) -> list[int]:
+        """Return the checkpoints that hold it and were completed."""
+        return [n for n in self.held if self.status(n) is FlinkStatus.COMPLETED or n in self.proven] + [*self.unseen]
+
+    @property
+    def running(self) -> int | None:
+        """Return the first checkpoint that holds it and whose end was not seen."""
+        return min((n for n in self.held if self.status(n) is FlinkStatus.IN_PROGRESS), default=None)
+
+    def status(self, number: int) -> FlinkStatus:
+        """Return how a checkpoint that was seen stands."""
+        return self.facts.checkpoints[number].status
+
+    def answer(self, rule: int, fate: Fate, why: str, checkpoint: int | None, *, sure: bool = False) -> Evidence:
+        """Return what a rule says."""
+        return Evidence(
+            fate=fate, why=why, rule=rule, sure=sure, checkpoint=checkpoint, pipeline=self.facts.pipeline
+        )  # fmt: skip
+
+
+def job_case(
+    start_ms: int, number: int | None, facts: FlinkJobFacts, proven: Mapping[int, Restore], *, sure: bool
+) -> JobCase:
+    """Return the case of a transaction that began at ``start_ms`` (epoch ms)."""
+    first = number or 0
+    own = min((r for r in facts.restores if r.at_ms > start_ms), key=lambda r: r.at_ms, default=None)
+    held: list[int] = []
+    for n, seen in facts.checkpoints.items():
+        is_before_restore = own is None or seen.triggered_ms < own.at_ms
+        is_named = n == number and (seen.ended_ms or start_ms) >= start_ms
+        if n >= first and seen.kind.commits and is_before_restore and (is_named or seen.triggered_ms >= start_ms):
+            held.append(n)
+    unseen: list[int] = []
+    if number is not None:
+        unseen = [n for n, r in proven.items() if n not in facts.checkpoints and n >= first and r.at_ms > start_ms]
+    if own is not None:
+        unseen = [n for n in unseen if n == own.number]  # the others were taken after the job was set back
+    restored = own or max(proven.values(), key=lambda r: r.number, default=None)
+    return JobCase(
+        start_ms=start_ms,
+        number=number,
+        facts=facts,
+        proven=proven,
+        held=tuple(held),
+        unseen=tuple(unseen),
+        restored=restored if restored is not None and restored.at_ms > start_ms else None,
+        sure=sure,
+    )
+
+
+def by_job(case: JobCase) -> Evidence:
+    """Return the answer of the first rule that answers; the last always does."""
+    answers = (rule(case) for rule in RULES)
+    return next(answer for answer in answers if answer is not None)
+
+
+def rule_1_completed(case: JobCase) -> Evidence | None:
+    """A checkpoint that holds it was completed."""
+    if not case.completed:
+        return None
+    number = min(case.completed)
+    why = _completed(case.facts, number, case.proven)
+    return case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or number in case.unseen)
+
+
+def rule_2_set_back(case: JobCase) -> Evidence | None:
+    """The work was set back to a checkpoint from before the transaction."""
+    restored = case.restored
+    if restored is None or not _is_before(case, restored.number):
+        return None
+    why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, before it: it is written again"
+    return case.answer(2, Fate.REPLAYED, why, restored.number, sure=case.sure)
+
+
+def rule_3_job_runs(case: JobCase) -> Evidence | None:
+    """The job runs, so a checkpoint that holds it may still complete."""
+    if case.facts.job.is_over:
+        return None
+    why = f"no checkpoint of {case.facts.pipeline} that holds it has ended, as far as Flink told"
+    return case.answer(3, Fate.PENDING, why, case.running)
+
+
+def rule_4_pooled_restore(case: JobCase) -> Evidence | None:
+    """A job was restored since, and pooled ids do not say whether from a checkpoint before the transaction."""
+    if case.restored is None or case.number is not None:
+        return None
+    why = (
+        f"a job was restored from checkpoint {case.restored.number}, but when that was taken was not seen, and pooled ids do "
+        "not tell"
+    )
+    return case.answer(4, Fate.UNSEEN, why, case.running)
+
+
+def rule_5_end_not_seen(case: JobCase) -> Evidence | None:
+    """The job is over, and the end of the checkpoint that holds it was not seen."""
+    if case.held and case.running is None:
+        return None
+    why = (
+        f"{case.facts.pipeline} is {case.facts.job.state}; the end of its checkpoint was not seen: what a job is restored from "
+        "will tell"
+    )
+    return case.answer(5, Fate.UNSEEN, why, case.running)
+
+
+def rule_6_job_over(case: JobCase) -> Evidence:
+    """The job is over, and every checkpoint that holds it failed."""
+    state = case.facts.job.state
+    why = f"{case.facts.pipeline} is {state}, and no checkpoint that holds it was completed: a restored job writes it again"
+    return case.answer(6, Fate.NOT_COMPLETED, why, min(case.held))
+
+
+RULES: tuple[Callable[[JobCase], Evidence | None], ...] = (
+    rule_1_completed,
+    rule_2_set_back,
+    rule_3_job_runs,
+    rule_4_pooled_restore,
+    rule_5_end_not_seen,
+    rule_6_job_over,
+)
+
+
+def _completed(facts: FlinkJobFacts, number: int, proven: Mapping[int, Restore]) -> str:
+    seen = facts.checkpoints.get(number)
+    what = f"checkpoint {number} of {facts.pipeline} holds it and was completed"
+    if seen is not None and seen.status is FlinkStatus.COMPLETED and seen.ended_ms is not None:
+        return f"{what} at {utc(seen.ended_ms)}"
+    return f"{what}: a job was restored from it at {utc(proven[number].at_ms)}"
+
+
+def _is_before(case: JobCase, number: int) -> bool:
+    """Say whether checkpoint ``number`` was taken before the transaction began."""
+    if case.number is not None:
+        return number < case.number
+    seen = case.facts.checkpoints.get(number)
+    return seen is not None and (seen.ended_ms or seen.triggered_ms) < case.start_ms
+
+
+def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink) -> Evidence | None:
+    """Tell from what happened to the ids of its subtask afterwards, or return None where that says nothing.
+
+    A job set back to before a transaction takes its id again; one that goes on behind it takes later ones only.
+    """
+    ended_ms, ids = transaction.ended_ms, sink.subtasks.get(parsed.subtask)
+    if sink.naming is not Naming.INCREMENTING or ids is None or ended_ms is None:
+        return None
+    if ids.taken_ms.get(parsed.number, ended_ms) > ended_ms:
+        again = utc(ids.taken_ms[parsed.number])
+        why = f"its id was taken again at {again}: the job was set back to before it and writes it again"
+        return Evidence(fate=Fate.REPLAYED, why=why)
+    later = [number for number, at_ms in ids.taken_ms.items() if number > parsed.number and at_ms > ended_ms]
+    if not later:
+        return None
+    why = f"the job went on with {parsed.prefix}-{parsed.subtask}-{min(later)} and never took its id again: it counts it as written"
+    return Evidence(fate=Fate.COMPLETED, why=why, checkpoint=parsed.number)

@@ -1,0 +1,84 @@
+"""What the rules of verdicts judge: one transaction with its pipeline, and what is known of the decision log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.records.facts import PipelineFacts
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.time_format import seconds
+from collector.state.transaction_view import TransactionView
+from lifecycle.decisions import BatchAttempt
+
+BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
+DECISIONS, EVENTS = ObserverKind.DECISION_LOG.value, ObserverKind.LIFECYCLE_EVENTS.value
+
+
+class DecisionLogStatus(Enum):
+    """Whether the decision log can be trusted to say what was decided."""
+
+    READABLE = "readable"
+    ABSENT = "absent"
+    """There is no such topic and never was: no pipeline of ours runs here."""
+    UNREADABLE = "unreadable"
+    """It cannot be read, or was not yet read to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The times that verdicts use (settings of the same names)."""
+
+    commit_overdue_ms: int = 2_000
+    driver_silent_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineHistory:
+    """What is known of the transaction's pipeline. Times are epoch ms, durations ms."""
+
+    facts: PipelineFacts
+    latest_run_offset: int | None = None
+    latest_run_ms: int | None = None
+    checkpoint_p99_ms: int = 0
+    interval_ms: int = 10_000
+    restart_delay_ms: int = 10_000
+
+    @property
+    def recovery_ms(self) -> int:
+        """Return what recovery needs: one interval, one checkpoint, one restart delay."""
+        return self.interval_ms + self.checkpoint_p99_ms + self.restart_delay_ms
+
+    @property
+    def recovery_parts(self) -> str:
+        """Return what that is made of, in words."""
+        parts = (f"interval {seconds(self.interval_ms)}", f"checkpoint {seconds(self.checkpoint_p99_ms)}")
+        return f"{parts[0]} + {parts[1]} + restart delay {seconds(self.restart_delay_ms)}"
+
+    def silent_after_ms(self, limits: Limits) -> int:
+        """Return how long the driver may say nothing: a long batch or interval is no silence."""
+        return max(limits.driver_silent_ms, 3 * self.interval_ms, 3 * self.checkpoint_p99_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Everything that a rule may read."""
+
+    transaction: TransactionView
+    pipeline: PipelineHistory | None
+    log_status: DecisionLogStatus
+    log_error: str
+    replayed_ms: int | None
+    """When the batch was completed after this transaction was lost, or None."""
+    later_batch_decided: bool
+    """A later batch of the same checkpoint id has a commit decision that counts: every batch before it was finished."""
+    rulable: BatchAttempt | None
+    """What an abort decision would be about, by the decision log; None: unknown."""
+    limits: Limits
+    now_ms: int
+
+    @property
+    def overdue_ms(self) -> int:
+        """Return how long ago the decision about it was made; 0 without one."""
+        ruled = self.transaction.listing or self.transaction.first_decision
+        return self.now_ms - ruled[1].at_ms if ruled else 0

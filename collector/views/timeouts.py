@@ -1,0 +1,97 @@
+"""The timeouts of the last day against what they had to outlast, gathered from history and from what is open now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from collector.history import sql
+from collector.history.store import Store
+from collector.records.facts import BrokerTransaction
+from collector.runtime.clock import now_ms
+from collector.runtime.timed_cache import NowAndThen
+from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout, application_of
+from collector.views.current_state import CurrentState
+from lifecycle.durations import DAY_MS
+from lifecycle.rows.pipelines import TimeoutRow
+
+RECOUNT_MS = 5_000
+
+
+def lengths_now_and_then(store: Store) -> NowAndThen[Sequence[EndedLengths]]:
+    """Return how long transactions were open in the last 24 hours, as of at most 5 s ago, each application once, in no order.
+
+    It raises StoreFailed.
+    """
+
+    def counted(at_ms: int) -> Sequence[EndedLengths]:
+        return [EndedLengths(**row) for row in store.named_rows(sql.LENGTHS_SINCE, at_ms - DAY_MS)]
+
+    return NowAndThen(counted, RECOUNT_MS)
+
+
+def timeouts(
+    current: CurrentState, lengths: NowAndThen[Sequence[EndedLengths]], assumed_recovery_ms: int
+) -> list[Timeout]:
+    """Return the timeout of every application with a transaction in the last 24 hours or open now, in no order.
+
+    Raises StoreFailed.
+    """
+    known = {durations.application: durations for durations in lengths.at(now_ms())}
+    opened = open_now(current.open_at_coordinators())
+    for name, found in opened.items():
+        if name not in known and found.oldest_timeout_ms is not None:
+            known[name] = EndedLengths(application=name, timeout_ms=found.oldest_timeout_ms)
+    ours = current.pipelines(run.facts.pipeline for run in current.newest_runs())
+    return [
+        Timeout(
+            lengths=durations,
+            open_now=opened.get(name),
+            pipeline=ours.get(name),
+            assumed_recovery_ms=assumed_recovery_ms,
+        )
+        for name, durations in known.items()
+    ]
+
+
+def open_now(transactions: Iterable[BrokerTransaction]) -> dict[str, OpenNow]:
+    """Return of each application what is open."""
+    of_each: dict[str, list[BrokerTransaction]] = {}
+    for transaction in transactions:
+        of_each.setdefault(application_of(transaction.identity.transaction), []).append(transaction)
+    return {name: _open_now(members) for name, members in of_each.items()}
+
+
+def _open_now(members: Sequence[BrokerTransaction]) -> OpenNow:
+    oldest = min(members, key=lambda transaction: transaction.identity.start_ms)
+    return OpenNow(
+        count=len(members),
+        oldest_key=oldest.key,
+        oldest_opened_ms=oldest.identity.start_ms,
+        oldest_timeout_ms=oldest.timeout_ms,
+    )
+
+
+def timeout_row(timeout: Timeout) -> TimeoutRow:
+    """Return a row of GET /timeouts, in the columns and order of docs/api.md; lengths in ms, times epoch ms."""
+    lengths, opened = timeout.lengths, timeout.open_now
+    return TimeoutRow(
+        pipeline=lengths.application,
+        ours=timeout.pipeline is not None,
+        risk=timeout.risk.value,
+        advice=timeout.advice,
+        timeout_ms=lengths.timeout_ms,
+        left_ms=timeout.left_ms,
+        recovery_ms=timeout.recovery_ms,
+        recovery=timeout.recovery,
+        transactions=lengths.ended + lengths.timed_out,
+        timed_out=lengths.timed_out,
+        p50_ms=lengths.p50_ms,
+        p95_ms=lengths.p95_ms,
+        p99_ms=lengths.p99_ms,
+        longest_ms=lengths.longest_ms,
+        longest_transaction=lengths.longest_transaction,
+        open=opened.count if opened is not None else 0,
+        oldest_key=opened.oldest_key if opened is not None else None,
+        oldest_opened_at_ms=opened.oldest_opened_ms if opened is not None else None,
+        oldest_deadline_ms=opened.oldest_deadline_ms if opened is not None else None,
+    )
