@@ -1,74 +1,89 @@
-"""``python -m app --collector http://127.0.0.1:8650 --port 8651``: serve the pages until Ctrl-C.
-
-The process becomes Streamlit's (same process id), so whoever started it can end it by that id.
-"""
+"""``python -m app --collector http://127.0.0.1:8650 --port 8651``: serve the pages until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 import sys
 from pathlib import Path
 
 from app.settings import COLLECTOR_URL, TOKEN, TOKEN_FILE, TROUBLE_URL, Settings
+from lifecycle import settings_file
 from lifecycle.errors import SettingsError
-
-PAGE = Path(__file__).with_name("page.py")
-
-STREAMLIT_SETTINGS = {
-    "browser.gatherUsageStats": "false",
-    "client.showErrorDetails": "none",
-    "client.showErrorLinks": "false",
-    "client.toolbarMode": "minimal",
-    "server.headless": "true",
-    "server.fileWatcherType": "none",
-    "server.runOnSave": "false",
-    "theme.light.primaryColor": "#1f5fbf",
-    "theme.dark.primaryColor": "#3b7ddd",
-    "theme.light.backgroundColor": "#ffffff",
-    "theme.dark.backgroundColor": "#11151c",
-    "theme.light.secondaryBackgroundColor": "#f3f5f8",
-    "theme.dark.secondaryBackgroundColor": "#1a202a",
-    "theme.baseRadius": "6px",
-    "theme.baseFontSize": "15",
-    "logger.level": "warning",
-}
-"""Passed to Streamlit as they are: nothing is sent to its makers, and a page never shows a stack trace."""
+from lifecycle.version import VERSION
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Check the settings, then become Streamlit. Exits with 2 and one line when a setting is wrong."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the command line; each option has a line in docs/settings.md."""
     parser = argparse.ArgumentParser(prog="python -m app", description="Serve the pages of indoubt.")
+    settings_file.add_option(parser, "app")
     parser.add_argument("--collector", help=f"address of the collector's API (or {COLLECTOR_URL})")
     parser.add_argument("--token-file", type=Path, help=f"file that holds the bearer token (or {TOKEN}, {TOKEN_FILE})")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8651, help="port to listen on (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    environment = dict(os.environ)
-    if given.collector:
-        environment[COLLECTOR_URL] = given.collector
-    if given.token_file:
-        environment[TOKEN_FILE] = str(given.token_file.absolute())
+    parser.add_argument(
+        "--sign-in-by-proxy",
+        action="store_true",
+        help="allow a --host beyond loopback: an authenticating proxy in front of the pages signs users in",
+    )
+    parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="host name that browsers use to reach the pages, in addition to the loopback names; repeatable",
+    )
+    parser.add_argument("--version", action="version", version=f"indoubt {VERSION}")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Check the settings, then serve. Exits with 2 and one line when a setting is wrong."""
+    parser = command_line()
     try:
-        settings = Settings.from_environment(environment)
+        given_arguments = sys.argv[1:] if arguments is None else arguments
+        variables = {"collector": COLLECTOR_URL, "token_file": TOKEN_FILE}
+        table = settings_file.read("app", given_arguments, os.environ, variables)
+        for unknown in table.set_defaults(parser):
+            raise SettingsError(f"{table.place(unknown)} is not a setting of the app")
+    except SettingsError as error:
+        parser.error(str(error))
+    given = parser.parse_args(arguments)
+    # Every session of the pages reads its settings from the environment.
+    if given.collector:
+        os.environ[COLLECTOR_URL] = given.collector
+    if given.token_file:
+        os.environ[TOKEN_FILE] = str(given.token_file.absolute())
+    try:
+        check_host(given.host, given.sign_in_by_proxy)
+        settings = Settings.from_environment()
         settings.token()
     except SettingsError as error:
         parser.error(str(error))
-    root = str(PAGE.parent.parent)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
-    flags = {**STREAMLIT_SETTINGS, "server.address": given.host, "server.port": str(given.port)}
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        str(PAGE),
-        *(f"--{name}={value}" for name, value in flags.items()),
-    ]
     print(f"indoubt's pages: http://{given.host}:{given.port}", file=sys.stderr, flush=True)
-    print(f"they show what {settings.collector_url} tells them ({TROUBLE_URL} set: {settings.trouble_url is not None})",
+    print(f"collector: {settings.collector_url}; fault injection ({TROUBLE_URL}): {settings.trouble_url or 'off'}",
           file=sys.stderr, flush=True)  # fmt: skip
-    os.execve(sys.executable, command, environment)
+    # A late import: a wrong setting is reported in less than a tenth of the time that Streamlit takes to load.
+    from app.server import serve
+
+    serve(given.host, given.port, given.allowed_host)
+
+
+def check_host(host: str, sign_in_by_proxy: bool) -> None:
+    """Return if only this machine reaches the pages, or a proxy signs users in. Raises SettingsError."""
+    if not _is_loopback(host) and not sign_in_by_proxy:
+        raise SettingsError(
+            f"--host {host} lets every client that reaches this port act with the rights of the app's token: put an "
+            "authenticating proxy in front of the pages and pass --sign-in-by-proxy, or omit --host"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 if __name__ == "__main__":

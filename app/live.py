@@ -1,5 +1,4 @@
-"""What every page stands on: the collector's client, fragments that look again by themselves, and the line that says so
-when the collector cannot be asked."""
+"""What all pages share: the collector's client, fragments that refresh themselves, and the line at the top of each page."""
 
 from __future__ import annotations
 
@@ -11,68 +10,73 @@ from pathlib import Path
 import streamlit as st
 import streamlit.components.v2 as components
 
-from app.collector_client import CollectorClient, CollectorError, Failure
-from app.collector_rows import Role, Status
-from app.markup import Html, el, join
+from app.client.collector_client import CollectorClient, CollectorError, Failure
+from app.components.markup import Html, el, join
+from app.components.time_text import clock_time, counted, exact_time, since, zone_named
 from app.settings import Settings
-from app.time_text import clock_time, counted, exact_time, since, zone_named
+from lifecycle.orders import Role
+from lifecycle.rows.status import Status
 
 URGENT_EVERY_S = 0.5
-"""For what needs a hand: a transaction is to be on the page within a second of its opening."""
+"""For transactions that need attention: a new one is on the page within a second."""
 LIVE_EVERY_S = 1.0
+SHARED_FOR_S = 0.25
+"""A tab may reuse another tab's answer for this long: half of the shortest refresh interval."""
 CHARTS_EVERY_S = 5.0
 
 _LOST_SINCE = "lost_since_ms"
-_clock = components.component("indoubt_clock", js=Path(__file__).with_name("clock.js").read_text(encoding="utf-8"))
+_clock = components.component(
+    "indoubt_clock", js=(Path(__file__).parent / "static" / "clock.js").read_text(encoding="utf-8")
+)
 
 
 @st.cache_resource
 def settings() -> Settings:
-    """Return the settings the process was started with."""
+    """Return the settings of this process."""
     return Settings.from_environment()
 
 
 @st.cache_resource(on_release=lambda client: client.close())
 def collector() -> CollectorClient:
-    """Return the one client of this process; it may be used from many sessions at once."""
-    return CollectorClient(settings())
+    """Return the process's only client; sessions share it."""
+    return CollectorClient(settings(), shared_for_s=SHARED_FOR_S)
 
 
 def zone() -> tzinfo:
-    """Return the zone in which this reader wants absolute times."""
+    """Return the zone in which this user reads absolute times."""
     return zone_named(st.context.timezone) if st.session_state.get("times") == "local" else UTC
 
 
 def write(markup: Html) -> None:
-    """Write markup that was built by app.markup, and nothing else."""
+    """Write markup that app.components.markup built."""
     st.html(markup)
 
 
-def looked_again(body: Callable[[], None], *, every_s: float) -> None:
-    """Run ``body`` now and every ``every_s`` seconds; it reads all it needs before it writes.
+def auto_refresh(body: Callable[[], None], *, every_s: float) -> None:
+    """Run ``body`` now and every ``every_s`` seconds; it reads all that it needs before it writes.
 
-    When the collector cannot be asked it writes one line instead, and comes back by itself.
+    If a request fails, the fragment writes the error instead, and tries again after ``every_s``.
     """
 
     @st.fragment(run_every=every_s, key=f"{body.__module__}-{body.__qualname__}")
-    def look() -> None:
+    def refresh() -> None:
         if st.session_state.pop("show_dialog", False):
             st.rerun()
         try:
             body()
         except CollectorError as error:
             if not error.is_lost:
-                _say_what_failed(error)
+                _write_error(error)
 
-    look()
+    refresh()
 
 
 def top_line() -> None:
-    """Write the line above every page: is it live, which cluster, who asks. It alone says that the collector is lost."""
+    """Write the line above every page: how fresh it is, which cluster, which user. Only here a lost collector is reported."""
     try:
         status = collector().status()
     except CollectorError as error:
-        _say_what_failed(error)
+        _write_error(error)
         return
     st.session_state.pop(_LOST_SINCE, None)
     st.session_state["may_order"] = status.may_order
@@ -83,9 +87,9 @@ def top_line() -> None:
 
 
 def why_no_orders(status: Status) -> str:
-    """Return why the buttons are off, or nothing when they are on."""
+    """Return why the order buttons are off, or an empty text."""
     if status.read_only:
-        return "The collector is in read-only mode: it takes no orders."
+        return "The collector is read-only: it accepts no orders."
     return "" if status.may_order else f"{status.name} is a viewer: orders need an operator's token."
 
 
@@ -97,10 +101,12 @@ def _who_and_where(status: Status) -> Html:
         el("span", "cluster ", el("b", status.cluster or "?"), f" at {status.bootstrap}"),
         down and el("span", f"✖ {counted(len(down), 'observer')} down: see Collector", class_="badge warning"),
         status.history.error
-        and el("span", "✖ history cannot be written, orders are refused: see Collector", class_="badge urgent"),
-        status.malformed > 0
+        and el("span", "✖ history cannot be written; orders are refused: see Collector", class_="badge urgent"),
+        status.quarantined > 0
         and el(
-            "span", f"{counted(status.malformed, 'malformed record')} kept aside: see Collector", class_="badge notice"
+            "span",
+            f"{counted(status.quarantined, 'malformed record')} quarantined: see Collector",
+            class_="badge notice",
         ),
         el(
             "span",
@@ -112,7 +118,7 @@ def _who_and_where(status: Status) -> Html:
     )
 
 
-def _say_what_failed(error: CollectorError) -> None:
+def _write_error(error: CollectorError) -> None:
     if not error.is_lost:
         write(el("div", el("b", "✖ "), str(error), class_="lost", role="alert"))
         return
@@ -120,15 +126,15 @@ def _say_what_failed(error: CollectorError) -> None:
     heading = {
         Failure.TOKEN: "The collector refuses this app's token",
         Failure.NOT_READY: "The collector is loading its history",
-        Failure.TOO_MANY: "The collector was asked too often",
+        Failure.TOO_MANY: "The collector limits the number of requests",
     }.get(error.failure, "The collector does not answer")
-    # The collector's clock is out of reach now: this one line counts by the app's own.
+    # The collector's clock is unreachable, so this line counts by the app's clock.
     _clock(data={"nowMs": int(time.time() * 1000)}, key="clock", height=0)
     parts = [
         el("b", "✖ ", heading),
         f" at {collector().address} since {clock_time(lost_since_ms, zone())} {_zone_name(lost_since_ms)} (",
         since(lost_since_ms, zone()),
-        f"): {error}. Nothing below can be shown until it does; this page tries again every second.",
+        f"): {error}. This page shows no data until it answers, and tries again every second.",
     ]
     with st.container(key="collector-lost"):
         write(el("div", join(parts), class_="lost", role="alert"))

@@ -2,24 +2,24 @@
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
-- ``topline``, ``collector-lost``, ``last-order`` (what became of the last order), ``times`` (UTC or local)
-- Overview: ``quiet``, ``needs-hand``, ``hand-<t>`` with ``hand-commit-<t>``, ``hand-abort-<t>``, ``hand-evidence-<t>``;
-  ``counters``, ``per-minute``, ``checkpoint-times``, ``observers``
+- ``topline``, ``collector-lost``, ``last-order`` (the result of the last order), ``times`` (UTC or local)
+- Overview: ``quiet``, ``needs-attention``, ``attention-<t>`` with ``attention-commit-<t>``, ``attention-abort-<t>``,
+  ``attention-evidence-<t>``; ``counters``, ``per-minute``, ``checkpoint-times``, ``observers``
 - Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
 - Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
 - Timeout risk: ``timeout-<t>`` with ``timeout-oldest-<t>``
-- Batches: ``batch-pipeline`` (the filter), ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its order: ``batch-order-…``
-- Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its order: ``pipeline-order-…``, as of a batch: ``-reason``,
+- Batches: ``batch-pipeline`` (the filter), ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its dialog: ``batch-order-…``
+- Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its dialog: ``pipeline-order-…``. Both: ``-reason``,
   ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
 - Alerts: ``alert-<t>`` with ``silence-<t>``, ``silence-<number>`` with ``end-silence-<number>``, ``resolved-table``; the dialog:
   ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``, ``silence-form-cancel``
-- an order over transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
-  ``order-close``, ``order-look-again``; ``order-result``, ``order-dry-result``, ``order-refused``
-- Data loss: ``loss-transaction`` (the id that is asked for), ``loss-verdict``, ``loss-table``
+- the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
+  ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
+- Data loss: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``job-table``, ``id-table``, ``audit-table``
-- Collector: ``collector-facts``, ``observer-table``, ``malformed-table``
-- Make trouble (demo only): ``trouble``, ``fault-<name>``, ``start-pipeline``, ``trouble-log``
+- Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``
+- Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``
 """
 
 from __future__ import annotations
@@ -28,42 +28,39 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import (
+from app import live
+from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
+from app.screens import (
     abort_history,
     alerts,
     audit,
-    batch_dialog,
     batches,
     blocked_readers,
     checkpoints,
+    collector_status,
     data_loss,
+    fault_injection,
     ids,
-    live,
-    order_dialog,
     overview,
     pending_commits,
-    pipeline_dialog,
     pipelines,
-    silence_dialog,
     timeout_risk,
-    trouble,
-    watched,
 )
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Write the frame, the chosen page, and the dialog when an order is being given."""
-    shows_trouble = live.settings().trouble_url is not None
+    """Write the frame, the chosen page, and the open dialog."""
+    offers_faults = live.settings().trouble_url is not None
     st.set_page_config(
         page_title="indoubt",
-        page_icon=str(HERE / "icon.svg"),
+        page_icon=str(HERE / "static" / "icon.svg"),
         layout="wide",
-        initial_sidebar_state="expanded" if shows_trouble else "collapsed",
+        initial_sidebar_state="expanded" if offers_faults else "collapsed",
     )
-    st.logo(str(HERE / "logo.svg"), size="large")
-    st.html(HERE / "style.css")
+    st.logo(str(HERE / "static" / "logo.svg"), size="large")
+    st.html(HERE / "static" / "style.css")
     page = st.navigation(
         [
             st.Page(overview.show, title="Overview", url_path="overview", default=True),
@@ -78,16 +75,16 @@ def main() -> None:
             st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
             st.Page(ids.show, title="Ids", url_path="ids"),
             st.Page(audit.show, title="Audit", url_path="audit"),
-            st.Page(watched.show, title="Collector", url_path="collector"),
+            st.Page(collector_status.show, title="Collector", url_path="collector"),
         ],
         position="top",
     )
-    if shows_trouble:
+    if offers_faults:
         with st.sidebar:
-            live.looked_again(trouble.show, every_s=trouble.EVERY_S)
+            live.auto_refresh(fault_injection.show, every_s=fault_injection.EVERY_S)
     with st.container(horizontal=True, vertical_alignment="center", key="topline"):
         with st.container():
-            live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
+            live.auto_refresh(live.top_line, every_s=live.LIVE_EVERY_S)
         _times_choice()
     order_dialog.show_last_result()
     page.run()

@@ -1,4 +1,4 @@
-"""What the app is told at start: where the collector is, and the token that it asks with. See docs/settings.md."""
+"""The app's settings: the collector's address and the token for its API. See docs/settings.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_COLLECTOR_URL = "http://127.0.0.1:8650"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Addresses without a trailing slash; ``trouble_url`` is set in the demo only."""
+    """Addresses have no trailing slash; only the demo sets ``trouble_url``."""
 
     collector_url: str
     trouble_url: str | None = None
@@ -32,10 +32,10 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Return the settings. Raises SettingsError that names the variable."""
+        """Return the settings. Raises SettingsError with the variable's name."""
         token, token_file = environment.get(TOKEN, "").strip(), environment.get(TOKEN_FILE, "").strip()
         if not token and not token_file:
-            raise SettingsError(f"no token: set {TOKEN}, or {TOKEN_FILE} (--token-file) to a file that holds it")
+            raise SettingsError(f"no token: set {TOKEN}, or set {TOKEN_FILE} (--token-file) to a file that contains it")
         trouble = environment.get(TROUBLE_URL, "").strip()
         return cls(
             collector_url=_address(COLLECTOR_URL, environment.get(COLLECTOR_URL) or DEFAULT_COLLECTOR_URL),
@@ -46,11 +46,11 @@ class Settings:
         )
 
     def tls(self) -> ssl.SSLContext:
-        """Return what the collector's certificate is checked by: its own authority where one is named, else the system's."""
+        """Return the TLS context that checks the collector's certificate, by ``collector_ca`` or the system's authorities."""
         return ssl.create_default_context(cafile=self.collector_ca)
 
     def token(self) -> str:
-        """Return the bearer token, read anew from its file so that a changed one is taken up. Raises SettingsError."""
+        """Return the bearer token. Each call reads the file again, so a new token takes effect. Raises SettingsError."""
         if self.token_file is None:
             return self._token
         try:
@@ -58,7 +58,7 @@ class Settings:
         except OSError as error:
             raise SettingsError(f"{TOKEN_FILE} {self.token_file} cannot be read: {error.strerror}") from None
         if not token:
-            raise SettingsError(f"{TOKEN_FILE} {self.token_file} is empty; it takes the token on one line")
+            raise SettingsError(f"{TOKEN_FILE} {self.token_file} is empty; write the token into it, on one line")
         return token
 
 
@@ -69,7 +69,7 @@ def _authority(text: str) -> Path | None:
         ssl.create_default_context(cafile=text)
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(
-            f"{COLLECTOR_CA} {text} cannot be used ({error.strerror or error}); it takes a PEM file of certificates"
+            f"{COLLECTOR_CA} {text} cannot be used ({error.strerror or error}); it must be a PEM file of certificates"
         ) from None
     return Path(text)
 
@@ -77,7 +77,9 @@ def _authority(text: str) -> Path | None:
 def _address(name: str, text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError(f"{name} is {text!r}; it takes an address like {DEFAULT_COLLECTOR_URL}")
+        raise SettingsError(f"{name} is {text!r}; it must be an address like {DEFAULT_COLLECTOR_URL}")
     if parts.username or parts.password:
-        raise SettingsError(f"{name} holds a user name or password; the token goes to {TOKEN} or {TOKEN_FILE}")
+        raise SettingsError(
+            f"{name} contains a user name or password; set the token in {TOKEN} or {TOKEN_FILE} instead"
+        )
     return text.rstrip("/")

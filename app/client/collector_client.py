@@ -4,51 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from app.alert_rows import Alert, Receiver, Silence, read_alert, read_receiver, read_silence
-from app.batch_rows import Batch, read_batch
-from app.collector_json import (
-    read_abort,
-    read_audit,
-    read_blocked,
-    read_checkpoint,
-    read_detail,
-    read_hanging,
-    read_overview,
-    read_pipeline,
-    read_result,
-    read_status,
-    read_transaction,
-)
-from app.collector_rows import (
-    Abort,
-    Action,
-    AuditRow,
-    BlockedPartition,
-    CheckpointRow,
-    Orderable,
-    OrderResult,
-    Overview,
-    Pipeline,
-    Rows,
-    Status,
-    Transaction,
-    TransactionDetail,
-)
-from app.id_rows import PrefixIds, read_ids
-from app.job_rows import FlinkJob, read_job
-from app.kept_aside_rows import KeptAside, read_kept_aside
-from app.loss_rows import Loss, read_loss
+from app.client.audit_entries import AuditEntry, read_audit
+from app.client.collector_rows import Orderable, Rows
+from app.client.hanging_transactions import read_hanging
+from app.client.shared_requests import SharedLooks
 from app.settings import Settings
-from app.timeout_rows import TimeoutRow, read_timeout
 from lifecycle.errors import IndoubtError
+from lifecycle.orders import Action
+from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from lifecycle.rows.batches import BatchRow
+from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.orders import OrderResult
+from lifecycle.rows.overview import Overview
+from lifecycle.rows.partitions import BlockedRow
+from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.records import QuarantinedRow
+from lifecycle.rows.row_json import read_row
+from lifecycle.rows.status import Status
+from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 
 LOOK_LIMIT_S = 4.0
-ORDER_LIMIT_S = 30.0
+ORDER_LIMIT_S = 75.0
+"""Longer than a collector waits for a pipeline's answer (INDOUBT_PIPELINE_ORDER_LIMIT_MS)."""
 
 Row = TypeVar("Row")
 
@@ -100,10 +83,14 @@ _FAILURES = {
 
 
 class CollectorClient:
-    """Asks the collector. Every method raises CollectorError; nothing is cached, every look is a new one."""
+    """Asks the collector. Every method raises CollectorError.
 
-    def __init__(self, settings: Settings) -> None:
+    ``shared_for_s``: so long a look serves all who want the same one; by default every look is a new one.
+    """
+
+    def __init__(self, settings: Settings, shared_for_s: float = 0.0) -> None:
         self.address = settings.collector_url
+        self._looks = SharedLooks(shared_for_s)
         self._token = settings.token
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
         self._http = httpx.Client(
@@ -119,94 +106,96 @@ class CollectorClient:
 
     def status(self) -> Status:
         """Return who is asked, who asks and how the observers are."""
-        return self._read("/api/v1/status", read_status)
+        return self._read("/api/v1/status", partial(read_row, Status))
 
     def overview(self) -> Overview:
         """Return the state of everything, in one look."""
-        return self._read("/api/v1/overview", read_overview)
+        return self._read("/api/v1/overview", partial(read_row, Overview))
 
-    def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[Transaction]:
+    def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[TransactionRow]:
         """Return transactions, most urgent first."""
         wanted = {**filters, "limit": str(limit), **({"all": "true"} if settled_too else {})}
-        return self._rows("/api/v1/transactions", read_transaction, wanted)
+        return self._rows("/api/v1/transactions", partial(read_row, TransactionRow), wanted)
 
-    def transaction(self, key: str) -> TransactionDetail:
+    def transaction(self, key: str) -> TransactionDetailRow:
         """Return one transaction with its timeline and evidence."""
-        return self._read(f"/api/v1/transactions/{quote(key, safe='')}", read_detail)
+        return self._read(f"/api/v1/transactions/{quote(key, safe='')}", partial(read_row, TransactionDetailRow))
 
-    def hanging(self) -> Rows[Transaction]:
+    def hanging(self) -> Rows[TransactionRow]:
         """Return the transactions that are open on a partition while no coordinator will end them, oldest first."""
         return self._rows("/api/v1/hanging", read_hanging, {})
 
-    def blocked(self, *, lagging_too: bool = False) -> Rows[BlockedPartition]:
+    def blocked(self, *, lagging_too: bool = False) -> Rows[BlockedRow]:
         """Return the partitions whose readers wait or have stopped, the longest waits first; or all on which a group lags."""
-        return self._rows("/api/v1/blocked", read_blocked, {"all": "true"} if lagging_too else {})
+        return self._rows("/api/v1/blocked", partial(read_row, BlockedRow), {"all": "true"} if lagging_too else {})
 
-    def aborts(self, *, limit: int = 500, **filters: str) -> Rows[Abort]:
+    def aborts(self, *, limit: int = 500, **filters: str) -> Rows[AbortRow]:
         """Return aborted and lost transactions, newest first."""
-        return self._rows("/api/v1/aborts", read_abort, {**filters, "limit": str(limit)})
+        return self._rows("/api/v1/aborts", partial(read_row, AbortRow), {**filters, "limit": str(limit)})
 
     def timeouts(self) -> Rows[TimeoutRow]:
         """Return the applications of the last 24 hours with how their timeouts stand, the worst first."""
-        return self._rows("/api/v1/timeouts", read_timeout, {})
+        return self._rows("/api/v1/timeouts", partial(read_row, TimeoutRow), {})
 
-    def losses(self, *, transaction: str = "", limit: int = 500) -> Rows[Loss]:
+    def losses(self, *, transaction: str = "", limit: int = 500) -> Rows[LossRow]:
         """Return undone transactions and whether what they held is missing, newest first.
 
         ``transaction``: of this id, whatever became of them, as far as history reaches.
         """
         wanted = {"limit": str(limit), **({"transaction": transaction} if transaction else {})}
-        return self._rows("/api/v1/losses", read_loss, wanted)
+        return self._rows("/api/v1/losses", partial(read_row, LossRow), wanted)
 
-    def batches(self, *, pipeline: str = "", limit: int = 500) -> Rows[Batch]:
-        """Return attempts at batches, those that wait for somebody first, each newest first; ``pipeline``: of this one only."""
+    def batches(self, *, pipeline: str = "", limit: int = 500) -> Rows[BatchRow]:
+        """Return attempts at batches, those that need an operator first, each newest first; ``pipeline``: of this one only."""
         wanted = {"limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
-        return self._rows("/api/v1/batches", read_batch, wanted)
+        return self._rows("/api/v1/batches", partial(read_row, BatchRow), wanted)
 
     def checkpoints(self, *, limit: int = 500, **filters: str) -> Rows[CheckpointRow]:
         """Return checkpoints, newest first."""
-        return self._rows("/api/v1/checkpoints", read_checkpoint, {**filters, "limit": str(limit)})
+        return self._rows("/api/v1/checkpoints", partial(read_row, CheckpointRow), {**filters, "limit": str(limit)})
 
-    def pipelines(self) -> Rows[Pipeline]:
+    def pipelines(self) -> Rows[PipelineRow]:
         """Return the pipelines that ever started a run."""
-        return self._rows("/api/v1/pipelines", read_pipeline, {})
+        return self._rows("/api/v1/pipelines", partial(read_row, PipelineRow), {})
 
-    def jobs(self) -> Rows[FlinkJob]:
+    def jobs(self) -> Rows[JobRow]:
         """Return Flink's jobs, running ones first."""
-        return self._rows("/api/v1/jobs", read_job, {})
+        return self._rows("/api/v1/jobs", partial(read_row, JobRow), {})
 
-    def ids(self) -> Rows[PrefixIds]:
+    def ids(self) -> Rows[IdsRow]:
         """Return transactional ids by prefix, most ids first."""
-        return self._rows("/api/v1/ids", read_ids, {})
+        return self._rows("/api/v1/ids", partial(read_row, IdsRow), {})
 
-    def malformed(self) -> Rows[KeptAside]:
+    def quarantined(self) -> Rows[QuarantinedRow]:
         """Return the records that could not be understood, newest first."""
-        return self._rows("/api/v1/malformed", read_kept_aside, {})
+        return self._rows("/api/v1/quarantined", partial(read_row, QuarantinedRow), {})
 
-    def alerts(self) -> Rows[Alert]:
+    def alerts(self) -> Rows[AlertRow]:
         """Return alerts: firing ones first, then pending, then resolved."""
-        return self._rows("/api/v1/alerts", read_alert, {})
+        return self._rows("/api/v1/alerts", partial(read_row, AlertRow), {})
 
-    def silences(self) -> Rows[Silence]:
+    def silences(self) -> Rows[SilenceRow]:
         """Return silences, also those that ended."""
-        return self._rows("/api/v1/silences", read_silence, {})
+        return self._rows("/api/v1/silences", partial(read_row, SilenceRow), {})
 
-    def receivers(self) -> Rows[Receiver]:
+    def receivers(self) -> Rows[ReceiverRow]:
         """Return who is told of alerts, and how far that has come."""
-        return self._rows("/api/v1/receivers", read_receiver, {})
+        return self._rows("/api/v1/receivers", partial(read_row, ReceiverRow), {})
 
-    def silence(self, matchers: Mapping[str, str], *, reason: str, duration_ms: int) -> Silence:
-        """Have nobody told of alerts that carry all of these labels, from now on for so long."""
+    def silence(self, matchers: Mapping[str, str], *, reason: str, duration_ms: int) -> SilenceRow:
+        """Silence alerts that carry all of these labels, from now on for so long."""
         body = {"matchers": dict(matchers), "reason": reason, "duration_ms": duration_ms}
         path = "/api/v1/silences"
-        return self._understand(path, read_silence, self._ask("POST", path, json=body))
+        return self._understand(path, partial(read_row, SilenceRow), self._ask("POST", path, json=body))
 
-    def end_silence(self, number: int, *, reason: str) -> Silence:
+    def end_silence(self, number: int, *, reason: str) -> SilenceRow:
         """End a silence now."""
         path = f"/api/v1/silences/{number}"
-        return self._understand(path, read_silence, self._ask("DELETE", path, params={"reason": reason}))
+        return self._understand(
+            path, partial(read_row, SilenceRow), self._ask("DELETE", path, params={"reason": reason})
+        )
 
-    def audit(self) -> Rows[AuditRow]:
+    def audit(self) -> Rows[AuditEntry]:
         """Return the newest orders given, newest first."""
         return self._rows("/api/v1/audit", read_audit, {})
 
@@ -226,8 +215,8 @@ class CollectorClient:
         """
         body = {
             "action": action.value,
-            "keys": [one.key for one in shown],
-            "seen": {one.key: one.revision for one in shown},
+            "keys": [item.key for item in shown],
+            "seen": {item.key: item.revision for item in shown},
             "reason": reason,
             "dry_run": dry_run,
             "confirm": confirm,
@@ -243,7 +232,7 @@ class CollectorClient:
                     "look at Audit and at the transactions before you give it again",
                 ) from error
             raise
-        return self._understand("/api/v1/orders", read_result, answer)
+        return self._understand("/api/v1/orders", partial(read_row, OrderResult), answer)
 
     def answer(self, idempotency_key: str) -> OrderResult | None:
         """Return what became of an order; None: it has no answer yet, or it never arrived. One that was refused is raised."""
@@ -252,13 +241,13 @@ class CollectorClient:
         refused, answer = self._understand(path, lambda value: (value["refused"], value["answer"]), said)
         if refused:
             raise CollectorError(Failure.REFUSED, str(refused))
-        return self._understand(path, read_result, answer) if answer is not None else None
+        return self._understand(path, partial(read_row, OrderResult), answer) if answer is not None else None
 
     def _read(self, path: str, read: Callable[[Any], Row]) -> Row:
-        return self._understand(path, read, self._ask("GET", path))
+        return self._understand(path, read, self._look(path, {}))
 
     def _rows(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str]) -> Rows[Row]:
-        answer = self._ask("GET", path, params=dict(filters))
+        answer = self._look(path, filters)
         return self._understand(path, lambda value: Rows(map(read, value["rows"]), int(value["more"])), answer)
 
     def _understand(self, path: str, read: Callable[[Any], Row], answer: Any) -> Row:
@@ -271,7 +260,18 @@ class CollectorClient:
                 "are collector and app of the same version?",
             ) from error
 
+    def _look(self, path: str, filters: Mapping[str, str]) -> Any:
+        what = (path, frozenset(filters.items()))
+        return self._looks.get(what, lambda: self._ask("GET", path, params=dict(filters)))
+
     def _ask(self, method: str, path: str, **request: Any) -> Any:
+        try:
+            return self._asked(method, path, **request)
+        finally:
+            if method != "GET":
+                self._looks.forget()
+
+    def _asked(self, method: str, path: str, **request: Any) -> Any:
         try:
             answer = self._http.request(
                 method, path, headers={"Authorization": f"Bearer {self._token()}"}, follow_redirects=False, **request

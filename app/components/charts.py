@@ -1,4 +1,4 @@
-"""The figures. Colours tell apart for the colour-blind, and hatching says the same again."""
+"""The charts. Colour-blind readers can tell the colours apart, and hatching repeats what a colour says."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from datetime import UTC, datetime, tzinfo
 
 import plotly.graph_objects as go
 
-from app.collector_rows import Abort, AbortCause, CheckpointRow, Minute
 from lifecycle.checkpoints import CheckpointState
+from lifecycle.rows.ends import AbortRow
+from lifecycle.rows.overview import MinuteRow
+from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.verdicts import AbortCause
 
 HEIGHT_PX = 220
 LEAST_SPAN_MS = 30 * 60_000
-"""How much time the axis of aborts shows at least."""
+"""The shortest time that the axis of aborts covers."""
 COMMITTED, ABORTED, LOST = "#2b8cbe", "#e6a117", "#c92a2a"
 CAUSES: dict[AbortCause, tuple[str, str]] = {
     AbortCause.TIMEOUT: ("#c92a2a", "x"),
@@ -29,10 +32,10 @@ TIME_TICKS = [
     {"dtickrange": [60_000, 86_399_999], "value": "%H:%M"},
     {"dtickrange": [86_400_000, None], "value": "%d %b"},
 ]
-"""Times on the axis as exact as their distance in ms asks for: no two ticks read the same."""
+"""The format of times on the axis by the ticks' distance in ms: no two ticks have the same text."""
 
 
-def per_minute_chart(minutes: Sequence[Minute], zone: tzinfo) -> go.Figure:
+def per_minute_chart(minutes: Sequence[MinuteRow], zone: tzinfo) -> go.Figure:
     """Return stacked bars: transactions per minute by outcome, oldest first."""
     at = [_moment(minute.minute_ms, zone) for minute in minutes]
     figure = go.Figure()
@@ -48,28 +51,28 @@ def per_minute_chart(minutes: Sequence[Minute], zone: tzinfo) -> go.Figure:
     return _styled(figure, "transactions", most)
 
 
-def abort_chart(aborts: Iterable[Abort], zone: tzinfo) -> go.Figure:
+def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
     """Return stacked bars: aborts per minute by cause; each bar's customdata is its cause."""
-    counts = Counter((one.at_ms // 60_000 * 60_000, one.cause) for one in aborts)
+    counts = Counter((abort.at_ms // 60_000 * 60_000, abort.cause) for abort in aborts if abort.at_ms is not None)
     minutes = sorted({minute_ms for minute_ms, _ in counts})
     figure = go.Figure()
     for cause, (colour, shape) in CAUSES.items():
-        found = [minute_ms for minute_ms in minutes if counts[minute_ms, cause]]
-        if not found:
+        with_cause = [minute_ms for minute_ms in minutes if counts[minute_ms, cause]]
+        if not with_cause:
             continue
         figure.add_bar(
-            x=[_moment(minute_ms, zone) for minute_ms in found],
-            y=[counts[minute_ms, cause] for minute_ms in found],
+            x=[_moment(minute_ms, zone) for minute_ms in with_cause],
+            y=[counts[minute_ms, cause] for minute_ms in with_cause],
             width=50_000,
             name=cause.value,
-            customdata=[cause.value] * len(found),
+            customdata=[cause.value] * len(with_cause),
             marker=_marker(colour, shape),
             hovertemplate="%{x|%d %b %H:%M} · %{y} " + cause.value,
         )
     most = max((sum(counts[minute_ms, cause] for cause in CAUSES) for minute_ms in minutes), default=0)
     styled = _styled(figure, "aborted or lost", most)
     if minutes and minutes[-1] - minutes[0] < LEAST_SPAN_MS:
-        # By itself the axis would end with its bars, and a single minute fill the page.
+        # Without a range the axis ends with its bars, and a single minute fills the page.
         ends = (minutes[-1] + 60_000 - LEAST_SPAN_MS, minutes[-1] + 60_000)
         styled.update_xaxes(range=[_moment(end, zone) for end in ends])
     return styled
@@ -110,7 +113,7 @@ def checkpoint_chart(rows: Sequence[CheckpointRow], zone: tzinfo) -> go.Figure:
 
 
 def _moment(at_ms: int, zone: tzinfo) -> datetime:
-    # Plotly draws times without a zone as they are: the reader's zone is applied here.
+    # Plotly draws times without a zone unchanged, so the user's zone is applied here.
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
 
 
@@ -119,7 +122,7 @@ def _marker(colour: str, shape: str) -> dict[str, object]:
 
 
 def _shortened(name: str, most: int = 40) -> str:
-    # Plotly reads a little HTML in names: the signs that would start a tag are written as entities.
+    # Plotly reads some HTML in names: the characters that start a tag are written as entities.
     short = name if len(name) <= most else name[: most - 1] + "…"
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -139,7 +142,7 @@ def _styled(figure: go.Figure, counted: str = "", most: int = 0) -> go.Figure:
     )
     figure.update_yaxes(rangemode="tozero", nticks=5)
     if counted:
-        # Counts are whole: below five, one line each.
+        # Counts are whole numbers: below five, each has its own line.
         step = {"dtick": 1} if most < 5 else {}
         figure.update_yaxes(title={"text": counted, "font": {"size": 11}}, tickformat=",d", **step)
     return figure.update_xaxes(tickformatstops=TIME_TICKS, title=None)

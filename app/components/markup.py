@@ -1,6 +1,6 @@
-"""HTML that cannot be injected into: every child and attribute is escaped unless it was built here.
+"""HTML without injection: every child and attribute is escaped unless this module built it.
 
-Transactional ids, topics and reasons come from outside and may hold anything; a page shows them as text.
+Transactional ids, topics and reasons come from outside and may contain anything; a page shows them as text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 class Html(str):
-    """Text that is markup already: made by ``el`` and ``join`` only."""
+    """Text that is already markup: only ``el`` and ``join`` make it."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u20
 
 
 def visible(text: object) -> str:
-    """Return the text with control and direction-changing characters drawn as ``\\uXXXX``, so that none can hide."""
+    """Return the text with each control and direction-changing character as a visible ``\\uXXXX``."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
@@ -54,10 +54,10 @@ def _escaped(child: Child) -> str:
 
 
 def plain_label(text: object) -> str:
-    """Return text for a Streamlit label, which reads Markdown: every sign that Markdown or Streamlit reads is escaped."""
+    """Return text for a Streamlit label, with every character escaped that Markdown or Streamlit interprets."""
     return _MARKDOWN.sub(r"\\\1", visible(text))
 
 
 def widget_token(name: str) -> str:
-    """Return ten hex digits for a name from outside: the same each time, and safe in a widget's key."""
+    """Return ten hex digits for a name from outside: always the same, and safe in a widget's key."""
     return hashlib.sha256(name.encode()).hexdigest()[:10]

@@ -11,9 +11,9 @@ Row = TypeVar("Row")
 
 
 def page_of(rows: Sequence[Row], *, most: int, key: str) -> Sequence[Row]:
-    """Return the page of ``rows`` that was chosen, ``most`` of them; write the choice where there is more than one.
+    """Return the chosen page of at most ``most`` rows; write the choice if there are several pages.
 
-    The number of pages is part of the widget's key: where it changes, the first page is shown.
+    The number of pages is part of the widget's key: when it changes, the choice starts again at the first page.
     """
     pages = -(-len(rows) // most)
     if pages <= 1:

@@ -1,7 +1,7 @@
-"""Times and amounts as a page says them: absolute with their zone, relative with a unit.
+"""Times and amounts as a page shows them: absolute with their zone, relative with a unit.
 
-``ticking`` elements are counted on in the browser by clock.js; their first text is the absolute time, so that the markup
-stays the same from one look to the next.
+clock.js updates relative times in the browser. Their first text is the absolute time, so the markup stays the same from
+one refresh to the next.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from app.markup import Html, el
+from app.components.markup import Html, el
+from lifecycle import durations
 
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 NOTHING = "–"
 
 
 def zone_named(name: str | None) -> tzinfo:
-    """Return the zone of that name, or UTC when there is none of that name."""
+    """Return the zone of that name, or UTC if there is none."""
     if not name or name == "UTC":
         return UTC
     try:
@@ -46,27 +46,12 @@ def _moment(at_ms: int, zone: tzinfo) -> datetime:
 
 
 def duration(length_ms: int | float | None) -> str:
-    """Return a length of time in its two largest units: ``340 ms``, ``1.2 s``, ``41 s``, ``12 min 08 s``, ``3 h 04 min``."""
-    if length_ms is None:
-        return NOTHING
-    if length_ms < 0:
-        return "-" + duration(-length_ms)
-    whole = int(length_ms)
-    if whole < SECOND_MS:
-        return f"{whole} ms"
-    if whole < 9_950:
-        return f"{length_ms / SECOND_MS:.1f} s"
-    if whole < MINUTE_MS:
-        return f"{whole // SECOND_MS} s"
-    if whole < HOUR_MS:
-        return f"{whole // MINUTE_MS} min {whole % MINUTE_MS // SECOND_MS:02d} s"
-    if whole < DAY_MS:
-        return f"{whole // HOUR_MS} h {whole % HOUR_MS // MINUTE_MS:02d} min"
-    return f"{whole // DAY_MS} d {whole % DAY_MS // HOUR_MS} h"
+    """Return a length of time in its two largest units, ``12 min 08 s``."""
+    return NOTHING if length_ms is None else durations.duration(length_ms)
 
 
 def amount(number: int | float | None) -> str:
-    """Return a number with its thousands apart, ``12,402``; a fraction below 10 keeps one digit."""
+    """Return a number with thousands separators, ``12,402``; a fraction below 10 keeps one digit."""
     if number is None:
         return NOTHING
     if isinstance(number, float) and not number.is_integer() and abs(number) < 10:
@@ -80,22 +65,22 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def since(at_ms: int | None, zone: tzinfo) -> Html:
-    """Return a ticking length of time since ``at_ms``; the exact time is its hint."""
+    """Return the time since ``at_ms``, which the browser updates; the exact time is its hint."""
     if at_ms is None:
         return el("span", NOTHING)
     return el("time", f"since {clock_time(at_ms, zone)}", data_since=at_ms, title=exact_time(at_ms, zone))
 
 
 def time_left(deadline_ms: int | None, zone: tzinfo) -> Html:
-    """Return a ticking countdown to the broker's timeout, ``00:41``."""
+    """Return a countdown to the broker's timeout, ``00:41``, which the browser updates."""
     if deadline_ms is None:
-        return el("span", NOTHING, title="the timeout is not known, or no longer runs")
-    hint = f"the broker aborts it at {exact_time(deadline_ms, zone)}, by its next scan after that"
+        return el("span", NOTHING, title="the timeout is unknown, or no longer runs")
+    hint = f"it times out at {exact_time(deadline_ms, zone)}; the broker's next scan then aborts it"
     return el("time", f"until {clock_time(deadline_ms, zone)}", class_="countdown", data_until=deadline_ms, title=hint)
 
 
 def time_left_bar(opened_at_ms: int | None, deadline_ms: int | None) -> Html:
-    """Return the share of the timeout that is left, drawn; it shrinks in the browser."""
+    """Return a bar of the share of the timeout that is left; it shrinks in the browser."""
     if opened_at_ms is None or deadline_ms is None:
         return el("span", class_="bar none")
     return el("span", el("i", data_bar_from=opened_at_ms, data_bar_until=deadline_ms), class_="bar", aria_hidden="true")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from app.markup import Html, el
+from app.components.markup import Html, el
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
@@ -22,14 +24,14 @@ class Tone(Enum):
 
 VERDICT_SIGNS: dict[Verdict, tuple[str, Tone, str]] = {
     Verdict.COMMIT_IT: ("✔", Tone.URGENT, "decided: an abort would lose its rows"),
-    Verdict.LOST: ("✖", Tone.URGENT, "decided, but the broker aborted it: its batch must be replayed"),
+    Verdict.LOST: ("✖", Tone.URGENT, "commit was decided, but it was aborted: its batch must be replayed"),
     Verdict.HANGING: ("∞", Tone.URGENT, "no coordinator will end it: it never ends by itself"),
-    Verdict.ABORT_IT: ("↶", Tone.WARNING, "undecided and its driver is gone: the batch will be replayed"),
+    Verdict.ABORT_IT: ("↶", Tone.WARNING, "undecided, and its driver is gone: the next run replays its batch"),
     Verdict.AT_RISK: ("△", Tone.WARNING, "less time is left than recovery needs"),
-    Verdict.UNKNOWN: ("?", Tone.NOTICE, "evidence is missing: nothing is offered"),
-    Verdict.FOREIGN: ("◇", Tone.NOTICE, "no checkpoint evidence: its owner judges what an abort loses"),
-    Verdict.IN_PROGRESS: ("▸", Tone.CALM, "its owner is alive and there is time"),
-    Verdict.SETTLED: ("●", Tone.GOOD, "ended as it should"),
+    Verdict.UNKNOWN: ("?", Tone.NOTICE, "evidence is missing: no order is offered"),
+    Verdict.FOREIGN: ("◇", Tone.NOTICE, "no checkpoint evidence: only its owner knows what an abort loses"),
+    Verdict.IN_PROGRESS: ("▸", Tone.CALM, "its owner is alive, and its timeout is far"),
+    Verdict.SETTLED: ("●", Tone.GOOD, "it ended as it should"),
 }
 """Sign, tone and the one-line meaning of every verdict."""
 
@@ -64,6 +66,29 @@ CERTAINTY_SIGNS: dict[str, tuple[str, Tone]] = {
 }
 
 
+UNKNOWN_SIGN = ("?", Tone.NOTICE, "this page does not know what this means")
+"""Of a word that only a newer collector knows."""
+WordSigns = Mapping[str, tuple[str, Tone, str]]
+"""Sign, tone and meaning of each value of a field (docs/api.md), the worst first."""
+
+
+def sign_of(signs: WordSigns, word: str) -> tuple[str, Tone, str]:
+    """Return sign, tone and meaning of a word; a newer collector may send an unknown one."""
+    return signs.get(word, UNKNOWN_SIGN)
+
+
+def word_badge(signs: WordSigns, word: str) -> Html:
+    """Return sign and word in the word's tone; its meaning is the hint."""
+    sign, tone, meaning = sign_of(signs, word)
+    return badge(sign, word, tone, meaning)
+
+
+def words_there(signs: WordSigns, words: Iterable[str]) -> dict[str, int]:
+    """Return how often each word occurs, the worst first, unknown words last."""
+    count = Counter(words)
+    return {word: count[word] for word in dict.fromkeys([*signs, *count]) if count[word]}
+
+
 def verdict_badge(verdict: Verdict) -> Html:
     """Return sign and word in the verdict's tone; its meaning is the hint."""
     sign, tone, meaning = VERDICT_SIGNS[verdict]
@@ -71,7 +96,7 @@ def verdict_badge(verdict: Verdict) -> Html:
 
 
 def certainty_badge(certainty: str) -> Html:
-    """Return how sure a reason is, as sign and word."""
+    """Return sign and word of a certainty."""
     sign, tone = CERTAINTY_SIGNS.get(certainty, ("?", Tone.NOTICE))
     return badge(sign, certainty, tone)
 

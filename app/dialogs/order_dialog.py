@@ -1,7 +1,7 @@
-"""The dialog in which an order is given: what will happen, why it is safe, a reason, and what became of it.
+"""The dialog of an order for transactions: what will happen, why it is safe, a reason, and the result.
 
-It stands on the transactions as they were shown when the button was pressed. They are kept in the session, so that later
-looks, which may reorder or end them, change neither what the dialog names nor what it sends.
+It uses the transactions as they were shown when the button was pressed. The session keeps them. A later refresh of the page
+may reorder or end them, but it changes neither what the dialog names nor what it sends.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from functools import partial
 
 import streamlit as st
 
-from app import live, order_form
-from app.collector_client import CollectorError, Failure
-from app.collector_rows import Action, OrderResult, Transaction
-from app.markup import el, join, plain_label
-from app.order_text import (
+from app import live
+from app.client.collector_client import CollectorError, Failure
+from app.components.markup import el, join, plain_label
+from app.components.time_text import counted
+from app.components.transaction_groups import TransactionGroup
+from app.dialogs import order_form
+from app.dialogs.order_text import (
     changes_table,
     result_line,
     safety_facts,
@@ -23,9 +25,10 @@ from app.order_text import (
     transactions_table,
     what_will_happen,
 )
-from app.time_text import counted
-from app.transaction_groups import TransactionGroup
 from lifecycle.identity import PREFIX_PATTERN
+from lifecycle.orders import Action
+from lifecycle.rows.orders import OrderResult
+from lifecycle.rows.transactions import TransactionRow
 
 KEY = "order"
 _ORDER, _LAST = "order", "last_order"
@@ -33,10 +36,10 @@ _ORDER, _LAST = "order", "last_order"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedOrder(order_form.Asked):
-    """An order over transactions as they were shown; ``now``: as they are after it was refused."""
+    """An order for transactions as they were shown; ``now``: the same transactions after the order was refused."""
 
-    shown: tuple[Transaction, ...]
-    now: tuple[Transaction | None, ...] = ()
+    shown: tuple[TransactionRow, ...]
+    now: tuple[TransactionRow | None, ...] = ()
 
     @property
     def about(self) -> str:
@@ -48,23 +51,28 @@ class AskedOrder(order_form.Asked):
         return counted(len(self.shown), f"{kind}transaction")
 
     @property
-    def to_type(self) -> str:
-        """Return what must be typed, or nothing when nothing is lost: the transactional id, or what else names it."""
-        return next((one.to_type for one in self.shown if self.action is Action.ABORT and one.loses_data), "")
+    def confirmation_text(self) -> str:
+        """Return the text that the operator must type, usually the transactional id; empty if no data is lost."""
+        if self.action is not Action.ABORT:
+            return ""
+        return next((transaction.confirmation_text for transaction in self.shown if transaction.loses_data), "")
 
 
-def buttons(group: TransactionGroup, *, key: str) -> None:
-    """Write the orders that are safe for this group; pressed, each opens the dialog on the group as shown here."""
+def buttons(group: TransactionGroup, *, key: str, token: str = "") -> None:
+    """Write a button for each order that is safe for this group; it opens the dialog on the group as shown here.
+
+    ``token`` names the buttons if the page shows parts of one group separately; by default the group's own token does.
+    """
     name = f"batch {group.first.batch} …" if group.is_batch else "…"
     may_order = bool(st.session_state.get("may_order"))
     for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort")):
         shown = group.orderable(action)
-        risky = [one for one in shown if one.loses_data and action is Action.ABORT]
+        risky = [transaction for transaction in shown if transaction.loses_data and action is Action.ABORT]
         if not shown or (risky and len(shown) > 1):
             continue
         st.button(
             f"{word} {name}",
-            key=f"{key}{action.value}-{group.token}",
+            key=f"{key}{action.value}-{token or group.token}",
             type="primary" if action is Action.COMMIT else "secondary",
             disabled=not may_order,
             help=None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None,
@@ -73,14 +81,14 @@ def buttons(group: TransactionGroup, *, key: str) -> None:
         )
 
 
-def ask(action: Action, shown: tuple[Transaction, ...]) -> None:
-    """Open the dialog on these transactions, as they were shown."""
+def ask(action: Action, shown: tuple[TransactionRow, ...]) -> None:
+    """Open the dialog on these transactions as they were shown."""
     st.session_state[_ORDER] = AskedOrder(action=action, shown=shown)
     st.session_state["show_dialog"] = True
 
 
 def show_if_asked() -> None:
-    """Show the dialog while an order is being given. Called once per run of the page, outside every fragment."""
+    """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
     st.session_state.pop("show_dialog", None)
     asked = st.session_state.get(_ORDER)
     if asked is None:
@@ -90,7 +98,7 @@ def show_if_asked() -> None:
 
 
 def show_last_result() -> None:
-    """Write what became of the last order, where it was given, until it is put away."""
+    """Write the result of the last order until the user dismisses it."""
     done = st.session_state.get(_LAST)
     if done is None:
         return
@@ -121,19 +129,24 @@ def _show_question(asked: AskedOrder) -> None:
     zone = live.zone()
     live.write(el("div", el("h4", "What will happen"), el("p", what_will_happen(asked.action, asked.shown)),
                   transactions_table(asked.shown, zone),
-                  el("h4", "Why it is safe" if not asked.to_type else "What is known"),
+                  el("h4", "Why it is safe" if not asked.confirmation_text else "What is known"),
                   safety_facts(asked.action, asked.shown, zone), class_="order"))  # fmt: skip
-    if asked.rehearsal is not None:
+    if asked.dry_run_result is not None:
         with st.container(key="order-dry-result"):
-            heading = f"Dry run: nothing was sent. Audit {asked.rehearsal.audit}."
+            heading = f"Dry run: nothing was sent. Audit {asked.dry_run_result.audit}."
             live.write(
-                el("div", el("h4", heading), steps_table(asked.rehearsal, asked.shown, dry_run=True), class_="order")
+                el(
+                    "div",
+                    el("h4", heading),
+                    steps_table(asked.dry_run_result, asked.shown, dry_run=True),
+                    class_="order",
+                )
             )
     order_form.show(
         KEY,
         go=f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
-        warning="Nothing is known that would bring these rows back. To abort all the same",
-        to_type=asked.to_type,
+        warning="No known source can restore these rows. To abort anyway",
+        confirmation_text=asked.confirmation_text,
         complaint=asked.complaint,
         give=partial(_give, asked),
         cancel=_put_away,
@@ -141,10 +154,10 @@ def _show_question(asked: AskedOrder) -> None:
 
 
 def _give(asked: AskedOrder, dry_run: bool) -> None:
-    """Give the order that was shown, once: what became of it replaces it in the session."""
+    """Give the order that was shown, once; its result replaces it in the session."""
     if st.session_state.get(_ORDER) is not asked:
         return
-    order = order_form.filled(KEY, to_type=asked.to_type, dry_run=dry_run)
+    order = order_form.filled(KEY, confirmation_text=asked.confirmation_text, dry_run=dry_run)
     if order.complaint:
         st.session_state[_ORDER] = replace(asked, complaint=order.complaint)
         return
@@ -156,30 +169,26 @@ def _ask_again(asked: AskedOrder) -> None:
     st.session_state[_ORDER] = order_form.asked_again(asked)
 
 
-def _as_they_are_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
-    if any(one.is_hanging for one in shown):
+def _as_they_are_now(shown: tuple[TransactionRow, ...]) -> tuple[TransactionRow | None, ...]:
+    if any(transaction.is_hanging for transaction in shown):
         return _hanging_now(shown)
-    found: list[Transaction | None] = []
-    for one in shown:
+    now: list[TransactionRow | None] = []
+    for transaction in shown:
         try:
-            found.append(live.collector().transaction(one.key).transaction)
+            now.append(live.collector().transaction(transaction.key))
         except CollectorError as error:
             if error.failure is not Failure.UNKNOWN_KEY:
                 return ()
-            found.append(None)
-    return tuple(found)
+            now.append(None)
+    return tuple(now)
 
 
-def _hanging_now(shown: tuple[Transaction, ...]) -> tuple[Transaction | None, ...]:
+def _hanging_now(shown: tuple[TransactionRow, ...]) -> tuple[TransactionRow | None, ...]:
     try:
-        now = {one.key: one for one in live.collector().hanging()}
+        now = {transaction.key: transaction for transaction in live.collector().hanging()}
     except CollectorError:
         return ()
-    return tuple(now.get(one.key) for one in shown)
-
-
-def _look_again(action: Action, still: tuple[Transaction, ...]) -> None:
-    st.session_state[_ORDER] = AskedOrder(action=action, shown=still)
+    return tuple(now.get(transaction.key) for transaction in shown)
 
 
 def _show_result(asked: AskedOrder, result: OrderResult) -> None:
@@ -192,16 +201,20 @@ def _show_result(asked: AskedOrder, result: OrderResult) -> None:
 def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
     nothing_done = not asked.has_no_answer
     heading = "Refused: nothing was done." if refusal.failure is Failure.REFUSED else (
-        "Nothing was done." if nothing_done else "What became of it is not known.")  # fmt: skip
+        "Nothing was done." if nothing_done else "The result is unknown.")  # fmt: skip
     with st.container(key="order-refused"):
         live.write(el("div", el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert"),
                       join([changes_table(asked.shown, asked.now)] if asked.now else []), class_="order"))  # fmt: skip
     with st.container(horizontal=True):
         order_form.ask_again_button(KEY, asked, partial(_ask_again, asked))
-        now = tuple(one for one in asked.now if one is not None)
+        now = tuple(transaction for transaction in asked.now if transaction is not None)
         still = TransactionGroup(transactions=now).orderable(asked.action) if now else ()
         if still and nothing_done:
             st.button(
-                "Look again", key="order-look-again", type="primary", on_click=_look_again, args=(asked.action, still)
+                "Use the current state",
+                key="order-current-state",
+                type="primary",
+                on_click=ask,
+                args=(asked.action, still),
             )
         st.button("Close", key="order-close", on_click=_put_away)

@@ -1,15 +1,18 @@
-"""What the dialog says about an order: in words, as tables, all of it escaped."""
+"""The sentences and tables of an order's dialog; all text from outside is escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from app.collector_rows import Action, OrderResult, Transaction
-from app.markup import Html, el
-from app.time_text import amount, clock_time, counted, duration, time_left
-from app.transaction_groups import rows_held
-from app.verdict_signs import Tone, badge, state_text, verdict_badge
+from app.components.markup import Html, el
+from app.components.time_text import amount, clock_time, counted, duration, time_left
+from app.components.transaction_groups import rows_held
+from app.components.verdict_signs import Tone, badge, state_text, verdict_badge
+from lifecycle.orders import Action
+from lifecycle.resource_manager_kinds import KAFKA, KINDS
+from lifecycle.rows.orders import OrderResult
+from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Evidence
 
 _STEP_TONES = {
@@ -21,92 +24,90 @@ _STEP_TONES = {
     "unknown": ("?", Tone.WARNING),
     "lost": ("✖", Tone.URGENT),
 }
-KAFKA = "kafka"
-_STATEMENTS = {
-    (KAFKA, Action.COMMIT): "EndTxn(commit)",
-    (KAFKA, Action.ABORT): "EndTxn(abort)",
-    ("mysql", Action.COMMIT): "XA COMMIT",
-    ("mysql", Action.ABORT): "XA ROLLBACK",
-    ("postgres", Action.COMMIT): "COMMIT PREPARED",
-    ("postgres", Action.ABORT): "ROLLBACK PREPARED",
-}
 _DONE = {
     Action.COMMIT: ("committed", frozenset({"committed", "already committed"})),
     Action.ABORT: ("aborted", frozenset({"aborted"})),
 }
 
 
-def what_will_happen(action: Action, shown: Sequence[Transaction]) -> str:
-    """Return one or two sentences: what is sent, what becomes visible or is given up, what is left alone."""
+def what_will_happen(action: Action, shown: Sequence[TransactionRow]) -> str:
+    """Return some sentences: what is sent, and which rows become visible or are discarded."""
     rows = rows_held(shown)
-    held = f"{amount(rows)} rows" if rows is not None else "Their rows (how many is not known)"
-    hanging = [one for one in shown if one.is_hanging]
-    partitions = sorted({partition for one in hanging for partition in one.partitions})
+    held = f"{amount(rows)} rows" if rows is not None else "An unknown number of rows"
+    hanging = [transaction for transaction in shown if transaction.is_hanging]
+    partitions = sorted({partition for transaction in hanging for partition in transaction.partitions})
     where = f"{counted(len(partitions), 'partition')}: {', '.join(partitions)}"
     if action is Action.COMMIT and hanging:
-        return f"The commit marker that is missing is written to {where}. {held} become visible to their readers, who go on."
+        return f"The missing commit marker is written to {where}. {held} become visible, and blocked readers continue."
     if action is Action.COMMIT:
-        return (
-            f"{_sent(action, shown)}. {held} become visible to their readers. Nothing else of this pipeline is touched."
-        )
+        return f"{_sent(action, shown)}. {held} become visible to readers. Nothing else in this pipeline changes."
     if hanging:
         return (
-            f"An abort marker is written to {where}, or the coordinator is told to abort where it still has it open. "
-            f"{held} are given up, and the readers behind them go on."
+            f"An abort marker is written to {where}. If the coordinator still has the transaction open, the coordinator aborts it "
+            f"instead. {held} are discarded, and blocked readers continue."
         )
     if shown[0].ours:
         return (
-            "An abort decision is written to the decision log first; if a commit decision is there before it, nothing "
-            f"happens. Then: {_sent(action, shown)}. {held} are given up; the pipeline's next run replays them."
+            "An abort decision is written to the decision log first. If a commit decision is already there, nothing else happens. "
+            f"Otherwise {_sent(action, shown)}. {held} are discarded; the pipeline's next run replays them."
         )
-    if any(one.resource_manager != KAFKA for one in shown):
+    if any(transaction.resource_manager != KAFKA.name for transaction in shown):
         return (
-            f"{_sent(action, shown)}. {held} are given up, and whoever waits behind its locks goes on. Its owner, who may have "
-            "decided to commit it, finds it gone."
+            f"{_sent(action, shown)}. {held} are discarded, and sessions that wait for its locks continue. If its owner decided "
+            "to commit it, those rows are lost."
         )
     number = counted(len(shown), "transaction")
     return (
-        f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it. {held} are given up, "
-        "and read_committed readers behind it go on. An owner that is still alive gets an error."
+        f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it. {held} are discarded, "
+        "and blocked read_committed readers continue. An owner that is still alive gets an error."
     )
 
 
-def _sent(action: Action, shown: Sequence[Transaction]) -> str:
-    """Return what is sent, for each resource manager in its own words."""
-    names = list(dict.fromkeys(one.resource_manager for one in shown))
-    numbers = {name: sum(one.resource_manager == name for one in shown) for name in names}
+def _sent(action: Action, shown: Sequence[TransactionRow]) -> str:
+    """Return what is sent to each resource manager, in that resource manager's terms."""
+    names = list(dict.fromkeys(transaction.resource_manager for transaction in shown))
+    numbers = {name: sum(transaction.resource_manager == name for transaction in shown) for name in names}
     return "; ".join(
-        f"{_STATEMENTS.get((name, action), f'{action.value} in {name}')} is sent for {counted(number, 'transaction')}"
-        f"{', each with its own producer id and epoch' if name == KAFKA else ''}"
+        f"{_statement(action, name)} is sent for {counted(number, 'transaction')}"
+        f"{', each with its own producer id and epoch' if name == KAFKA.name else ''}"
         for name, number in numbers.items()
     )
 
 
-def transactions_table(shown: Sequence[Transaction], zone: tzinfo) -> Html:
-    """Return the transactions of an order, one line each, as they were shown."""
+def _statement(action: Action, resource_manager: str) -> str:
+    kind = KINDS.get(resource_manager)
+    if kind is None or action not in _DONE:
+        return f"{action.value} in {resource_manager}"
+    return kind.commit_sends if action is Action.COMMIT else kind.abort_sends
+
+
+def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+    """Return a table of an order's transactions as they were shown."""
     return table(
         ["Transaction", "Producer id · epoch", "Slot", "Rows", "State", "Time left"],
         [
             [
-                el("code", one.transaction),
-                f"{one.producer_id} · {one.producer_epoch}" if one.producer_id is not None else "–",
-                "–" if one.slot is None else str(one.slot),
-                amount(one.rows),
-                state_text(one.state),
-                time_left(one.deadline_ms, zone),
+                el("code", transaction.transaction),
+                f"{transaction.producer_id} · {transaction.producer_epoch}"
+                if transaction.producer_id is not None
+                else "–",
+                "–" if transaction.slot is None else str(transaction.slot),
+                amount(transaction.rows),
+                state_text(transaction.state),
+                time_left(transaction.deadline_ms, zone),
             ]
-            for one in shown
+            for transaction in shown
         ],
     )
 
 
-def safety_facts(action: Action, shown: Sequence[Transaction], zone: tzinfo) -> Html:
-    """Return the facts the verdict rests on, each once, with source and newest time."""
-    verdicts = list(dict.fromkeys(one.verdict for one in shown))
-    facts = list({(fact.fact, fact.source): fact for one in shown for fact in one.evidence}.values())
+def safety_facts(action: Action, shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+    """Return the evidence of the verdicts, each fact once, with its source and newest time."""
+    verdicts = list(dict.fromkeys(transaction.verdict for transaction in shown))
+    facts = list({(fact.fact, fact.source): fact for transaction in shown for fact in transaction.evidence}.values())
     lines = [fact_line(fact, zone) for fact in facts]
     if not lines:
-        lines = [el("li", "The collector gave no evidence.")]
+        lines = [el("li", "The collector sent no evidence.")]
     return el("div", el("p", *[verdict_badge(verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
 
 
@@ -116,9 +117,9 @@ def fact_line(fact: Evidence, zone: tzinfo) -> Html:
     return el("li", fact.fact, " ", el("small", source))
 
 
-def steps_table(result: OrderResult, shown: Sequence[Transaction], *, dry_run: bool) -> Html:
-    """Return what was (or would be) sent for each transaction, and its answer."""
-    names = {one.key: one.transaction for one in shown}
+def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run: bool) -> Html:
+    """Return a table of what was sent, or would be sent, for each transaction, and the answer."""
+    names = {transaction.key: transaction.transaction for transaction in shown}
     head = ["Transaction", "Would be sent" if dry_run else "Sent", *([] if dry_run else ["Answer"]), "Detail"]
     return table(
         head,
@@ -144,29 +145,29 @@ def result_line(action: Action, about: str, result: OrderResult) -> Html:
     word, good = _DONE[action]
     done = sum(step.outcome in good for step in result.steps)
     all_done = result.outcome == "accepted" and done == len(result.steps)
-    said = f"{word} {done} of {len(result.steps)} in {duration(result.took_ms)} · audit {result.audit}"
+    summary = f"{word} {done} of {len(result.steps)} in {duration(result.took_ms)} · audit {result.audit}"
     sign = "✔ " if all_done else "✖ "
     return el(
-        "p", el("b", sign, said), f" · {about}", class_=f"result {'good' if all_done else 'urgent'}", role="status"
+        "p", el("b", sign, summary), f" · {about}", class_=f"result {'good' if all_done else 'urgent'}", role="status"
     )
 
 
-def changes_table(shown: Sequence[Transaction], now: Sequence[Transaction | None]) -> Html:
-    """Return what is different now from what was shown, one line for each transaction that changed."""
+def changes_table(shown: Sequence[TransactionRow], now: Sequence[TransactionRow | None]) -> Html:
+    """Return a table of the transactions that changed since they were shown."""
     lines = []
     for before, after in zip(shown, now, strict=True):
         if after is None:
-            lines.append([el("code", before.transaction), "shown before", "not known any more"])
+            lines.append([el("code", before.transaction), _standing(before), "gone"])
             continue
         if before.revision != after.revision:
             lines.append([el("code", before.transaction), _standing(before), _standing(after)])
     if not lines:
-        return el("p", "The transactions themselves are as they were shown.")
-    return table(["Transaction", "When you looked", "Now"], lines)
+        return el("p", "The transactions have not changed.")
+    return table(["Transaction", "As shown", "Now"], lines)
 
 
-def _standing(one: Transaction) -> str:
-    return f"{one.state.value} · {one.verdict.value} · epoch {one.producer_epoch}"
+def _standing(transaction: TransactionRow) -> str:
+    return f"{transaction.state.value} · {transaction.verdict.value} · epoch {transaction.producer_epoch}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], class_: str = "rows") -> Html:

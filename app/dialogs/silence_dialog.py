@@ -1,4 +1,4 @@
-"""The dialogs in which alerts are silenced, and a silence is ended: which labels, for how long, and why."""
+"""The dialogs that silence alerts and end a silence: which labels, for how long, and why."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from functools import partial
 import streamlit as st
 
 from app import live
-from app.alert_rows import Alert, Silence
-from app.collector_client import CollectorError
-from app.markup import el, visible, widget_token
-from app.order_form import REASON_CHARACTERS
+from app.client.collector_client import CollectorError
+from app.components.markup import el, visible, widget_token
+from app.dialogs.order_form import REASON_CHARACTERS
+from lifecycle.durations import HOUR_MS
+from lifecycle.rows.alerts import AlertRow, SilenceRow
 
 KEY = "silence-form"
-HOUR_MS = 3_600_000
 LENGTHS = {"1 h": HOUR_MS, "4 h": 4 * HOUR_MS, "1 day": 24 * HOUR_MS, "7 days": 7 * 24 * HOUR_MS}
 _ASKED = "silence_asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A silence to be made of an alert's labels, or one to be ended."""
+    """A silence to set on an alert's labels, or a silence to end."""
 
     labels: Mapping[str, str] | None = None
-    ends: Silence | None = None
+    ends: SilenceRow | None = None
     complaint: str = ""
 
 
-def silence_button(alert: Alert) -> None:
+def silence_button(alert: AlertRow) -> None:
     """Write the button that opens the dialog on this alert's labels."""
     _button("Silence …", f"silence-{widget_token(alert.key)}", _Asked(labels=alert.labels))
 
 
-def end_button(silence: Silence) -> None:
-    """Write the button that opens the dialog on the end of this silence."""
-    _button("End …", f"end-silence-{silence.number}", _Asked(ends=silence))
+def end_button(silence: SilenceRow) -> None:
+    """Write the button that opens the dialog to end this silence."""
+    _button("End …", f"end-silence-{silence.silence}", _Asked(ends=silence))
 
 
 def show_if_asked() -> None:
-    """Show the dialog while a silence is being set or ended. Called once per run of the page, outside every fragment."""
+    """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
     asked: _Asked | None = st.session_state.get(_ASKED)
     if asked is not None:
-        title = "Silence alerts?" if asked.ends is None else f"End silence {asked.ends.number}?"
+        title = "Silence alerts?" if asked.ends is None else f"End silence {asked.ends.silence}?"
         st.dialog(title, width="large", on_dismiss=_put_away)(_body)()
 
 
@@ -81,35 +81,37 @@ def _write_form(asked: _Asked) -> None:
         if asked.labels is not None:
             _write_choice(asked.labels)
         else:
-            live.write(el("p", "Who is to be told is told of matching alerts again, also of those that fire already."))
+            live.write(
+                el("p", "Receivers get notifications of matching alerts again, also of those that already fire.")
+            )
         st.text_input(
             "Reason",
             key=f"{KEY}-reason",
             max_chars=500,
-            placeholder="stands beside it and in the audit, with your name",
+            placeholder="the silence and the audit show it with your name",
         )
         if asked.complaint:
             live.write(el("p", el("b", "✖ "), asked.complaint, class_="warn", role="alert"))
         with st.container(horizontal=True):
-            go = "Silence" if asked.ends is None else "End it"
+            go = "Silence" if asked.ends is None else "End silence"
             st.form_submit_button(go, key=f"{KEY}-go", type="primary", on_click=partial(_give, asked))
             st.form_submit_button("Cancel", key=f"{KEY}-cancel", on_click=_put_away)
 
 
 def _write_choice(labels: Mapping[str, str]) -> None:
-    live.write(el("p", "Alerts that carry all of the chosen labels are judged and shown as ever, and nobody is told of them. "
-                  "The fewer labels, the more alerts."))  # fmt: skip
-    # A rise in severity is worth to be told.
+    live.write(el("p", "Alerts with all of the chosen labels stay visible, but send no notification. "
+                  "Fewer labels match more alerts."))  # fmt: skip
+    # A rise in severity deserves a notification.
     chosen = [name for name in labels if name != "severity"]
     st.multiselect(
-        "Alerts with all of", list(labels), default=chosen, key=f"{KEY}-labels",
+        "Labels", list(labels), default=chosen, key=f"{KEY}-labels",
         format_func=lambda name: f"{name}={visible(labels.get(name, ''))}",
     )  # fmt: skip
-    st.segmented_control("For", list(LENGTHS), default="1 h", required=True, key=f"{KEY}-length")
+    st.segmented_control("Duration", list(LENGTHS), default="1 h", required=True, key=f"{KEY}-length")
 
 
 def _give(asked: _Asked) -> None:
-    """Set or end the silence that was asked for, once; a complaint stays in the dialog."""
+    """Set or end the silence, once; a complaint stays in the dialog."""
     if st.session_state.get(_ASKED) is not asked:
         return
     complaint = _given(asked)
@@ -120,20 +122,20 @@ def _give(asked: _Asked) -> None:
 
 
 def _given(asked: _Asked) -> str:
-    """Return what is wrong, or nothing when it was done."""
+    """Send the request; return what is wrong, or an empty text."""
     reason = (st.session_state.get(f"{KEY}-reason") or "").strip()
     if len(reason) < REASON_CHARACTERS:
-        return f"Give a reason of at least {REASON_CHARACTERS} characters: who is not told wants to know why."
+        return f"Give a reason of at least {REASON_CHARACTERS} characters: it explains why notifications are missing."
     try:
         if asked.ends is not None:
-            live.collector().end_silence(asked.ends.number, reason=reason)
+            live.collector().end_silence(asked.ends.silence, reason=reason)
             return ""
         labels = asked.labels or {}
         matchers = {name: labels[name] for name in st.session_state.get(f"{KEY}-labels") or []}
         if not matchers:
-            return "Choose at least one label: a silence of everything would hide everything."
+            return "Choose at least one label: a silence without labels would match every alert."
         length_ms = LENGTHS[st.session_state.get(f"{KEY}-length") or "1 h"]
         live.collector().silence(matchers, reason=reason, duration_ms=length_ms)
     except CollectorError as error:
-        return f"{error}. Look at the silences before you try again."
+        return f"{error}. Check the list of silences before you try again."
     return ""

@@ -1,6 +1,6 @@
-"""The dialog of an order over one thing that has a key and a revision: what will happen, a reason, and what became of it.
+"""The dialog of an order for a single target, a batch or a pipeline: what will happen, a reason, and the result.
 
-It stands on that thing as it was shown when the button was pressed; the collector refuses the order when it has changed.
+It uses the target as it was shown when the button was pressed; the collector refuses the order if the target has changed.
 """
 
 from __future__ import annotations
@@ -12,70 +12,73 @@ from typing import Generic, TypeVar
 
 import streamlit as st
 
-from app import live, order_form
-from app.collector_client import CollectorError
-from app.collector_rows import Action, Orderable, OrderResult
-from app.markup import Html, el, plain_label, widget_token
-from app.time_text import duration
+from app import live
+from app.client.collector_client import CollectorError
+from app.client.collector_rows import Orderable
+from app.components.markup import Html, el, plain_label, widget_token
+from app.components.time_text import duration
+from app.dialogs import order_form
+from lifecycle.orders import Action
+from lifecycle.rows.orders import OrderResult
 
-Named = TypeVar("Named", bound=Orderable)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedOrder(order_form.Asked, Generic[Named]):
-    """An order over one thing, as it was shown."""
-
-    of: Named
+Target = TypeVar("Target", bound=Orderable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words(Generic[Named]):
-    """What the dialog says. ``name``: of the thing, in its heading; ``done``: what an order that was carried out has made of it.
+class AskedOrder(order_form.Asked, Generic[Target]):
+    """An order for a single target, as it was shown."""
 
-    ``to_type``: what must be typed before the order is given, empty: nothing; ``warning`` stands before that.
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts(Generic[Target]):
+    """The dialog's texts. ``name`` is the target's name in the heading; ``done`` is the target's state after the order.
+
+    The operator must type ``confirmation_text`` (empty: nothing) to give the order; ``warning`` is the text before it.
     """
 
-    name: Callable[[Named], str]
-    what_will_happen: Callable[[Action, Named], Html]
-    done: Callable[[Action, Named], str]
-    to_type: Callable[[Action, Named], str] = lambda _, __: ""
+    name: Callable[[Target], str]
+    what_will_happen: Callable[[Action, Target], Html]
+    done: Callable[[Action, Target], str]
+    confirmation_text: Callable[[Action, Target], str] = lambda _, __: ""
     warning: str = ""
 
 
-class OneOrderDialog(Generic[Named]):
-    """Widgets' keys begin with ``key``: ``<key>-reason``, ``<key>-confirm``, ``<key>-go``, ``<key>-dry-run``, ``<key>-cancel``,
+class TargetOrderDialog(Generic[Target]):
+    """Its widgets' keys begin with ``key``: ``<key>-reason``, ``<key>-confirm``, ``<key>-go``, ``<key>-dry-run``, ``<key>-cancel``,
     ``<key>-close``, ``<key>-result``."""
 
-    def __init__(self, key: str, words: Words[Named]) -> None:
-        self._key, self._words = key, words
+    def __init__(self, key: str, texts: Texts[Target]) -> None:
+        self._key, self._texts = key, texts
         self._asked_key = f"{key}-asked"
 
-    def button(self, action: Action, of: Named, *, is_first: bool = False) -> None:
-        """Write the button; pressed, it opens the dialog on the thing as shown here."""
+    def button(self, action: Action, target: Target, *, is_first: bool = False) -> None:
+        """Write the button; it opens the dialog on the target as shown here."""
         may_order = bool(st.session_state.get("may_order"))
         st.button(
             f"{action.value.capitalize()} …",
-            key=f"{action.value}-{widget_token(of.key)}",
+            key=f"{action.value}-{widget_token(target.key)}",
             type="primary" if is_first else "secondary",
             disabled=not may_order,
             help=None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None,
             on_click=self._ask,
-            args=(action, of),
+            args=(action, target),
         )
 
     def show_if_asked(self) -> None:
-        """Show the dialog while an order is being given. Called once per run of the page, outside every fragment."""
+        """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
         asked = self._asked()
         if asked is not None:
-            title = f"{asked.action.value.capitalize()} {plain_label(self._words.name(asked.of))}?"
+            title = f"{asked.action.value.capitalize()} {plain_label(self._texts.name(asked.target))}?"
             st.dialog(title, width="large", on_dismiss=self._put_away)(self._body)()
 
-    def _asked(self) -> AskedOrder[Named] | None:
-        asked: AskedOrder[Named] | None = st.session_state.get(self._asked_key)
+    def _asked(self) -> AskedOrder[Target] | None:
+        asked: AskedOrder[Target] | None = st.session_state.get(self._asked_key)
         return asked
 
-    def _ask(self, action: Action, of: Named) -> None:
-        st.session_state[self._asked_key] = AskedOrder(action=action, of=of)
+    def _ask(self, action: Action, target: Target) -> None:
+        st.session_state[self._asked_key] = AskedOrder(action=action, target=target)
         st.session_state["show_dialog"] = True
 
     def _put_away(self) -> None:
@@ -93,57 +96,64 @@ class OneOrderDialog(Generic[Named]):
         else:
             self._show_question(asked)
 
-    def _how_it_ended(self, asked: AskedOrder[Named]) -> Html | None:
+    def _how_it_ended(self, asked: AskedOrder[Target]) -> Html | None:
         if asked.refusal is not None:
             return _refused(asked, asked.refusal)
         return self._ended(asked, asked.result) if asked.result is not None else None
 
-    def _show_question(self, asked: AskedOrder[Named]) -> None:
-        live.write(self._words.what_will_happen(asked.action, asked.of))
-        if asked.rehearsal is not None:
-            would = "; ".join(f"{step.key}: {step.will}" for step in asked.rehearsal.steps)
-            live.write(el("p", f"Dry run: nothing was sent. Audit {asked.rehearsal.audit}. Would be done: {would}."))
+    def _show_question(self, asked: AskedOrder[Target]) -> None:
+        live.write(self._texts.what_will_happen(asked.action, asked.target))
+        if asked.dry_run_result is not None:
+            steps = "; ".join(f"{step.key}: {step.will}" for step in asked.dry_run_result.steps)
+            live.write(
+                el(
+                    "p",
+                    f"Dry run: nothing was sent. Audit {asked.dry_run_result.audit}. The order would do this: {steps}.",
+                )
+            )
         order_form.show(
             self._key,
             go=asked.action.value.capitalize(),
-            warning=self._words.warning,
-            to_type=self._words.to_type(asked.action, asked.of),
+            warning=self._texts.warning,
+            confirmation_text=self._texts.confirmation_text(asked.action, asked.target),
             complaint=asked.complaint,
             give=partial(self._give, asked),
             cancel=self._put_away,
         )
 
-    def _give(self, asked: AskedOrder[Named], dry_run: bool) -> None:
-        """Give the order that was shown, once: what became of it replaces it in the session."""
+    def _give(self, asked: AskedOrder[Target], dry_run: bool) -> None:
+        """Give the order that was shown, once; its result replaces it in the session."""
         if self._asked() is not asked:
             return
-        order = order_form.filled(self._key, to_type=self._words.to_type(asked.action, asked.of), dry_run=dry_run)
+        order = order_form.filled(
+            self._key, confirmation_text=self._texts.confirmation_text(asked.action, asked.target), dry_run=dry_run
+        )
         if order.complaint:
             st.session_state[self._asked_key] = replace(asked, complaint=order.complaint)
             return
-        st.session_state[self._asked_key] = order_form.sent(asked, [asked.of], order, dry_run=dry_run)
+        st.session_state[self._asked_key] = order_form.sent(asked, [asked.target], order, dry_run=dry_run)
 
-    def _ask_again(self, asked: AskedOrder[Named]) -> None:
+    def _ask_again(self, asked: AskedOrder[Target]) -> None:
         st.session_state[self._asked_key] = order_form.asked_again(asked)
 
-    def _ended(self, asked: AskedOrder[Named], result: OrderResult) -> Html:
-        """Return ``✔ restarted in 9.1 s · audit 512`` with what was answered, or that there is no answer yet."""
-        done = self._words.done(asked.action, asked.of)
+    def _ended(self, asked: AskedOrder[Target], result: OrderResult) -> Html:
+        """Return ``✔ restarted in 9.1 s · audit 512`` with each step's answer, or that the answer is missing."""
+        done = self._texts.done(asked.action, asked.target)
         of_several = len(result.steps) > 1
-        said = [
+        answers = [
             ": ".join(filter(None, (step.key if of_several else "", step.outcome, step.detail)))
             for step in result.steps
         ]
         if result.outcome == "accepted":
             head, tone = f"✔ {done} in {duration(result.took_ms)}", "good"
         elif result.outcome == "pending":
-            head, tone = "△ sent, and not answered yet: it is followed up, Audit will tell", "urgent"
+            head, tone = "△ sent, no answer yet: the collector keeps asking, and Audit will show the result", "urgent"
         else:
             head, tone = f"✖ not {done}", "urgent"
         return el("div", el("p", el("b", head), f" · audit {result.audit}", class_=f"result {tone}", role="status"),
-                  el("ul", *[el("li", line) for line in said]), class_="order")  # fmt: skip
+                  el("ul", *[el("li", line) for line in answers]), class_="order")  # fmt: skip
 
 
 def _refused(asked: order_form.Asked, refusal: CollectorError) -> Html:
-    heading = "What became of it is not known." if asked.has_no_answer else "Nothing was done."
+    heading = "The result is unknown." if asked.has_no_answer else "Nothing was done."
     return el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert")

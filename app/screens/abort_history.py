@@ -1,4 +1,4 @@
-"""Abort history: what was aborted or lost, why, and how sure that is."""
+"""Abort history: aborted and lost transactions, their causes, and how certain each cause is."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import live
-from app.charts import abort_chart
-from app.collector_rows import Abort, AbortCause, Rows
-from app.markup import Html, el
-from app.order_text import table
-from app.paging import page_of
-from app.time_text import amount, counted, duration, exact_time
-from app.verdict_signs import Tone, badge, certainty_badge
+from app.client.collector_rows import Rows
+from app.components.charts import abort_chart
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import amount, counted, duration, exact_time
+from app.components.verdict_signs import Tone, badge, certainty_badge
+from app.dialogs.order_text import table
+from lifecycle.rows.ends import AbortRow
+from lifecycle.verdicts import AbortCause
 
 _CAUSES = {
     AbortCause.TIMEOUT: "the broker's timeout",
     AbortCause.FENCED: "fenced by a newer producer",
     AbortCause.CLIENT: "its own client",
     AbortCause.OPERATOR: "an operator's order",
-    AbortCause.UNKNOWN: "not known",
+    AbortCause.UNKNOWN: "unknown",
 }
+_LOST = badge("✖", "lost", Tone.URGENT, "commit was decided, but it was aborted")
+_ABORTED = badge("⊘", "aborted", Tone.WARNING)
 MOST_ROWS = 500
 ROWS_A_PAGE = 50
 
 
 def show() -> None:
     """Write the page."""
-    live.looked_again(_history, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_history, every_s=live.CHARTS_EVERY_S)
 
 
 def _history() -> None:
     aborts = live.collector().aborts(limit=MOST_ROWS)
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
     if not aborts:
-        live.write(el("p", "✔ Nothing was aborted or lost since the collector watches.", class_="quiet"))
+        live.write(el("p", "✔ The history has no aborted or lost transaction.", class_="quiet"))
         return
     causes = st.pills(
         "Cause",
-        [cause.value for cause in AbortCause if any(one.cause is cause for one in aborts)],
+        [cause.value for cause in AbortCause if any(abort.cause is cause for abort in aborts)],
         selection_mode="multi",
         key="abort-cause",
         label_visibility="collapsed",
@@ -55,35 +59,35 @@ def _history() -> None:
     )
     clicked = {point["customdata"] for point in event.selection.points if isinstance(point.get("customdata"), str)}
     wanted = set(causes) | clicked
-    found = [one for one in aborts if not wanted or one.cause.value in wanted]
-    shown = page_of(found, most=ROWS_A_PAGE, key="abort-page")
+    matches = [abort for abort in aborts if not wanted or abort.cause.value in wanted]
+    shown = page_of(matches, most=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))
 
 
-def _span(aborts: Rows[Abort]) -> str:
+def _span(aborts: Rows[AbortRow]) -> str:
     if not aborts:
         return ""
-    more = f", {counted(aborts.more, 'earlier one')} not shown" if aborts.more else ""
+    more = f", {counted(aborts.more, 'earlier transaction')} not shown" if aborts.more else ""
     return f" {counted(len(aborts), 'transaction')} since {exact_time(aborts[-1].at_ms, live.zone())}{more}"
 
 
-def _table(aborts: Sequence[Abort]) -> Html:
+def _table(aborts: Sequence[AbortRow]) -> Html:
     zone = live.zone()
     return table(
-        ["When", "What", "Transaction", "Pipeline", "Batch · slot", "Cause", "How sure", "Was open", "Rows"],
+        ["Ended", "Outcome", "Transaction", "Pipeline", "Batch · slot", "Cause", "Certainty", "Open for", "Rows"],
         [
             [
-                exact_time(one.at_ms, zone),
-                badge("✖", "lost", Tone.URGENT, "decided, then aborted") if one.lost else badge("⊘", "aborted", Tone.WARNING),
-                el("code", one.transaction),
-                one.pipeline,
-                "–" if one.batch is None else f"{one.batch} · {one.slot}",
-                f"{one.cause.value}: {_CAUSES[one.cause]}" if one.cause is not AbortCause.UNKNOWN else "unknown",
-                certainty_badge(one.certainty),
-                duration(one.open_ms),
-                amount(one.rows),
+                exact_time(abort.at_ms, zone),
+                _LOST if abort.is_lost else _ABORTED,
+                el("code", abort.transaction),
+                abort.pipeline,
+                "–" if abort.batch is None else f"{abort.batch} · {abort.slot}",
+                f"{abort.cause.value}: {_CAUSES[abort.cause]}" if abort.cause is not AbortCause.UNKNOWN else "unknown",
+                certainty_badge(abort.certainty),
+                duration(abort.open_ms),
+                amount(abort.rows),
             ]
-            for one in aborts
+            for abort in aborts
         ],
     )  # fmt: skip

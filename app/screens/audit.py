@@ -1,4 +1,4 @@
-"""Audit: every order that was given, by whom, why, on what evidence, and what became of it. Nothing here can be edited."""
+"""Audit: every order, who gave it, why, on which evidence, and its result. No entry can be edited."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import live
-from app.collector_rows import Action, AuditRow
-from app.markup import Html, el
-from app.order_text import table
-from app.paging import page_of
-from app.time_text import counted, exact_time
-from app.verdict_signs import Tone, badge
+from app.client.audit_entries import AuditEntry
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import counted, exact_time
+from app.components.verdict_signs import Tone, badge
+from app.dialogs.order_text import table
+from lifecycle.orders import Action
 
 AUDIT_EVERY_S = 2.0
 ROWS_A_PAGE = 50
@@ -26,31 +27,31 @@ _OUTCOMES = {
 
 def show() -> None:
     """Write the page."""
-    live.looked_again(_audit, every_s=AUDIT_EVERY_S)
+    live.auto_refresh(_audit, every_s=AUDIT_EVERY_S)
 
 
 def _audit() -> None:
     rows = live.collector().audit()
-    more = f", {counted(rows.more, 'earlier one')} not shown" if rows.more else ""
+    more = f", {counted(rows.more, 'earlier order')} not shown" if rows.more else ""
     live.write(
         el(
             "h3",
             "Audit",
-            el("small", f" {counted(len(rows), 'order')}, newest first{more}; kept as given, never edited"),
+            el("small", f" {counted(len(rows), 'order')}, newest first{more}; entries are never edited"),
         )
     )
     if not rows:
-        live.write(el("p", "No order was given yet.", class_="empty"))
+        live.write(el("p", "No order has been given yet.", class_="empty"))
         return
     shown = page_of(rows, most=ROWS_A_PAGE, key="audit-page")
     with st.container(key="audit-table"):
         live.write(_table(shown))
 
 
-def _table(rows: Sequence[AuditRow]) -> Html:
+def _table(rows: Sequence[AuditEntry]) -> Html:
     zone = live.zone()
     return table(
-        ["Audit", "When", "Who", "Action", "Why", "Outcome", "Detail", "Of what, on which evidence"],
+        ["Audit", "When", "Who", "Action", "Reason", "Outcome", "Detail", "Targets and evidence"],
         [
             [
                 str(row.audit),
@@ -73,7 +74,7 @@ def _outcome(outcome: str) -> tuple[str, str, Tone]:
     return sign, outcome.replace("_", " "), tone
 
 
-def _evidence(row: AuditRow) -> Html:
+def _evidence(row: AuditEntry) -> Html:
     return el(
         "details",
         el("summary", f"{_named(row)}, {counted(len(row.evidence), 'fact')}"),
@@ -82,10 +83,10 @@ def _evidence(row: AuditRow) -> Html:
     )
 
 
-def _named(row: AuditRow) -> str:
+def _named(row: AuditEntry) -> str:
     if row.action in (Action.RESTART.value, Action.STOP.value):
         return counted(len(row.keys), "pipeline")
     if row.action == Action.SETTLE.value and row.keys:
-        # The batch's own key stands before those of its transactions.
+        # The batch's own key comes before the keys of its transactions.
         return ", ".join(["1 batch", *([counted(len(row.keys) - 1, "transaction")] if len(row.keys) > 1 else [])])
     return counted(len(row.keys), "transaction")

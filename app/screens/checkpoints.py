@@ -1,4 +1,4 @@
-"""Checkpoints: how long each took, which failed, what each committed."""
+"""Checkpoints: how long each took, which of them failed, and what each committed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import live
-from app.charts import checkpoint_chart
-from app.collector_rows import CheckpointRow
-from app.markup import Html, el
-from app.order_text import table
-from app.paging import page_of
-from app.time_text import amount, counted, duration, exact_time
-from app.verdict_signs import CHECKPOINT_SIGNS, badge
+from app.components.charts import checkpoint_chart
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import amount, counted, duration, exact_time
+from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from app.dialogs.order_text import table
+from lifecycle.rows.pipelines import CheckpointRow
 
 MOST_ROWS = 500
 ROWS_A_PAGE = 50
@@ -21,32 +21,36 @@ ROWS_A_PAGE = 50
 
 def show() -> None:
     """Write the page."""
-    live.looked_again(_checkpoints, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_checkpoints, every_s=live.CHARTS_EVERY_S)
 
 
 def _checkpoints() -> None:
     rows = live.collector().checkpoints(limit=MOST_ROWS)
     live.write(
-        el("h3", "Checkpoints", el("small", f" {counted(rows.more, 'earlier one')} not shown" if rows.more else ""))
+        el(
+            "h3",
+            "Checkpoints",
+            el("small", f" {counted(rows.more, 'earlier checkpoint')} not shown" if rows.more else ""),
+        )
     )
     if not rows:
-        live.write(el("p", "No checkpoint was seen yet.", class_="empty"))
+        live.write(el("p", "The history has no checkpoint yet.", class_="empty"))
         return
     pipelines = sorted({row.pipeline for row in rows})
     chosen = None
     if len(pipelines) > 1:
         chosen = st.selectbox("Pipeline", pipelines, index=None, placeholder="every pipeline", key="checkpoint-pipeline",
                               label_visibility="collapsed", width=320)  # fmt: skip
-    found = [row for row in rows if chosen in (None, row.pipeline)]
+    matches = [row for row in rows if chosen in (None, row.pipeline)]
     with st.container(key="checkpoint-chart"):
         st.plotly_chart(
-            checkpoint_chart(found, live.zone()),
+            checkpoint_chart(matches, live.zone()),
             key="checkpoint-durations",
             config={"displayModeBar": False},
-            alt="Duration of each checkpoint over time; failed ones are crosses",
+            alt="Duration of each checkpoint over time; a cross is a failed checkpoint",
         )
-    shown = page_of(found, most=ROWS_A_PAGE, key="checkpoint-page")
-    live.write(el("p", counted(len(found), "checkpoint"), class_="how-many"))
+    shown = page_of(matches, most=ROWS_A_PAGE, key="checkpoint-page")
+    live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):
         live.write(_table(shown))
 
@@ -54,7 +58,7 @@ def _checkpoints() -> None:
 def _table(rows: Sequence[CheckpointRow]) -> Html:
     zone = live.zone()
     return table(
-        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows committed", "Seen in"],
+        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows committed", "Source"],
         [
             [
                 row.pipeline,

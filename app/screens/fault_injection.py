@@ -1,4 +1,4 @@
-"""Make trouble: the demo's faults, one button each. There only where INDOUBT_TROUBLE_URL is set."""
+"""Fault injection: a button for each of the demo's faults. The panel exists only if INDOUBT_TROUBLE_URL is set."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import httpx
 import streamlit as st
 
 from app import live
-from app.markup import Html, el, plain_label
-from app.time_text import clock_time
+from app.components.markup import Html, el, plain_label
+from app.components.time_text import clock_time
 
 EVERY_S = 1.5
 LIMIT_S = 10.0
 SAME_PRESS_S = 1.0
-"""So soon after its answer a press of the same button is the same press."""
+"""A second press within this time after the answer counts as the same press."""
 
 
 @st.cache_resource(on_release=lambda client: client.close())
@@ -25,9 +25,9 @@ def _demo() -> httpx.Client:
 
 
 def show() -> None:
-    """Write the panel: what can be broken, what happens then, and what happened so far."""
-    with st.container(key="trouble"):
-        live.write(el("h3", "Make trouble", el("small", " demo only")))
+    """Write the panel: the faults, what each does, and the log so far."""
+    with st.container(key="fault-injection"):
+        live.write(el("h3", "Fault injection", el("small", " demo only")))
         try:
             state = _demo().get("/faults").raise_for_status().json()
             faults, log = list(state["faults"]), list(state.get("log") or [])
@@ -36,13 +36,13 @@ def show() -> None:
                 el("div", f"✖ The demo does not answer at {live.settings().trouble_url}: {error}", class_="lost")
             )
             return
-        # Always in its place: a button that comes and goes would move the others from under the pointer.
+        # The button is always there: one that comes and goes would move the others away from the pointer.
         waits = bool(state.get("start_pipeline"))
         _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", ready=waits)
         for fault in faults:
             _fault(fault)
-        live.write(_said(st.session_state.get("trouble_said")))
-        with st.container(key="trouble-log"):
+        live.write(_answer(st.session_state.get("fault_answer")))
+        with st.container(key="fault-log"):
             live.write(_log(log))
 
 
@@ -59,26 +59,26 @@ def _button(label: str, path: str, *, key: str, ready: bool) -> None:
 
 
 def _press(path: str) -> None:
-    # Streamlit was seen to hand one click over twice, when a fragment looked again while the first was being answered.
+    # Streamlit may deliver a click twice, if the fragment refreshes while the first click is still being answered.
     if (
-        (last := st.session_state.get("trouble_pressed"))
+        (last := st.session_state.get("fault_pressed"))
         and last[0] == path
         and time.monotonic() - last[1] < SAME_PRESS_S
     ):
         return
     try:
         answer = _demo().post(path).json()
-        said = (bool(answer.get("accepted")), str(answer.get("message") or ""))
+        shown = (bool(answer.get("accepted")), str(answer.get("message") or ""))
     except (httpx.HTTPError, ValueError, AttributeError) as error:
-        said = (False, f"The demo did not answer: {error}")
-    st.session_state["trouble_said"] = said
-    st.session_state["trouble_pressed"] = (path, time.monotonic())
+        shown = (False, f"The demo did not answer, so the fault may or may not have happened: {error}")
+    st.session_state["fault_answer"] = shown
+    st.session_state["fault_pressed"] = (path, time.monotonic())
 
 
-def _said(said: tuple[bool, str] | None) -> Html:
-    if said is None:
-        return el("p", "Press one and watch the page.", class_="what-happens")
-    accepted, message = said
+def _answer(answer: tuple[bool, str] | None) -> Html:
+    if answer is None:
+        return el("p", "Press a button and watch the page.", class_="what-happens")
+    accepted, message = answer
     return el("p", el("b", "✔ " if accepted else "✖ "), message, class_="said-line", role="status")
 
 

@@ -6,31 +6,34 @@ from datetime import tzinfo
 
 import streamlit as st
 
-from app import evidence, live, order_dialog
-from app.collector_rows import Rows, Transaction
-from app.markup import Html, el
-from app.paging import page_of
-from app.time_text import amount, counted, since, time_left, time_left_bar
-from app.transaction_groups import TransactionGroup, grouped, matching
-from app.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from app import live
+from app.client.collector_rows import Rows
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import amount, counted, since, time_left, time_left_bar
+from app.components.transaction_groups import TransactionGroup, grouped, matching
+from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from app.dialogs import order_dialog
+from app.screens import evidence
+from lifecycle.rows.transactions import TransactionRow
 from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
 
 GROUPS_A_PAGE = 20
 MOST_TRANSACTIONS = 500
 MOST_WITH_SETTLED = 200
-"""With the settled ones there are always that many, also on a quiet cluster: the most urgent, then the newest."""
+"""The limit with settled transactions, which even a quiet cluster reaches: the most urgent come first, then the newest."""
 BUTTONS_PX = 400
 
 
 def page() -> st.Page:
-    """Return the page, so that others can lead to it."""
+    """Return the page, for links from other pages."""
     return st.Page(show, title="Pending commits", url_path="pending-commits")
 
 
 def show() -> None:
     """Write the page."""
-    live.looked_again(_list, every_s=live.URGENT_EVERY_S)
+    live.auto_refresh(_list, every_s=live.URGENT_EVERY_S)
 
 
 def _list() -> None:
@@ -38,18 +41,18 @@ def _list() -> None:
     most = MOST_WITH_SETTLED if settled_too else MOST_TRANSACTIONS
     transactions = live.collector().transactions(settled_too=settled_too, limit=most)
     groups = grouped(transactions)
-    found = matching(groups, words=words, verdicts=verdicts)
+    matches = matching(groups, words=words, verdicts=verdicts)
     zone = live.zone()
     opened = st.query_params.get("open")
     with st.container(horizontal=True, vertical_alignment="center", key="list-head"):
-        live.write(_how_many(transactions, groups, found))
-        shown = page_of(found, most=GROUPS_A_PAGE, key="page")
-    names = {one.key: one.transaction for one in transactions}
+        live.write(_how_many(transactions, groups, matches))
+        shown = page_of(matches, most=GROUPS_A_PAGE, key="page")
+    names = {transaction.key: transaction.transaction for transaction in transactions}
     opened_group = next((group for group in shown if opened in _keys(group)), None)
     if opened and opened_group is None:
         evidence.show(opened, names)
         st.button("Close", key="evidence-close", on_click=_open, args=(None,))
-    if not found:
+    if not matches:
         live.write(_none(groups))
         return
     live.write(_HEAD)
@@ -78,21 +81,24 @@ def _filters() -> tuple[list[Verdict], str, bool]:
             bind="query-params",
             width=260,
         )
-        settled_too = st.toggle("settled ones too", key="filter-settled", bind="query-params")
+        settled_too = st.toggle("include settled", key="filter-settled", bind="query-params")
     return [Verdict(word) for word in chosen], words or "", settled_too
 
 
-def _how_many(transactions: Rows[Transaction], groups: list[TransactionGroup], found: list[TransactionGroup]) -> Html:
-    count = sum(len(group.transactions) for group in found)
-    said = (
-        counted(count, "transaction") + f" in {counted(len(found), 'batch or application', 'batches and applications')}"
+def _how_many(
+    transactions: Rows[TransactionRow], groups: list[TransactionGroup], matches: list[TransactionGroup]
+) -> Html:
+    count = sum(len(group.transactions) for group in matches)
+    size = (
+        counted(count, "transaction")
+        + f" in {counted(len(matches), 'batch or application', 'batches and applications')}"
     )
     hidden = len(transactions) - count
     return el(
         "p",
-        said,
+        size,
         hidden > 0 and f" · the filter hides {counted(hidden, 'other')}",
-        transactions.more > 0 and f" · {counted(transactions.more, 'less urgent one')} not shown",
+        transactions.more > 0 and f" · {counted(transactions.more, 'less urgent transaction')} not shown",
         class_="how-many",
     )
 
@@ -104,7 +110,7 @@ def _none(groups: list[TransactionGroup]) -> Html:
 
 
 def _keys(group: TransactionGroup) -> set[str | None]:
-    return {one.key for one in group.transactions}
+    return {transaction.key for transaction in group.transactions}
 
 
 def _row(group: TransactionGroup, zone: tzinfo, *, is_open: bool) -> None:
@@ -138,10 +144,10 @@ _HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head")
 
 def _line(group: TransactionGroup, zone: tzinfo) -> Html:
     first = group.first
-    slots = [str(one.slot) for one in group.transactions if one.slot is not None]
+    slots = [str(transaction.slot) for transaction in group.transactions if transaction.slot is not None]
     batch = "–" if first.batch is None else f"{first.batch}"
-    states = list(dict.fromkeys(one.state for one in group.transactions))
-    is_over = all(one.state in FINAL for one in group.transactions)
+    states = list(dict.fromkeys(transaction.state for transaction in group.transactions))
+    is_over = all(transaction.state in FINAL for transaction in group.transactions)
     name = first.pipeline or first.transaction
     return el(
         "div",
@@ -155,7 +161,7 @@ def _line(group: TransactionGroup, zone: tzinfo) -> Html:
         el(
             "span",
             batch,
-            el("small", f"slot {_ranges(slots)}") if slots else el("small", "not ours" if not first.ours else ""),
+            el("small", f"slot {_ranges(slots)}") if slots else el("small", "foreign" if not first.ours else ""),
         ),
         el("span", *[state_text(state) for state in states], class_="states"),
         el("span", "ended" if is_over else since(group.opened_at_ms, zone)),
@@ -173,8 +179,8 @@ def _line(group: TransactionGroup, zone: tzinfo) -> Html:
 def _where(group: TransactionGroup) -> str:
     topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
     topics = [topic for topic in topics if not topic.startswith("__")] or topics
-    said = f"{', '.join(group.resource_managers)} · {counted(len(group.transactions), 'transaction')}"
-    return f"{said} · {', '.join(topics)}" if topics else said
+    size = f"{', '.join(group.resource_managers)} · {counted(len(group.transactions), 'transaction')}"
+    return f"{size} · {', '.join(topics)}" if topics else size
 
 
 def _ranges(slots: list[str]) -> str:

@@ -1,4 +1,4 @@
-// Counts times on in the browser between two looks, by the collector's clock: the markup itself stays as it was.
+// Updates times in the browser between two refreshes, by the collector's clock: the markup itself does not change.
 const state = (window.indoubtClock ??= { offsetMs: 0, lookedAtMs: Date.now(), timer: null });
 
 const two = (number) => String(number).padStart(2, "0");
@@ -59,7 +59,7 @@ function tick() {
   const age = Date.now() - state.lookedAtMs;
   for (const element of document.querySelectorAll("[data-look]")) {
     element.classList.toggle("stale", age > 5000);
-    write(element, age > 5000 ? `no news for ${duration(age)}` : `live, ${(age / 1000).toFixed(1)} s ago`);
+    write(element, age > 5000 ? `no update for ${duration(age)}` : `live, ${(age / 1000).toFixed(1)} s ago`);
   }
 }
 

@@ -1,0 +1,28 @@
+"""What the tables of the collector have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+Row = TypeVar("Row")
+
+
+class Rows(list[Row]):
+    """Rows of a table, and how many ``more`` there are behind them."""
+
+    def __init__(self, rows: Iterable[Row], more: int) -> None:
+        super().__init__(rows)
+        self.more = more
+
+
+class Orderable(Protocol):
+    """What an order can be given over: ``key`` names it, ``revision`` changes when what an order rests on does."""
+
+    @property
+    def key(self) -> str:
+        """Return the text that names it in orders."""
+
+    @property
+    def revision(self) -> str:
+        """Return the text by which the collector finds that it has changed since."""

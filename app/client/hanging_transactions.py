@@ -1,0 +1,63 @@
+"""Hanging transactions, shown and ordered like the other transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.resource_manager_kinds import KAFKA
+from lifecycle.rows.columns import Json
+from lifecycle.rows.partitions import HangingRow
+from lifecycle.rows.row_json import read_row
+from lifecycle.rows.transactions import TransactionRow
+from lifecycle.states import TransactionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangingTransaction(TransactionRow):
+    """A transaction that is open on one partition: it has no timeout, and no pipeline that is known."""
+
+    confirm: str
+
+    @property
+    def confirmation_text(self) -> str:
+        """Return what an abort must repeat; empty where it loses nothing."""
+        return self.confirm
+
+
+def read_hanging(value: Json) -> TransactionRow:
+    """Return a row of GET /hanging as a transaction: on one partition, open since its last record at the latest, with no timeout.
+
+    Raises what ``read_row`` raises.
+    """
+    row = read_row(HangingRow, value)
+    name = row.transaction or f"producer {row.producer_id}"
+    return HangingTransaction(
+        key=row.key,
+        resource_manager=KAFKA.name,
+        transaction=name,
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        client_transaction_version=None,
+        pipeline=name,
+        ours=False,
+        checkpoint_id=None,
+        batch=None,
+        attempt=None,
+        slot=None,
+        state=TransactionState.OPEN,
+        verdict=row.verdict,
+        rule=row.rule,
+        opened_at_ms=min(row.since_ms, row.last_record_at_ms or row.since_ms),
+        timeout_ms=None,
+        deadline_ms=None,
+        rows=None,
+        bytes=None,
+        partitions=(f"{row.topic}-{row.partition}",),
+        may_commit=row.may_commit,
+        may_abort=row.may_abort,
+        loses_data=row.loses_data,
+        evidence=row.evidence,
+        revision=row.revision,
+        updated_at_ms=row.found_at_ms,
+        confirm=row.confirm,
+    )

@@ -1,0 +1,129 @@
+"""Transactions of one batch belong together: a page shows them, and an order settles them, as a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.components.markup import widget_token
+from lifecycle.orders import Action
+from lifecycle.rows.transactions import TransactionRow
+from lifecycle.states import FINAL
+from lifecycle.verdicts import URGENCY, Verdict
+
+_URGENCY_RANK = {verdict: rank for rank, verdict in enumerate(URGENCY)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionGroup:
+    """A batch attempt of an indoubt pipeline, or a single foreign transaction. Never empty; ordered by slot."""
+
+    transactions: tuple[TransactionRow, ...]
+
+    @property
+    def first(self) -> TransactionRow:
+        """Return the first transaction, by slot."""
+        return self.transactions[0]
+
+    @property
+    def is_batch(self) -> bool:
+        """True for a batch of an indoubt pipeline."""
+        return _is_part_of_batch(self.first)
+
+    @property
+    def token(self) -> str:
+        """Return ten hex digits that name this group: stable while it exists, safe in a widget's key."""
+        return widget_token(repr(_identity(self.first)))
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the most urgent verdict in the group."""
+        return min((transaction.verdict for transaction in self.transactions), key=_URGENCY_RANK.__getitem__)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Return the earliest timeout that still runs."""
+        return min(
+            (transaction.deadline_ms for transaction in self.transactions if transaction.deadline_ms is not None),
+            default=None,
+        )
+
+    @property
+    def opened_at_ms(self) -> int | None:
+        """Return when the first transaction was opened."""
+        return min(
+            (transaction.opened_at_ms for transaction in self.transactions if transaction.opened_at_ms is not None),
+            default=None,
+        )
+
+    @property
+    def rows(self) -> int | None:
+        """Return how many rows the group holds, or None if unknown."""
+        return rows_held(self.transactions)
+
+    @property
+    def resource_managers(self) -> tuple[str, ...]:
+        """Return the resource managers of its transactions, sorted."""
+        return tuple(sorted({transaction.resource_manager for transaction in self.transactions}))
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Return the partitions that its transactions wrote to, sorted."""
+        return tuple(sorted({partition for transaction in self.transactions for partition in transaction.partitions}))
+
+    def orderable(self, action: Action) -> tuple[TransactionRow, ...]:
+        """Return the transactions for which the collector says that this order is safe."""
+        return tuple(
+            transaction
+            for transaction in self.transactions
+            if transaction.state not in FINAL
+            and (transaction.may_commit if action is Action.COMMIT else transaction.may_abort)
+        )
+
+
+def rows_held(transactions: Iterable[TransactionRow]) -> int | None:
+    """Return how many rows the transactions hold, or None if unknown; each sink of a batch holds the same rows."""
+    held: dict[str, int] = {}
+    for transaction in transactions:
+        if transaction.rows is not None:
+            held[transaction.resource_manager] = held.get(transaction.resource_manager, 0) + transaction.rows
+    return max(held.values(), default=None)
+
+
+def grouped(transactions: Iterable[TransactionRow]) -> list[TransactionGroup]:
+    """Return the groups, most urgent first, then by the earliest timeout, then in the collector's order."""
+    members: dict[object, list[TransactionRow]] = {}
+    for transaction in transactions:
+        members.setdefault(_identity(transaction), []).append(transaction)
+    groups = [TransactionGroup(transactions=by_slot(parts)) for parts in members.values()]
+    return sorted(groups, key=lambda group: (_URGENCY_RANK[group.verdict], group.deadline_ms or 2**62))
+
+
+def _is_part_of_batch(transaction: TransactionRow) -> bool:
+    return transaction.ours and transaction.batch is not None
+
+
+def _identity(transaction: TransactionRow) -> object:
+    if not _is_part_of_batch(transaction):
+        return transaction.key
+    return (transaction.pipeline, transaction.checkpoint_id, transaction.batch, transaction.attempt)
+
+
+def by_slot(transactions: Iterable[TransactionRow]) -> tuple[TransactionRow, ...]:
+    """Return the transactions ordered by slot, then by key."""
+    return tuple(sorted(transactions, key=lambda transaction: (transaction.slot or 0, transaction.key)))
+
+
+def matching(groups: Sequence[TransactionGroup], *, words: str, verdicts: Iterable[Verdict]) -> list[TransactionGroup]:
+    """Return the groups of these verdicts (none: any) that have every word in an id, pipeline or partition."""
+    wanted, parts = set(verdicts), words.casefold().split()
+    return [
+        group
+        for group in groups
+        if (not wanted or group.verdict in wanted) and all(part in _searchable(group) for part in parts)
+    ]
+
+
+def _searchable(group: TransactionGroup) -> str:
+    names = [group.first.pipeline, *group.resource_managers, f"batch {group.first.batch}", *group.partitions]
+    return "\n".join([*names, *(transaction.transaction for transaction in group.transactions)]).casefold()

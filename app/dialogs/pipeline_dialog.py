@@ -1,0 +1,60 @@
+"""The orders to a pipeline's supervisor: restart it, stop it."""
+
+from __future__ import annotations
+
+from app import live
+from app.components.markup import Html, el
+from app.components.time_text import since
+from app.dialogs.target_order_dialog import TargetOrderDialog, Texts
+from lifecycle.orders import Action
+from lifecycle.rows.pipelines import PipelineRow
+
+_DONE = {Action.RESTART: "restarted", Action.STOP: "stopped"}
+
+
+def buttons(pipeline: PipelineRow) -> None:
+    """Write both orders' buttons; each opens the dialog on the run as shown here."""
+    for action in _DONE:
+        DIALOG.button(action, pipeline)
+
+
+def show_if_asked() -> None:
+    """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
+    DIALOG.show_if_asked()
+
+
+def what_will_happen(action: Action, pipeline: PipelineRow) -> str:
+    """Return what the order does to this run and to its transactions in doubt."""
+    ends = (
+        f"An order for run {pipeline.attempt} is written to the topic of orders. The pipeline's supervisor ends the driver; if "
+        "the driver does not react, it kills the driver. "
+    )
+    if action is Action.RESTART:
+        return ends + (
+            "Then it starts the next run. The next run first settles this one's batches: it commits what was decided, "
+            "rolls back the rest, and replays it."
+        )
+    return ends + (
+        "Then the supervisor ends itself: only you can start this pipeline again. Decided transactions that are not committed "
+        "stay in doubt until you commit them here, or start the pipeline again from its checkpoint directory."
+    )
+
+
+def _question(action: Action, pipeline: PipelineRow) -> Html:
+    return el("div", el("h4", "What will happen"), el("p", what_will_happen(action, pipeline)),
+              el("p", f"It was {pipeline.state} when you opened this dialog. Last sign of life: ",
+                 since(pipeline.last_seen_at_ms, live.zone()),
+                 f" ago, {pipeline.last_heartbeat or 'none'}."), class_="order")  # fmt: skip
+
+
+DIALOG: TargetOrderDialog[PipelineRow] = TargetOrderDialog(
+    "pipeline-order",
+    Texts(
+        name=lambda pipeline: pipeline.pipeline,
+        what_will_happen=_question,
+        done=lambda action, _: _DONE[action],
+        # Only the operator can start it again.
+        confirmation_text=lambda action, pipeline: pipeline.pipeline if action is Action.STOP else "",
+        warning="To stop it",
+    ),
+)

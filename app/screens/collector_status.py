@@ -1,0 +1,118 @@
+"""The collector's state: its history, each of its observers, and the records that it quarantined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.client.collector_rows import Rows
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import amount, counted, duration, exact_time, since
+from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from app.dialogs.order_text import table
+from lifecycle.rows.records import QuarantinedRow
+from lifecycle.rows.status import ObserverRow, Status
+
+ROWS_A_PAGE = 50
+
+
+def show() -> None:
+    """Write the page."""
+    live.auto_refresh(_collector, every_s=live.LIVE_EVERY_S)
+    live.auto_refresh(_quarantined, every_s=live.CHARTS_EVERY_S)
+
+
+def _collector() -> None:
+    status, zone = live.collector().status(), live.zone()
+    with st.container(key="collector-facts"):
+        live.write(el("h3", "Collector"))
+        live.write(_facts(status))
+    with st.container(key="observer-table"):
+        live.write(
+            el("h3", "Observers", el("small", " each reads one source; a failure of one does not affect the others"))
+        )
+        live.write(_observers(status.observers, zone))
+
+
+def _facts(status: Status) -> Html:
+    history = status.history
+    orders = live.why_no_orders(status) or f"{status.name} may give orders."
+    written = (
+        badge("✖", f"cannot be written: {history.error}", Tone.URGENT, "orders are refused until it can be written")
+        if history.error
+        else badge("✔", "written", Tone.GOOD)
+    )
+    waiting = f" {counted(history.waiting, 'row')} not on disk yet" if history.waiting else ""
+    facts: list[tuple[str, object]] = [
+        ("cluster", f"{status.cluster or 'unknown yet'} at {status.bootstrap}"),
+        ("signed in as", f"{status.name} ({status.role.value})"),
+        ("orders", orders),
+        ("events read", amount(status.events)),
+        ("history", [written, waiting]),
+    ]
+    if history.set_aside:
+        facts.append(("damaged files moved aside", ", ".join(history.set_aside)))
+    pairs = [(el("dt", name), el("dd", value)) for name, value in facts]
+    return el("dl", *[part for pair in pairs for part in pair], class_="facts")
+
+
+def _observers(observers: Sequence[ObserverRow], zone: tzinfo) -> Html:
+    return table(
+        ["Observer", "State", "Since", "Last read", "Records", "Message"],
+        [
+            [
+                observer.name,
+                badge(*_sign(observer)),
+                el("span", since(observer.since_ms, zone), title=exact_time(observer.since_ms, zone)),
+                f"{duration(observer.delay_ms)} ago" if observer.delay_ms is not None else "–",
+                amount(observer.records),
+                observer.error or "–",
+            ]
+            for observer in observers
+        ],
+    )
+
+
+def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
+    sign, tone = OBSERVER_SIGNS.get(observer.state, ("?", Tone.NOTICE))
+    return sign, observer.state, tone
+
+
+def _quarantined() -> None:
+    records, zone = live.collector().quarantined(), live.zone()
+    live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
+    if not records:
+        live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
+        return
+    shown = page_of(records, most=ROWS_A_PAGE, key="quarantined-page")
+    with st.container(key="quarantined-table"):
+        live.write(_records(shown, zone))
+
+
+def _how_many(records: Rows[QuarantinedRow]) -> str:
+    more = f", {counted(records.more, 'earlier record')} not shown" if records.more else ""
+    return (
+        f" {counted(len(records), 'record')} that the collector could not understand, newest first{more}"
+        if records
+        else ""
+    )
+
+
+def _records(records: Sequence[QuarantinedRow], zone: tzinfo) -> Html:
+    return table(
+        ["When", "Source", "Partition · offset", "Error", "First characters"],
+        [
+            [
+                exact_time(record.at_ms, zone),
+                record.source,
+                f"{amount(record.partition)} · {amount(record.offset)}",
+                record.error,
+                el("code", record.value),
+            ]
+            for record in records
+        ],
+    )

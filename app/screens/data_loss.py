@@ -1,0 +1,115 @@
+"""Data loss: whether the rows of aborted transactions are missing, why, and where they were written.
+
+Flink prints the same log line for a transaction committed before a crash and for a transaction that the broker timed out.
+The operator types the id from that line here, and the page shows which case it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.client.collector_rows import Rows
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import amount, counted, exact_time
+from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
+from app.dialogs.order_text import table
+from lifecycle.rows.ends import LossRow, OffsetRange
+
+MOST_ROWS = 200
+ROWS_A_PAGE = 50
+_VERDICTS: WordSigns = {
+    "lost": ("✖", Tone.URGENT, "its owner counts it as written, but it was aborted"),
+    "cannot be told": ("?", Tone.NOTICE, "no source shows whether its owner counts it as written"),
+    "harmless": ("⊘", Tone.CALM, "aborted, and its owner knows: it never counted, or is written again"),
+    "not lost": ("✔", Tone.GOOD, "committed: its records are there"),
+}
+"""Sign, tone and meaning of a verdict about the rows (docs/api.md), the worst first."""
+
+
+def show() -> None:
+    """Write the page."""
+    live.auto_refresh(_losses, every_s=live.CHARTS_EVERY_S)
+
+
+def _losses() -> None:
+    asked = st.text_input(
+        "Transactional id",
+        placeholder="a transactional id from a log line",
+        key="loss-transaction",
+        label_visibility="collapsed",
+        bind="query-params",
+        width=520,
+    )
+    wanted = (asked or "").strip()
+    losses = live.collector().losses(transaction=wanted, limit=MOST_ROWS)
+    live.write(el("h3", f"Outcome of {wanted}" if wanted else "Was data lost?", el("small", _how_many(losses))))
+    if not losses:
+        live.write(_nothing(wanted))
+        return
+    verdicts = st.pills(
+        "Verdict",
+        list(words_there(_VERDICTS, (loss.verdict for loss in losses))),
+        selection_mode="multi",
+        format_func=lambda word: f"{sign_of(_VERDICTS, word)[0]} {word}",
+        key="loss-verdict",
+        label_visibility="collapsed",
+        bind="query-params",
+    )
+    matches = [loss for loss in losses if not verdicts or loss.verdict in verdicts]
+    shown = page_of(matches, most=ROWS_A_PAGE, key="loss-page")
+    with st.container(key="loss-table"):
+        live.write(_table(shown, live.zone()))
+
+
+def _how_many(losses: Rows[LossRow]) -> str:
+    parts = [f"{count:,} {word}" for word, count in words_there(_VERDICTS, (loss.verdict for loss in losses)).items()]
+    more = f"{counted(losses.more, 'earlier transaction')} not shown" if losses.more else ""
+    return f" {', '.join(filter(None, [*parts, more]))}" if parts else ""
+
+
+def _nothing(wanted: str) -> Html:
+    if not wanted:
+        return el("p", "✔ The history has no aborted transaction.", class_="quiet")
+    return el(
+        "p", "The history has no ended transaction with the id ", el("code", wanted), ". Pending commits shows the open ones.",
+        class_="empty",
+    )  # fmt: skip
+
+
+def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
+    return table(
+        ["Ended", "Lost?", "Transaction", "Pipeline", "Checkpoint", "Why", "Certainty", "Rows", "Partitions"],
+        [
+            [
+                exact_time(loss.at_ms, zone),
+                word_badge(_VERDICTS, loss.verdict),
+                el("code", loss.transaction),
+                loss.pipeline,
+                "–" if loss.checkpoint is None else str(loss.checkpoint),
+                loss.why,
+                certainty_badge(loss.certainty),
+                amount(loss.rows),
+                _where(loss),
+            ]
+            for loss in losses
+        ],
+    )  # fmt: skip
+
+
+def _where(loss: LossRow) -> list[Html]:
+    """Return a line for each partition, with its offsets if the collector looked for them."""
+    ranges = {offsets.partition: offsets for offsets in loss.offsets}
+    names = list(dict.fromkeys([*loss.partitions, *ranges]))
+    return [el("div", el("code", name), _range(ranges.get(name))) for name in names]
+
+
+def _range(offsets: OffsetRange | None) -> Html | None:
+    if offsets is None:
+        return None
+    first, last = amount(offsets.first), amount(None if offsets.next is None else offsets.next - 1)
+    return el("small", f" offsets {first} to {last}, {offsets.certainty}", title=offsets.how)

@@ -1,0 +1,73 @@
+"""Transactional ids: how many each prefix has and how fast they grow; prefixes that leak or are shared come first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.client.collector_rows import Rows
+from app.components.markup import Html, el
+from app.components.paging import page_of
+from app.components.time_text import amount, counted, exact_time, since
+from app.components.verdict_signs import Tone, badge
+from app.dialogs.order_text import table
+from lifecycle.rows.pipelines import IdsRow
+
+ROWS_A_PAGE = 50
+
+
+def show() -> None:
+    """Write the page."""
+    live.auto_refresh(_ids, every_s=live.CHARTS_EVERY_S)
+
+
+def _ids() -> None:
+    prefixes = live.collector().ids()
+    live.write(el("h3", "Transactional ids", el("small", _how_many(prefixes))))
+    if not prefixes:
+        live.write(el("p", "The collector has seen no transactional id yet.", class_="empty"))
+        return
+    # A stable sort: prefixes in the same state keep the collector's order, most ids first.
+    ordered = sorted(prefixes, key=lambda prefix: not (prefix.leaks or prefix.shared))
+    shown = page_of(ordered, most=ROWS_A_PAGE, key="id-page")
+    with st.container(key="id-table"):
+        live.write(_table(shown, live.zone()))
+
+
+def _how_many(prefixes: Rows[IdsRow]) -> str:
+    if not prefixes:
+        return ""
+    ids = counted(sum(prefix.ids for prefix in prefixes), "id")
+    more = f", {counted(prefixes.more, 'other prefix', 'other prefixes')} not shown" if prefixes.more else ""
+    of = counted(len(prefixes), "prefix", "prefixes")
+    return f" {ids} of {of}{more}; the coordinator keeps each for a week after its last use"
+
+
+def _table(prefixes: Sequence[IdsRow], zone: tzinfo) -> Html:
+    return table(
+        ["Prefix", "State", "Ids", "New per hour", "Never used again", "Fenced in the last hour", "Last used", "Why"],
+        [
+            [
+                el("code", prefix.prefix, title=f"for example {prefix.example}"),
+                _badge(prefix),
+                amount(prefix.ids),
+                amount(prefix.growth_per_hour),
+                amount(prefix.stale_ids),
+                amount(prefix.fenced_last_hour),
+                el("span", since(prefix.newest_at_ms, zone), " ago", title=exact_time(prefix.newest_at_ms, zone)),
+                prefix.why or "–",
+            ]
+            for prefix in prefixes
+        ],
+    )
+
+
+def _badge(prefix: IdsRow) -> Html:
+    if prefix.shared:
+        return badge("✖", "shared", Tone.URGENT, "two pipelines or writers use the same ids and fence each other")
+    if prefix.leaks:
+        return badge("△", "leaks", Tone.WARNING, "it keeps creating ids, and never uses the old ones again")
+    return badge("✔", "bounded", Tone.GOOD, "it uses its ids again")

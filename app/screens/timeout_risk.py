@@ -1,0 +1,132 @@
+"""Timeout risk: is each timeout long enough for a usual transaction and a restart on top of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.client.collector_rows import Rows
+from app.components.markup import Html, el, join, widget_token
+from app.components.paging import page_of
+from app.components.time_text import counted, duration, since, time_left
+from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
+from app.screens import pending_commits
+from lifecycle.rows.pipelines import TimeoutRow
+
+CARDS_A_PAGE = 20
+BUTTONS_PX = 150
+_RISKS: WordSigns = {
+    "timed out": ("✖", Tone.URGENT, "it has aborted transactions"),
+    "too short": ("△", Tone.WARNING, "after a usual transaction (p99), less time is left than a restart takes"),
+    "tight": ("≈", Tone.NOTICE, "it leaves time for one restart, but not for a second"),
+    "enough": ("✔", Tone.GOOD, "it leaves time for two restarts"),
+}  # fmt: skip
+"""Sign, tone and meaning of a timeout's risk (docs/api.md), the worst first."""
+
+
+def show() -> None:
+    """Write the page."""
+    live.auto_refresh(_timeouts, every_s=live.CHARTS_EVERY_S)
+
+
+def _timeouts() -> None:
+    rows, zone = live.collector().timeouts(), live.zone()
+    live.write(el("h3", "Is each timeout long enough?", el("small", _how_many(rows))))
+    if not rows:
+        live.write(el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty"))
+        return
+    shown = page_of(rows, most=CARDS_A_PAGE, key="timeout-page")
+    for timeout in shown:
+        _application(timeout, zone)
+    if rows.more:
+        live.write(el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more"))
+
+
+def _how_many(rows: Rows[TimeoutRow]) -> str:
+    parts = [f"{count:,} {word}" for word, count in words_there(_RISKS, (timeout.risk for timeout in rows)).items()]
+    return f" {', '.join(parts)}, from the last 24 hours" if parts else ""
+
+
+def _application(timeout: TimeoutRow, zone: tzinfo) -> None:
+    token = widget_token(timeout.pipeline)
+    with st.container(key=f"timeout-{token}", border=True, horizontal=True, vertical_alignment="center"):
+        with st.container():
+            live.write(_card(timeout, zone))
+        with st.container(horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"):
+            if timeout.oldest_key and st.button("Oldest open", key=f"timeout-oldest-{token}"):
+                st.switch_page(pending_commits.page(), query_params={"open": timeout.oldest_key})
+
+
+def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
+    _, tone, _ = sign_of(_RISKS, timeout.risk)
+    counts = f" · timeout {duration(timeout.timeout_ms)} · {counted(timeout.transactions, 'transaction')}"
+    title = el(
+        "div", word_badge(_RISKS, timeout.risk), el("b", timeout.pipeline, class_="name"), counts, class_="title"
+    )
+    text = el(
+        "div", title, el("div", timeout.advice, class_="why"), _strip(timeout), _facts(timeout, zone), class_="said"
+    )
+    return el("div", text, class_=f"card {tone.value}")
+
+
+def _strip(timeout: TimeoutRow) -> Html:
+    """Return a ruler from opening to abort, with marks for how long transactions were open and how long a restart takes."""
+    lengths = (
+        ("p50", timeout.p50_ms),
+        ("p95", timeout.p95_ms),
+        ("p99", timeout.p99_ms),
+        ("longest", timeout.longest_ms),
+    )
+    usual = el("i", class_="usual", style=f"width:{_share(timeout.p99_ms, timeout.timeout_ms):.2f}%",
+               title=f"99 of 100 transactions were open for at most {duration(timeout.p99_ms)}")  # fmt: skip
+    marks = [
+        el(
+            "i",
+            class_="mark",
+            style=f"left:{_share(length_ms, timeout.timeout_ms):.2f}%",
+            title=f"{which}: {duration(length_ms)}",
+        )
+        for which, length_ms in lengths
+        if length_ms is not None
+    ]
+    restart = el("i", class_="restart", style=f"width:{_share(timeout.recovery_ms, timeout.timeout_ms):.2f}%",
+                 title=f"a restart takes {timeout.recovery}")  # fmt: skip
+    ends = el("div", el("span", "opened"), el("span", f"a restart takes {duration(timeout.recovery_ms)}"),
+              el("span", f"aborted after {duration(timeout.timeout_ms)}", class_="edge-text"), class_="ruler-ends")  # fmt: skip
+    ruler = el("div", usual, restart, *marks, el("i", class_="edge"), class_="ruler", aria_hidden="true")
+    return el("div", ruler, ends, class_="life")
+
+
+def _facts(timeout: TimeoutRow, zone: tzinfo) -> Html:
+    return el(
+        "div",
+        *_lengths(timeout),
+        el("span", f"a restart takes {timeout.recovery}"),
+        *_open_now(timeout, zone),
+        class_="facts-line",
+    )
+
+
+def _lengths(timeout: TimeoutRow) -> Sequence[Html]:
+    if timeout.longest_ms is None:
+        return [el("span", "none ended in time" if timeout.timed_out else "none ended in the last 24 hours")]
+    middle = el("span", f"open for {duration(timeout.p50_ms)} (p50), {duration(timeout.p99_ms)} (p99)")
+    return [middle, el("span", f"longest {duration(timeout.longest_ms)}: ", el("code", timeout.longest_transaction))]
+
+
+def _open_now(timeout: TimeoutRow, zone: tzinfo) -> Sequence[Html]:
+    if not timeout.open:
+        return []
+    left = (
+        join([", times out in ", time_left(timeout.oldest_deadline_ms, zone)])
+        if timeout.oldest_deadline_ms is not None
+        else ""
+    )
+    return [el("span", f"{timeout.open:,} open, the oldest ", since(timeout.oldest_opened_at_ms, zone), left)]
+
+
+def _share(length_ms: int | None, timeout_ms: int) -> float:
+    return 100 * min(1.0, max(0.0, (length_ms or 0) / max(1, timeout_ms)))

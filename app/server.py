@@ -1,0 +1,93 @@
+"""The web server of the pages: Streamlit's own, behind a check of each request's Host and Origin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit.starlette import App
+
+PAGE = Path(__file__).with_name("page.py")
+HEALTH = "/_stcore/health"
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+STREAMLIT_SETTINGS = {
+    "browser.gatherUsageStats": False,
+    "client.showErrorDetails": "none",
+    "client.showErrorLinks": "false",
+    "client.toolbarMode": "minimal",
+    "server.headless": True,
+    "server.fileWatcherType": "none",
+    "server.runOnSave": False,
+    "theme.light.primaryColor": "#1f5fbf",
+    "theme.dark.primaryColor": "#3b7ddd",
+    "theme.light.backgroundColor": "#ffffff",
+    "theme.dark.backgroundColor": "#11151c",
+    "theme.light.secondaryBackgroundColor": "#f3f5f8",
+    "theme.dark.secondaryBackgroundColor": "#1a202a",
+    "theme.baseRadius": "6px",
+    "theme.baseFontSize": 15,
+    "logger.level": "warning",
+}
+"""Streamlit sends no usage statistics, and a page never shows a stack trace."""
+
+
+class OwnNamesOnly:
+    """ASGI middleware that refuses requests with a foreign Host or Origin.
+
+    Without it, a foreign page in the user's browser could act with the rights of the app's token. With DNS rebinding, that
+    page's requests carry the page's own name as Host. From another address, they carry that address as Origin.
+    Streamlit's own ``server.allowedHosts`` guards only its websocket, and accepts every port of localhost as an origin.
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app, self._names = app, frozenset(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 400 or 403; a websocket is refused before it is opened."""
+        refused = self._refused(scope) if scope["type"] in ("http", "websocket") else None
+        if refused is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await refused(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> PlainTextResponse | None:
+        if scope["path"] == HEALTH:
+            # It answers "ok" and nothing else; a container's health check has no host name to send.
+            return None
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if _hostname(f"//{host}") not in self._names:
+            text = "indoubt does not serve this host name: start the app with --allowed-host and this name\n"
+            return PlainTextResponse(text, status_code=400)
+        if origin not in (None, f"http://{host}", f"https://{host}"):
+            text = "indoubt refuses cross-origin requests (a proxy in front must pass on the Host header unchanged)\n"
+            return PlainTextResponse(text, status_code=403)
+        return None
+
+
+def serve(host: str, port: int, allowed_hosts: Collection[str]) -> None:
+    """Serve the pages until SIGINT or SIGTERM; ``allowed_hosts`` adds to the names of loopback."""
+    names = LOOPBACK_NAMES | {_hostname(f"//{_bracketed(name)}") for name in (host, *allowed_hosts)}
+    # A request without a host name is refused.
+    app = App(PAGE, middleware=[Middleware(OwnNamesOnly, names=names - {""})])
+    app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
+
+
+def _hostname(url: str) -> str:
+    """Return the host name of a URL in lower case, or an empty text."""
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _bracketed(name: str) -> str:
+    return f"[{name}]" if ":" in name and not name.startswith("[") else name
