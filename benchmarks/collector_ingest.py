@@ -2,10 +2,10 @@
 
     python -m benchmarks.collector_ingest [--transactions 500000] [--batches 20000] [--ids 1000] [--rounds 3] [--json]
 
-A broker of its own; ``__transaction_state`` is filled with four states of each transaction, the lifecycle topic with 34 events of
-each batch. Then each topic is read, in turns: by a bare confluent-kafka consumer that counts records, in a process of its own,
-and by a real collector with an empty history, until all of it is folded and committed to disk. Both from their first record to
-their last. History must then hold every record once, or the run fails.
+It starts its own broker, and writes four states of each transaction into ``__transaction_state`` and 34 events of each batch
+into the lifecycle topic. Then two readers read each topic in turn, each in its own process: a bare confluent-kafka consumer
+that counts records, and a real collector with an empty history, until every record is folded and committed to disk. The time
+is from the first record to the last. The history must then contain every record once, or the run fails.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from benchmarks.figures import row
 from benchmarks.running_collector import ROOT, RunningCollector
 from benchmarks.topics import make_topic
 from demo.broker import Broker
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 LIFECYCLE_TOPIC = "transaction_lifecycle"
 LIMIT_S = 300.0
 BATCH = 10_000
-LOOK_PAUSE_S = 0.05
+POLL_PAUSE_S = 0.05
 COUNTED = {
     STATE_TOPIC: 'select count(*), count(distinct (partition, "offset")) from transaction_records where source = ?',
     LIFECYCLE_TOPIC: 'select count(*), count(distinct (partition, "offset")) from lifecycle_events where source = ?',
 }
-# Only the topic that is measured is read.
+# The collector reads only the measured topic.
 ENVIRONMENTS = {
     STATE_TOPIC: {"INDOUBT_TRANSACTION_SOURCE": "log", "INDOUBT_LIFECYCLE_TOPIC": "not_there"},
     LIFECYCLE_TOPIC: {"INDOUBT_TRANSACTION_SOURCE": "polling", "INDOUBT_TRANSACTION_POLLING_MS": "600000"},
@@ -46,7 +46,7 @@ ENVIRONMENTS = {
 
 
 def consume(bootstrap_servers: str, topic: str) -> float:
-    """Read a topic from start to end and count; return the seconds from the first record to the last."""
+    """Read a topic to its end and count; return the seconds from the first record to the last."""
     settings = {"group.id": "bare", "enable.auto.commit": False, "enable.partition.eof": True}
     settings |= {"isolation.level": "read_uncommitted", "auto.offset.reset": "error"}
     consumer = Consumer(KafkaConnection(bootstrap_servers).for_librdkafka(**settings))
@@ -75,7 +75,7 @@ def bare_rate(bootstrap_servers: str, topic: str, records: int) -> float:
 
 
 def collector_rate(bootstrap_servers: str, topic: str, records: int, directory: Path) -> float:
-    """Return records/s of a collector, folded and on disk. Raises AssertionError when history has not each record once."""
+    """Return the records/s that a collector folds and stores. Raises AssertionError unless history has each record once."""
     with RunningCollector(bootstrap_servers, directory, ENVIRONMENTS[topic]) as collector:
         first: tuple[float, int] | None = None
         deadline = time.monotonic() + LIMIT_S
@@ -87,13 +87,17 @@ def collector_rate(bootstrap_servers: str, topic: str, records: int, directory: 
             if seen >= records and status["history"]["waiting"] == 0:
                 break
             if at_s > deadline:
-                raise AssertionError(f"{seen:,} of {records:,} records of {topic} were read within {LIMIT_S:.0f} s")
-            time.sleep(LOOK_PAUSE_S)
+                raise AssertionError(
+                    f"the collector read only {seen:,} of {records:,} records of {topic} within {LIMIT_S:.0f} s"
+                )
+            time.sleep(POLL_PAUSE_S)
     assert first is not None
     with duckdb.connect(str(directory / "history.duckdb"), read_only=True) as history:
         counted = history.execute(COUNTED[topic], [topic]).fetchone()
     if counted != (records, records):
-        raise AssertionError(f"history of {topic} has {counted} rows and different places; {records} expected")
+        raise AssertionError(
+            f"the history of {topic} has {counted} (rows, different positions) instead of {records} each"
+        )
     return (records - first[1]) / (at_s - first[0])
 
 
@@ -104,7 +108,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--ids", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="last line: one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--consume", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.consume:

@@ -2,13 +2,14 @@
 
     python -m benchmarks.collector_memory [--ids 1000000] [--json]
 
-No broker: states as the coordinator writes them go into current state and history in batches, as the observer hands them over.
-First every id has one transaction that ends; then every id has one that stays open. Resident memory of the process after each.
+It needs no broker: it puts states as the coordinator writes them into current state and history, in batches like the
+observer's. First each id has a transaction that ends, then a transaction that stays open. It measures the resident memory of
+the process after each step.
 """
 
 from __future__ import annotations
 
-import collector.small_process  # noqa: F401 (as the collector does)
+import collector.runtime.lean_process  # noqa: F401 (as the collector does)
 
 # isort: split
 import argparse
@@ -25,11 +26,11 @@ import numpy as np
 
 from benchmarks import machine
 from benchmarks.coordinator_log import COMPLETE_COMMIT, FIRST_MS, ONGOING, PREPARE_COMMIT, STATE_TOPIC, state
-from collector.broker_records import records_of
-from collector.current_state import CurrentState
-from collector.store import Store
-from collector.transaction_state_batch import StateDecoder
-from collector.verdicts import Limits
+from collector.history.store import Store
+from collector.records.broker_record_batch import records_of
+from collector.records.formats.transaction_state_batch import StateDecoder
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 
 BATCH = 10_000
 FLUSH_LIMIT_S = 60.0
@@ -48,7 +49,7 @@ def states(ids: int, start_ms: int, *, ended: bool) -> Iterator[tuple[bytes, byt
 
 
 def feed(current: CurrentState, records: Iterator[tuple[bytes, bytes]], offset: int) -> int:
-    """Hand records over in batches; return how many it were."""
+    """Hand records over in batches; return how many there were."""
     decoder, first = StateDecoder(), offset
     while batch := list(itertools.islice(records, BATCH)):
         decoded, ordinary = decoder.decode([key for key, _ in batch], [value for _, value in batch])
@@ -64,7 +65,7 @@ def main() -> int:
     """Measure and print; exit code 1 when it takes 1 GiB or more."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ids", type=int, default=1_000_000)
-    parser.add_argument("--json", action="store_true", help="last line: one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
     print(machine.describe())
     with tempfile.TemporaryDirectory() as directory:

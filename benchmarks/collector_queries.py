@@ -2,10 +2,10 @@
 
     python -m benchmarks.collector_queries [--events 10000000] [--ids 1000] [--seconds 60] [--rate 5000] [--json]
 
-A broker of its own. History is made before the start, in the file (made_history.py): of it 500 batches of a pipeline of ours and
-200 transactions that are open. Measured: from the collector's start to its readiness, then every request that pages and command
-line make (collector_requests.py), in turns, while another process writes states of transactions into ``__transaction_state`` at
-the rate.
+It starts its own broker. Before the start, synthetic_history.py writes the history into the file, with 500 batches of an
+indoubt pipeline and 200 open transactions. It measures the time from the collector's start to its readiness. Then it sends
+every request of the pages and the command line (collector_requests.py) in turn, while another process writes transaction
+states into ``__transaction_state`` at the given rate.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from benchmarks import collector_requests, coordinator_log, machine
 from benchmarks.collector_requests import Question
 from benchmarks.coordinator_load import CoordinatorLoad
 from benchmarks.figures import percentile, row
-from benchmarks.made_history import make_history
 from benchmarks.running_collector import RunningCollector
+from benchmarks.synthetic_history import write_history
 from demo.broker import Broker
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 TRANSACTIONAL_ID = "orders-7-17"
 PAUSE_S = 0.02
@@ -35,12 +35,12 @@ Took = dict[Question, list[float]]
 
 
 def ask_in_turns(collector: RunningCollector, questions: Sequence[Question], seconds: float) -> Took:
-    """Return how long each answer took (ms), in the order in which they came."""
+    """Return how long each answer took (ms), in the order of arrival."""
     took: Took = {question: [] for question in questions}
     started = time.monotonic()
     while time.monotonic() - started < seconds:
-        for question, found in took.items():
-            found.append(question.ask(collector.client))
+        for question, times_ms in took.items():
+            times_ms.append(question.ask(collector.client))
             time.sleep(PAUSE_S)
     return took
 
@@ -52,16 +52,16 @@ def main() -> int:
     parser.add_argument("--ids", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=60.0, help="shared by pages and command line")
     parser.add_argument("--rate", type=int, default=5_000)
-    parser.add_argument("--json", action="store_true", help="last line: one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
     print(machine.describe())
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "broker") as broker:
         home = Path(directory) / "collector"
         home.mkdir()
-        make_history(home / "history.duckdb", arguments.events, arguments.ids)
+        write_history(home / "history.duckdb", arguments.events, arguments.ids)
         coordinator_log.make_state_topic(KafkaConnection(broker.bootstrap_servers))
         machine.settle()
-        # It asks with hardly a pause, as no caller should.
+        # The benchmark asks with almost no pause, which no caller should do.
         unlimited = {"INDOUBT_REQUESTS_PER_SECOND": "100000"}
         with RunningCollector(broker.bootstrap_servers, home, unlimited) as collector:
             ready_s, before = collector.ready_s, int(collector.get("status")["events"])
@@ -77,10 +77,10 @@ def main() -> int:
     p95: dict[str, dict[str, float]] = {}
     for name, took in (("pages", of_pages), ("command line", of_commands)):
         print(row(f"{name}, ms", "p50", "p95", "worst", "asked", width=10, first=78))
-        for question, found in took.items():
-            figures = (percentile(found, 0.5), percentile(found, 0.95), max(found))
-            print(row(question.name, *(f"{value:.1f}" for value in figures), f"{len(found)}", width=10, first=78))
-        p95[name] = {question.name: round(percentile(found, 0.95), 1) for question, found in took.items()}
+        for question, times_ms in took.items():
+            figures = (percentile(times_ms, 0.5), percentile(times_ms, 0.95), max(times_ms))
+            print(row(question.name, *(f"{value:.1f}" for value in figures), f"{len(times_ms)}", width=10, first=78))
+        p95[name] = {question.name: round(percentile(times_ms, 0.95), 1) for question, times_ms in took.items()}
         missed = [name for name, value in p95[name].items() if value >= GOAL_MS]
         print(f"  p95 under {GOAL_MS:.0f} ms: {len(took) - len(missed)} of {len(took)}")
     if arguments.json:

@@ -1,4 +1,4 @@
-"""What is asked of the collector, and by whom: every look that a page takes, every command, and the scrape of its metrics."""
+"""The requests to the collector: those of the pages, of every command, and the scrape of its metrics."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from urllib.parse import quote, unquote
 
 import httpx
 
-from collector.command_line.listings import LISTINGS, Listing
+from collector.cli.listings import LISTINGS, Listing
 
 API = "/api/v1/"
 FILTERS = {"transaction": "{id}", "topic": "ip_count_sink", "pipeline": "word-count"}
 ROWS = 100
-"""What the command line asks for unless it is told otherwise."""
+"""The command line's default limit."""
 ORDERING = (
     "/api/v1/batches?limit=100000&pipeline=word-count&batch=499",
     "/api/v1/hanging?limit=100000",
     "/api/v1/pipelines?pipeline=word-count",
     "/api/v1/orders?idempotency_key=never-given",
 )
-"""What the command line looks at before it gives an order, besides the transaction itself."""
+"""The command line's requests before an order, in addition to the transaction itself."""
 PREVIEW = {"action": "abort", "filter": {"transaction_prefix": "payments-1"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One request: GET ``path``, or POST where it has a body.
+    """A request: GET ``path``, or POST if it has a body.
 
     ``key_of``: a table; ``{key}`` in the path stands for the key of its first row.
     """
@@ -39,12 +39,12 @@ class Question:
 
     @property
     def name(self) -> str:
-        """Return what it asks for, without what all of them begin with."""
+        """Return its path without the common prefix."""
         of_which = f" (first of {self.key_of.removeprefix(API)})" if self.key_of else ""
         return unquote(self.path).removeprefix(API) + of_which
 
     def ask(self, client: httpx.Client) -> float:
-        """Ask it and return how long its whole answer took (ms). Raises httpx.HTTPError."""
+        """Send it and return how long the whole answer took (ms). Raises httpx.HTTPError."""
         path = self.path
         if self.key_of:
             rows = client.get(self.key_of).raise_for_status().json()["rows"]
@@ -69,7 +69,7 @@ PAGES = (
     Question(path="/api/v1/timeouts"),
     Question(path="/api/v1/jobs"),
     Question(path="/api/v1/ids"),
-    Question(path="/api/v1/malformed"),
+    Question(path="/api/v1/quarantined"),
     Question(path="/api/v1/aborts?limit=500"),
     Question(path="/api/v1/losses?limit=200"),
     Question(path="/api/v1/batches?limit=200"),
@@ -79,14 +79,14 @@ PAGES = (
     Question(path="/api/v1/receivers"),
     Question(path="/api/v1/audit"),
 )
-"""Every look that app/collector_client.py takes."""
+"""Every request of app/client/collector_client.py."""
 
 
 def of_command_line(transactional_id: str) -> list[Question]:
-    """Return what commands ask, each listing with and without the filters that mean other rows, and what Prometheus asks."""
+    """Return the requests of the commands, each listing with and without filters, and that of Prometheus."""
     paths = [path for listing in LISTINGS for path in _of_listing(listing)]
-    found = [Question(path=path.replace("{id}", quote(transactional_id, safe=""))) for path in (*paths, *ORDERING)]
-    return [*found, Question(path="/api/v1/orders/preview", body=PREVIEW), Question(path="/metrics")]
+    questions = [Question(path=path.replace("{id}", quote(transactional_id, safe=""))) for path in (*paths, *ORDERING)]
+    return [*questions, Question(path="/api/v1/orders/preview", body=PREVIEW), Question(path="/metrics")]
 
 
 def _of_listing(listing: Listing) -> list[str]:

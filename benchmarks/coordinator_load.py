@@ -1,5 +1,5 @@
-"""A steady stream of other transactions: ``python -m benchmarks.coordinator_load BOOTSTRAP RATE IDS`` writes their states into
-``__transaction_state`` at so many a second until its input ends, then prints how many it wrote."""
+"""A steady stream of other transactions: ``python -m benchmarks.coordinator_load BOOTSTRAP RATE IDS`` writes RATE states a
+second into ``__transaction_state`` until its input ends, then prints how many it wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from benchmarks import coordinator_log
 from benchmarks.coordinator_log import STATE_TOPIC
 from demo.children import die_with_parent
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 STEP_S = 0.02
@@ -24,13 +24,13 @@ TRANSACTIONS_MOST = 10**9
 
 
 class CoordinatorLoad:
-    """The stream in a process of its own: whoever measures beside it must not share its interpreter with it."""
+    """The stream in a process of its own, so that it does not share the measuring process's interpreter."""
 
     def __init__(self, bootstrap_servers: str, rate: int, ids: int) -> None:
         self._command = [sys.executable, "-m", "benchmarks.coordinator_load", bootstrap_servers, str(rate), str(ids)]
         self._process: subprocess.Popen[str] | None = None
         self.written = 0
-        """How many states it wrote, once it has ended."""
+        """How many states it wrote; known after its end."""
 
     def __enter__(self) -> CoordinatorLoad:
         self._process = subprocess.Popen(
@@ -45,14 +45,14 @@ class CoordinatorLoad:
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
-        told, _ = self._process.communicate(timeout=2 * FLUSH_LIMIT_S)
+        output, _ = self._process.communicate(timeout=2 * FLUSH_LIMIT_S)
         if self._process.returncode != 0:
-            raise RuntimeError(f"the load ended with code {self._process.returncode}; its error stands above")
-        self.written = int(told)
+            raise RuntimeError(f"the load ended with code {self._process.returncode}; read its error above")
+        self.written = int(output)
 
 
 def main() -> int:
-    """Write at the rate, a step's worth at a time."""
+    """Write at the rate, in steps."""
     bootstrap_servers, rate, ids = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     settings = {"client.id": "__admin_client", "linger.ms": 5}
     producer = Producer(KafkaConnection(bootstrap_servers).for_librdkafka(**settings))
@@ -65,7 +65,7 @@ def main() -> int:
         producer.poll(0)
         written += due
     if producer.flush(FLUSH_LIMIT_S):
-        raise TimeoutError(f"{STATE_TOPIC} did not take everything in {FLUSH_LIMIT_S:.0f} s")
+        raise TimeoutError(f"the broker did not accept every record for {STATE_TOPIC} in {FLUSH_LIMIT_S:.0f} s")
     print(written)
     return 0
 

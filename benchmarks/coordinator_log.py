@@ -1,7 +1,7 @@
-"""Fills ``__transaction_state`` and a lifecycle topic with what many transactions leave there, as fast as a broker takes it.
+"""Fills ``__transaction_state`` and a lifecycle topic with the records of many transactions, as fast as a broker accepts them.
 
-Only the admin client may write to an internal topic, and the broker goes by the client's name. The coordinator itself does not
-read its log again while it runs, so it knows nothing of these transactions.
+Only the admin client may write to an internal topic, and the broker recognizes it by the client's name. The coordinator does
+not read its log again while it runs, so it does not know these transactions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from lifecycle.events import EventType, LifecycleEvent, encode
 from lifecycle.identity import Handle
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 STATE_TOPIC = "__transaction_state"
 FIRST_MS = 1_795_000_000_000
@@ -28,7 +28,7 @@ SLOTS = 8
 def state(
     producer_id: int, epoch: int, status: int, update_ms: int, start_ms: int, partitions: tuple[int, ...] = ()
 ) -> bytes:
-    """Return a value of the log as a Kafka 4 broker writes it, of a transaction that writes to one topic."""
+    """Return a value of the log as a Kafka 4 broker writes it, for a transaction that writes to one topic."""
     raw = struct.pack(">hqhib", 1, producer_id, epoch, TIMEOUT_MS, status)
     raw += b"\x02\x0eip_count_sink" + bytes([len(partitions) + 1]) if partitions else b"\x01"
     raw += struct.pack(f">{len(partitions)}i", *partitions) + (b"\0" if partitions else b"")
@@ -50,21 +50,21 @@ def states(transactions: int, ids: int, first_ms: int = FIRST_MS) -> Iterator[tu
 
 
 def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value) of what a pipeline with 8 slots tells of its batches: 34 events each."""
+    """Yield (key, value) of the events of a pipeline with 8 slots: 34 for each batch."""
     for batch in range(batches):
         at_ms, about = (
             FIRST_MS + 1_000 * batch,
-            {"pipeline": "ip-count", "life": "0a1b2c3d4e5f", "attempt": 12, "batch": batch},
+            {"pipeline": "ip-count", "checkpoint_id": "0a1b2c3d4e5f", "attempt": 12, "batch": batch},
         )
 
-        def told(type_: EventType, after_ms: int, at_ms: int = at_ms, **data: object) -> bytes:
+        def event(type_: EventType, after_ms: int, at_ms: int = at_ms, **data: object) -> bytes:
             subject = str(data.get("transaction", f"checkpoint {data['batch']}"))
             event = LifecycleEvent(
                 type=type_, source="/pipeline/ip-count", subject=subject, at_ms=at_ms + after_ms, data=data
             )
             return encode(event)
 
-        yield b"ip-count", told(EventType.CHECKPOINT_STARTED, 0, **about)
+        yield b"ip-count", event(EventType.CHECKPOINT_STARTED, 0, **about)
         for slot in range(SLOTS):
             name = f"ip-count-{slot}-{batch % 2}"
             which = {**about, "slot": slot, "transaction": name, "producer_id": slot, "producer_epoch": batch % 32_000}
@@ -83,18 +83,18 @@ def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
                 timeout_ms=TIMEOUT_MS,
             )
             key = name.encode()
-            yield key, told(EventType.TRANSACTION_OPENED, 10, **which)
-            yield key, told(EventType.TRANSACTION_PREPARED, 500, **which, handle=handle.to_json())
-            yield key, told(EventType.TRANSACTION_COMMIT_DECIDED, 600, **which)
-            yield key, told(EventType.TRANSACTION_COMMITTED, 700, **which)
+            yield key, event(EventType.TRANSACTION_OPENED, 10, **which)
+            yield key, event(EventType.TRANSACTION_PREPARED, 500, **which, handle=handle.to_json())
+            yield key, event(EventType.TRANSACTION_COMMIT_DECIDED, 600, **which)
+            yield key, event(EventType.TRANSACTION_COMMITTED, 700, **which)
         yield (
             b"ip-count",
-            told(EventType.CHECKPOINT_COMPLETED, 800, **about, rows=8_000, bytes=800_000, duration_ms=800),
+            event(EventType.CHECKPOINT_COMPLETED, 800, **about, rows=8_000, bytes=800_000, duration_ms=800),
         )
 
 
 def make_state_topic(connection: KafkaConnection) -> None:
-    """Have the broker make its log, by one transactional producer that writes nothing."""
+    """Make the broker create its log, with a transactional producer that writes nothing."""
     producer = Producer(connection.for_librdkafka(**{"transactional.id": "first"}))
     producer.init_transactions(LIMIT_S)
 
@@ -111,12 +111,12 @@ def fill(connection: KafkaConnection, topic: str, records: Iterator[tuple[bytes,
             except BufferError:
                 producer.poll(0.1)
     if producer.flush(LIMIT_S):
-        raise TimeoutError(f"{topic} could not be filled within {LIMIT_S:.0f} s")
+        raise TimeoutError(f"the broker did not accept every record for {topic} within {LIMIT_S:.0f} s")
     return size_of(connection, topic)
 
 
 def size_of(connection: KafkaConnection, topic: str) -> int:
-    """Return how many records a topic holds that nothing was deleted from."""
+    """Return how many records a topic has from which none was deleted."""
     admin = AdminClient(connection.for_librdkafka(log_level=2))
     partitions = admin.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
     latest = OffsetSpec.latest()

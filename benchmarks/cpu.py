@@ -1,4 +1,4 @@
-"""Processor time by kind of process while something runs: what bounds a rate on a machine whose cores are all busy."""
+"""Processor time by kind of process during a run, which limits a rate on a machine whose cores are all busy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """At ``at_s`` (epoch) each kind of process had used so much processor time, in seconds."""
+    """The processor time in seconds that each kind of process had used at ``at_s`` (epoch)."""
 
     at_s: float
     used_s: dict[str, float]
@@ -24,7 +24,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTime:
-    """One process as /proc/<pid>/stat tells it; ``name`` is the program's (java, python)."""
+    """A process as in /proc/<pid>/stat; ``name`` is the program's (java, python)."""
 
     pid: int
     parent: int
@@ -33,9 +33,9 @@ class ProcessTime:
 
 
 class CpuWatcher:
-    """Samples, in a thread, a process with all its descendants by name, and other processes under names of their own.
+    """Samples, in a thread, a process with all its descendants by name, and other processes under given names.
 
-    Processor time of a process that ended stays counted as last seen.
+    The last sample of an ended process still counts.
     """
 
     def __init__(self, root: int, others: dict[str, int]) -> None:
@@ -74,7 +74,7 @@ def read_processes() -> dict[int, ProcessTime]:
         try:
             text = (directory / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended while we looked
+            continue  # it has just ended
         found[int(directory.name)] = read_stat(text)
     return found
 
@@ -85,7 +85,7 @@ def used_s(pid: int) -> float:
 
 
 def read_stat(text: str) -> ProcessTime:
-    """Return what a line of /proc/<pid>/stat says; the name in parentheses may hold anything (proc(5))."""
+    """Parse a line of /proc/<pid>/stat; the name in parentheses may contain anything (proc(5))."""
     pid, _, rest = text.partition(" (")
     name, _, fields = rest.rpartition(") ")
     values = fields.split()
@@ -95,7 +95,7 @@ def read_stat(text: str) -> ProcessTime:
 
 
 def descendants(root: int, processes: dict[int, ProcessTime]) -> list[int]:
-    """Return ``root`` and every process below it that is there."""
+    """Return ``root`` and every process below it."""
     found = [root] if root in processes else []
     children: dict[int, list[int]] = {}
     for process in processes.values():
@@ -106,9 +106,9 @@ def descendants(root: int, processes: dict[int, ProcessTime]) -> list[int]:
 
 
 def used_between(samples: Sequence[Sample], start_s: float, end_s: float) -> dict[str, float]:
-    """Return the processor seconds that each kind used between two moments, straight lines between the samples.
+    """Return the processor seconds that each kind used between two times, interpolated between samples.
 
-    Raises ValueError when the samples do not cover them.
+    Raises ValueError if the samples do not cover the times.
     """
     if not samples or samples[0].at_s > start_s or samples[-1].at_s < end_s:
         raise ValueError("the samples of processor time do not cover the run")

@@ -1,12 +1,12 @@
 """How long after its opening on the broker a transaction is in the collector's API.
 
-Starts its own broker and collector, opens transactions at a steady rate, polls GET /api/v1/transactions, and takes from the
-broker's own start time to the arrival of the first answer that lists it. Beside it: one look by Kafka's own tool,
-TransactionsCommand list.
+Starts its own broker and collector, opens transactions at a steady rate, polls GET /api/v1/transactions, and measures from the
+broker's own start time to the arrival of the first answer that lists the transaction. For comparison it measures one run of
+Kafka's own tool, TransactionsCommand list.
 
     python -m benchmarks.detection_latency [--count 400] [--rate 20] [--load 1000] [--json]
 
-With --load so many other transactions a second begin and end meanwhile: another process writes four states of each into
+With --load this many other transactions begin and end each second: another process writes four states of each into
 ``__transaction_state``, as the coordinator does.
 """
 
@@ -34,7 +34,7 @@ from benchmarks.coordinator_load import CoordinatorLoad
 from benchmarks.figures import percentile
 from demo.broker import Broker
 from demo.prerequisites import JARS, java_home
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 TOPIC = "detection_latency"
@@ -49,7 +49,7 @@ STATES, OTHER_IDS = 4, 1_000
 
 @dataclass
 class Watcher:
-    """Polls the API in a thread: for each transaction the time of the first answer that had it, less its start."""
+    """Polls the API in a thread, and keeps the time from each transaction's start to the first answer that lists it."""
 
     url: str
     token: str
@@ -78,7 +78,7 @@ def start_collector(bootstrap_servers: str, directory: Path, token: str) -> tupl
     process = subprocess.Popen(
         [*command, "--directory", str(directory), "--port", "0"],
         cwd=ROOT,
-        # It asks without a pause, as no caller should.
+        # The benchmark asks without a pause, which no caller should do.
         env={**environment, "INDOUBT_VIEWER_TOKEN": f"benchmark:{token}", "INDOUBT_REQUESTS_PER_SECOND": "100000"},
         stdout=subprocess.PIPE,
         text=True,
@@ -98,7 +98,7 @@ def start_collector(bootstrap_servers: str, directory: Path, token: str) -> tupl
 
 
 def open_transactions(bootstrap_servers: str, watcher: Watcher, count: int, rate: float) -> int:
-    """Open ``count`` transactions at ``rate`` a second, each left open until the watcher had time to see it."""
+    """Open ``count`` transactions at ``rate`` a second; each stays open until the watcher has had time to see it."""
     client = AdminClient({"bootstrap.servers": bootstrap_servers})
     client.create_topics([NewTopic(TOPIC, 4, 1)])[TOPIC].result(START_LIMIT_S)
     producers = [
@@ -147,12 +147,12 @@ def transactions_command_ms(bootstrap_servers: str) -> float:
 
 
 def main() -> int:
-    """Measure and print; exit code 1 when a transaction was never seen."""
+    """Measure and print; exit code 1 if a transaction was never seen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--rate", type=float, default=20.0, help="openings per second")
     parser.add_argument("--load", type=int, default=0, help="other transactions per second meanwhile")
-    parser.add_argument("--json", action="store_true", help="last line: one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
     token = secrets.token_urlsafe(16)
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "broker") as broker:
@@ -173,7 +173,9 @@ def main() -> int:
         command_ms = transactions_command_ms(broker.bootstrap_servers)
     latencies = list(watcher.latencies_ms.values())
     if watcher.failed or len(latencies) < arguments.count:
-        print(f"{len(latencies)} of {arguments.count} were seen. {watcher.failed}", file=sys.stderr)
+        print(
+            f"the API listed only {len(latencies)} of {arguments.count} transactions. {watcher.failed}", file=sys.stderr
+        )
         return 1
     p50, p99 = percentile(latencies, 0.5), percentile(latencies, 0.99)
     load = ""
@@ -181,7 +183,7 @@ def main() -> int:
         load = f", beside {others.written // STATES:,} others at {arguments.load:,}/s"
     print(f"open on the broker -> in the API, {len(latencies)} transactions at {arguments.rate:g}/s{load}:")
     print(f"  p50 {p50:.0f} ms   p99 {p99:.0f} ms   worst {max(latencies):.0f} ms")
-    print(f"one look by TransactionsCommand list: {command_ms:.0f} ms")
+    print(f"one run of TransactionsCommand list: {command_ms:.0f} ms")
     if arguments.json:
         print(
             json.dumps(

@@ -1,4 +1,4 @@
-"""How measured points become figures: rates between two moments, percentiles, medians of rounds, ratios, slopes."""
+"""Figures from measured points: rates between two times, percentiles, medians of rounds, ratios, slopes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WARM_SHARE, END_SHARE = 0.15, 0.9
-"""A steady rate leaves out the first records (compilers are warming up) and the last ones (a stream has no end)."""
+"""A steady rate leaves out the first records (compilers warm up) and the last ones (a real stream has no end)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ def whole_rate(started_s: float, marks: Sequence[Mark]) -> float:
 def steady_window(marks: Sequence[Mark], warm: float = WARM_SHARE, end: float = END_SHARE) -> tuple[Mark, Mark]:
     """Return the first mark past ``warm`` and the last mark up to ``end`` of all records.
 
-    Marks are in order of time and stand at moments when progress became visible (the end of a batch, a commit), so what
-    lies between two of them is whole batches. Raises ValueError when there are not two such marks.
+    Marks are in order of time. Each is at a time when progress became visible (the end of a batch, a commit), so there are
+    whole batches between two of them. Raises ValueError if there are not two such marks.
     """
     total = marks[-1].records
     inside = [mark for mark in marks if warm * total <= mark.records <= end * total]
@@ -54,7 +54,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Return the median of the ratios round by round: what disturbs one round disturbs both sides of it."""
+    """Return the median of the rounds' ratios: a disturbance of a round affects both of its sides."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
@@ -66,5 +66,5 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def row(name: str, *columns: str, width: int = 16, first: int = 28) -> str:
-    """Return one line of a table: the name, then right-aligned columns."""
+    """Return a line of a table: the name, then right-aligned columns."""
     return f"  {name:<{first}}" + "".join(f"{column:>{width}}" for column in columns)

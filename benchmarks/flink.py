@@ -1,8 +1,8 @@
-"""Flink beside us: a directory with ``flink.sh``, which builds Flink's KafkaSink on the same job and runs it.
+"""Flink for comparison: a directory with ``flink.sh``, which builds and runs the same job with Flink's KafkaSink.
 
 ``flink.sh BOOTSTRAP throughput pass eo|alo SOURCE N [tuned=1]`` prints one JSON line, ``flink.sh BOOTSTRAP latency eo|alo
-CHECKPOINT_MS SECONDS`` one line of percentiles. It needs Maven the first time; the project does not. Without it Flink is
-left out, and said to be.
+CHECKPOINT_MS SECONDS`` one line of percentiles. The first run needs Maven; the project itself does not. Without
+``flink.sh`` the output says that Flink was not measured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from benchmarks.topics import Watcher
 from demo.children import die_with_parent
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACTLY_ONCE, AT_LEAST_ONCE = "eo", "alo"
@@ -41,7 +41,7 @@ class Throughput:
 
 
 class Flink:
-    """Runs ``flink.sh`` of one directory; what it builds lies under FLINK_BASELINE_WORK, or ``.run/flink``."""
+    """Runs ``flink.sh`` of a directory; its build is under FLINK_BASELINE_WORK, or ``.run/flink``."""
 
     def __init__(self, directory: Path) -> None:
         self._script = directory / "flink.sh"
@@ -51,7 +51,7 @@ class Flink:
         self._environment = {**os.environ, "FLINK_BASELINE_WORK": work}
 
     def build(self, connection: KafkaConnection, topic: str) -> None:
-        """Build it now, so that no measured run does, by having it fill ``topic`` with one record."""
+        """Build it before the measured runs, by writing one record to ``topic``."""
         self._run([connection.bootstrap_servers, "generate", topic, "pass", "1"], BUILD_LIMIT_S)
 
     def throughput(
@@ -110,10 +110,10 @@ class Flink:
 
 
 def require_each_once(verified: str, records: int) -> None:
-    """Return when flink.sh's reader saw each record once. Raises AssertionError with what it saw."""
+    """Check that flink.sh's reader saw each record once. Raises AssertionError with what it saw."""
     seen = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)\b", verified)}
     if (seen.get("records"), seen.get("distinct"), seen.get("missing")) != (records, records, 0):
-        raise AssertionError(f"Flink's sink does not hold each of {records:,} records once: {verified}")
+        raise AssertionError(f"Flink's sink does not have each of {records:,} records once: {verified}")
 
 
 def read_latency(text: str) -> dict[str, float]:
@@ -121,11 +121,11 @@ def read_latency(text: str) -> dict[str, float]:
     for line in text.splitlines():
         if line.startswith("LAT ") and "p99_ms" in line:
             return {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", line)}
-    raise RuntimeError(f"flink.sh saw no record: {text.strip()!r}")
+    raise RuntimeError(f"flink.sh printed no latencies, so its reader saw no record: {text.strip()!r}")
 
 
 def up_to(marks: Sequence[Mark], records: int) -> list[Mark]:
-    """Return the marks with control records cut off: the last one stands where all ``records`` were visible."""
+    """Return the marks without control records: the last mark is where all ``records`` were visible."""
     found: list[Mark] = []
     for mark in marks:
         found.append(Mark(at_s=mark.at_s, records=min(mark.records, records)))

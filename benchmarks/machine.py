@@ -1,4 +1,4 @@
-"""The machine that a figure was measured on, and whether it can hold what a run writes."""
+"""The machine of a measurement, and whether it has room for what a run writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORD_OVERHEAD = 1.2
 
 
 class NotEnoughRoom(Exception):
-    """Disk or memory are too small for the run; the message says how much is there and how much is needed."""
+    """Disk or memory is too small for the run; the message says how much there is and how much the run needs."""
 
 
 def describe() -> str:
@@ -36,9 +36,9 @@ def describe() -> str:
 
 
 def require_room(directory: Path, record_bytes: int, copies: int) -> None:
-    """Return when ``copies`` of ``record_bytes`` fit on the disk, and a source and a sink into the page cache.
+    """Check that ``copies`` of ``record_bytes`` fit on the disk, and a source and a sink into the page cache.
 
-    Raises NotEnoughRoom: a full disk ends the broker, and what falls out of the cache is measured at the disk's speed.
+    Raises NotEnoughRoom: a full disk ends the broker, and data outside the cache would be measured at the disk's speed.
     """
     needed = int(record_bytes * RECORD_OVERHEAD)
     free = shutil.disk_usage(directory).free
@@ -62,7 +62,7 @@ def resident_mib(pid: int | None = None) -> float:
 
 
 def settle() -> None:
-    """Wait until what was written is on the disk, so that no side pays for the writes of the one before."""
+    """Wait until all writes are on the disk, so that no side pays for the writes of the side before it."""
     os.sync()
 
 

@@ -1,4 +1,4 @@
-"""A sink that takes Spark's rows as ours does, as Arrow in a Python worker, and drops them: what is left is Spark's own cost."""
+"""A sink that takes Spark's rows as Arrow in a Python worker, like indoubt's sink, and drops them: it measures Spark's own cost."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.types import StructType
 
 
-class NowhereSink(DataSource):
-    """``format("nowhere")``."""
+class NullSink(DataSource):
+    """``format("null")``."""
 
     @classmethod
     def name(cls) -> str:
         """Return the name for ``format(...)``."""
-        return "nowhere"
+        return "null"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NowhereWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NullWriter:
         """Return the writer of one batch."""
-        return NowhereWriter()
+        return NullWriter()
 
 
-class NowhereWriter(DataSourceStreamArrowWriter):
+class NullWriter(DataSourceStreamArrowWriter):
     """Reads every row of a batch and keeps none."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -1,6 +1,6 @@
-"""Prepared transactions that their writers left behind: processes prepare them by the sink's own means, then die.
+"""Prepared transactions of dead writers: processes prepare them with the sink's own code, then die.
 
-``python -m benchmarks.prepared BOOTSTRAP TOPIC PREFIX LIFE ATTEMPT FIRST END`` is one such process.
+``python -m benchmarks.prepared BOOTSTRAP TOPIC PREFIX CHECKPOINT_ID ATTEMPT FIRST END`` is such a process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from benchmarks.topics import value_of
 from demo.children import die_with_parent
 from lifecycle.identity import Handle, Marker
 from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import SlotAttempt
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,16 +34,24 @@ PREPARE_LIMIT_S = 300.0
 
 
 def leave_prepared(
-    connection: KafkaConnection, topic: str, *, prefix: str, life: str, attempt: int, count: int
+    connection: KafkaConnection, topic: str, *, prefix: str, checkpoint_id: str, attempt: int, count: int
 ) -> list[Handle]:
     """Leave ``count`` transactions of batch 0, one record each (serial number = slot); return their handles by slot.
 
-    The writers end by SIGKILL. Raises RuntimeError when one ended before.
+    The writers end by SIGKILL. Raises RuntimeError if a writer ended before.
     """
     handles: list[Handle] = []
     for first in range(0, count, PER_PROCESS):
         slots = (str(first), str(min(first + PER_PROCESS, count)))
-        command = [sys.executable, "-m", "benchmarks.prepared", connection.bootstrap_servers, topic, prefix, life]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.prepared",
+            connection.bootstrap_servers,
+            topic,
+            prefix,
+            checkpoint_id,
+        ]
         writer = subprocess.run(
             [*command, str(attempt), *slots],
             cwd=ROOT,
@@ -53,7 +61,7 @@ def leave_prepared(
             preexec_fn=die_with_parent,
         )
         if writer.returncode != -signal.SIGKILL:
-            raise RuntimeError(f"a writer ended with code {writer.returncode}; its error stands above")
+            raise RuntimeError(f"a writer ended with code {writer.returncode}; read its error above")
         handles += [Handle.from_json(json.loads(line)) for line in writer.stdout.splitlines()]
     return handles
 
@@ -68,10 +76,10 @@ def _prepare(manager: KafkaResourceManager, slot: SlotAttempt) -> Handle:
 
 
 def main() -> int:
-    """Prepare the slots FIRST to END - 1, print a handle a line, and die as a killed worker does."""
-    bootstrap_servers, topic, prefix, life, attempt, first, end = sys.argv[1:]
+    """Prepare the slots FIRST to END - 1, print each handle on a line, and die like a killed worker."""
+    bootstrap_servers, topic, prefix, checkpoint_id, attempt, first, end = sys.argv[1:]
     manager = KafkaResourceManager(KafkaConnection(bootstrap_servers), topic=topic, transaction_timeout_ms=TIMEOUT_MS)
-    marker = Marker(batch=BATCH, attempt=int(attempt), life=life)
+    marker = Marker(batch=BATCH, attempt=int(attempt), checkpoint_id=checkpoint_id)
     slots = [SlotAttempt(prefix=prefix, slot=slot, marker=marker) for slot in range(int(first), int(end))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for handle in pool.map(lambda slot: _prepare(manager, slot), slots):

@@ -2,10 +2,10 @@
 
     python -m benchmarks.recovery [--counts 1,100,1000] [--rounds 3] [--json]
 
-Starts a broker. For each number, in turns: writers prepare so many transactions and are killed; either a commit decision
-lists them (they must be committed) or none does (they must be rolled back); a fresh process recovers. The time is from
-the start of the recovery to its end, when all are settled; the interpreter's start and its imports come on top and are
-told beside it. An independent read_committed reader counts what is then visible, and nothing may be open any more.
+It starts a broker. For each number, in turn, writers prepare this many transactions and are killed. Either a commit decision
+lists the transactions (they must be committed) or none does (they must be rolled back). A fresh process recovers. The time is
+from the start of the recovery to its end, when all are settled; the interpreter's start and its imports are reported
+separately. An independent read_committed reader counts the visible rows, and no transaction may still be open.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from confluent_kafka import IsolationLevel
 
@@ -32,11 +33,11 @@ from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from pipeline.checkpoint_directory import open_checkpoint
+from pipeline.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
 from pipeline.recovery import Recovery
 from pipeline.settings import PipelineSettings
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 
 ROOT = Path(__file__).resolve().parent.parent
 DECIDED, UNDECIDED = "decided", "undecided"
@@ -47,26 +48,33 @@ STABLE_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """One recovery: seconds from its start to all settled, and those of its whole process."""
+    """A recovery: seconds from its start until all is settled, and seconds of its whole process."""
 
     recovery_s: float
     process_s: float
 
 
 def leave_behind(connection: KafkaConnection, settings: PipelineSettings, count: int, kind: str) -> None:
-    """Leave ``count`` prepared transactions of a run that is gone, listed in a commit decision or not."""
-    life, _ = open_checkpoint(settings.checkpoint, settings.prefix, settings.sink, settings.decisions_topic)
+    """Leave ``count`` prepared transactions of a dead run, with or without a commit decision."""
+    identity = make_directory(settings)
     log = DecisionLog(connection)
-    run = RunStarted(prefix=settings.prefix, life=life.life, run="left", at_ms=time.time_ns() // 1_000_000)
+    run = RunStarted(
+        prefix=settings.prefix, checkpoint_id=identity.checkpoint_id, run="left", at_ms=time.time_ns() // 1_000_000
+    )
     attempt = log.start_run(run)
     handles = leave_prepared(
-        connection, settings.sink, prefix=settings.prefix, life=life.life, attempt=attempt, count=count
+        connection,
+        settings.sink,
+        prefix=settings.prefix,
+        checkpoint_id=identity.checkpoint_id,
+        attempt=attempt,
+        count=count,
     )
     if kind == DECIDED:
         log.decide(
             Decision(
                 prefix=settings.prefix,
-                about=BatchAttempt(life=life.life, batch=BATCH, attempt=attempt),
+                about=BatchAttempt(checkpoint_id=identity.checkpoint_id, batch=BATCH, attempt=attempt),
                 ruling=Ruling.COMMIT,
                 handles=tuple(handles),
                 who=f"run {attempt}",
@@ -76,8 +84,27 @@ def leave_behind(connection: KafkaConnection, settings: PipelineSettings, count:
     log.close()
 
 
+def make_directory(settings: PipelineSettings) -> CheckpointIdentity:
+    """Make the checkpoint directory of a run that planned a batch; return its checkpoint id."""
+    directory = CheckpointDirectory.open(settings)
+    identity = CheckpointIdentity(
+        checkpoint_id=uuid4().hex,
+        prefix=settings.prefix,
+        sink=settings.sink,
+        decisions=settings.decisions_topic,
+        location=directory.location.uri,
+        directory=directory.identity,
+    )
+    if not directory.create(identity):
+        raise RuntimeError(f"{settings.checkpoint} is in use")
+    planned = Path(directory.location.path) / "offsets" / str(BATCH)
+    planned.parent.mkdir()
+    planned.touch()
+    return identity
+
+
 def recover(settings: PipelineSettings, count: int, kind: str) -> Took:
-    """Recover in a fresh process. Raises AssertionError when it did not settle exactly what was left."""
+    """Recover in a fresh process. Raises AssertionError unless it settled exactly these transactions."""
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.recovery", "--recover", settings.to_json()],
@@ -93,18 +120,18 @@ def recover(settings: PipelineSettings, count: int, kind: str) -> Took:
     answer = json.loads(done.stdout)
     expected = (count, 0) if kind == DECIDED else (0, count)
     if (answer["committed"], answer["rolled_back"]) != expected:
-        raise AssertionError(f"{count} {kind} transactions were left, and the recovery did: {answer}")
+        raise AssertionError(f"the recovery of {count} {kind} transactions settled {answer}")
     return Took(recovery_s=answer["recovery_s"], process_s=process_s)
 
 
 def check(connection: KafkaConnection, topic: str, visible: int) -> None:
-    """Return when exactly the first ``visible`` records are seen and nothing holds readers up. Raises AssertionError."""
+    """Check that exactly the first ``visible`` records are visible and no reader is blocked. Raises AssertionError."""
     deadline = time.monotonic() + STABLE_LIMIT_S
     while (stable := end_offset(connection, topic, IsolationLevel.READ_COMMITTED)) < (
         end := end_offset(connection, topic, IsolationLevel.READ_UNCOMMITTED)
     ):
         if time.monotonic() > deadline:
-            raise AssertionError(f"{topic}: readers are held up at {stable}, the log ends at {end}")
+            raise AssertionError(f"{topic}: readers are blocked at {stable}, the log ends at {end}")
     count_committed(connection, topic, visible).require(visible, topic)
 
 
@@ -139,20 +166,20 @@ def main() -> int:
                     )
                     make_topic(connection, settings.sink)
                     leave_behind(connection, settings, count, kind)
-                    once = recover(settings, count, kind)
+                    run = recover(settings, count, kind)
                     check(connection, settings.sink, count if kind == DECIDED else 0)
-                    took[count, kind].append(once)
+                    took[count, kind].append(run)
                     print(
-                        f"round {number}: {count:,} {kind}: {once.recovery_s:.3f} s (process {once.process_s:.2f} s)",
+                        f"round {number}: {count:,} {kind}: {run.recovery_s:.3f} s (process {run.process_s:.2f} s)",
                         file=sys.stderr,
                     )
-    medians = {key: statistics.median(once.recovery_s for once in some) for key, some in took.items()}
+    medians = {key: statistics.median(run.recovery_s for run in runs) for key, runs in took.items()}
     print(f"left behind -> all settled, median of {arguments.rounds} rounds, each in a fresh process:")
     print(row("transactions", "committed", "rolled back"))
     for count in counts:
         print(row(f"{count:,}", f"{medians[count, DECIDED]:.3f} s", f"{medians[count, UNDECIDED]:.3f} s"))
-    rest = statistics.median(once.process_s - once.recovery_s for some in took.values() for once in some)
-    print(f"on top, the interpreter and its imports: {rest:.2f} s")
+    rest = statistics.median(run.process_s - run.recovery_s for runs in took.values() for run in runs)
+    print(f"the interpreter and its imports, in addition: {rest:.2f} s")
     print(machine.describe())
     if arguments.json:
         figures = {

@@ -19,7 +19,7 @@ START_LIMIT_S = 60.0
 
 
 class RunningCollector:
-    """Runs while its context is open, on a directory of its own; ``ready_s``: from its start to its readiness."""
+    """Runs while its context is open, in its own directory; ``ready_s``: seconds from its start to its readiness."""
 
     def __init__(self, bootstrap_servers: str, directory: Path, environment: Mapping[str, str] | None = None) -> None:
         self._token = secrets.token_urlsafe(16)

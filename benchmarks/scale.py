@@ -1,12 +1,12 @@
-"""Claim: a commit costs less than 1 ms more for each task more.
+"""Claim: each additional task makes a commit less than 1 ms longer.
 
     python -m benchmarks.scale [--tasks 1,2,4,16,64] [--records 4000000] [--rounds 3] [--json]
 
-The same records pass through our sink, exactly once, from topics with so many partitions: a task, and so a transaction,
-for each. In turns, each run in a fresh process. Commit time is from the moment at which the last task had prepared to the
-checkpoint's completion: collecting the handles, check, decision and EndTxn of all; taken from the handles in the decision
-log and from the lifecycle events, median of all batches but the first. Every run's sink is counted by an independent
-read_committed reader.
+The same records pass through indoubt's sink, exactly once, from topics with different numbers of partitions; each partition
+is a task and so a transaction. The runs alternate, each in a fresh process. Commit time is from the last task's prepare to the
+checkpoint's completion: collecting the handles, check, decision and EndTxn of all. It comes from the handles in the decision
+log and from the lifecycle events, as the median of all batches except the first. An independent read_committed reader counts
+every run's sink.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from demo.prerequisites import java_home
 from lifecycle.decisions import Decision
 from lifecycle.events import EventType, LifecycleEvent, decode
 from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 
 LIFECYCLE = "transaction_lifecycle"
 BATCHES = 8
@@ -44,7 +44,7 @@ READ_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTime:
-    """One batch: from the last task's prepared transaction to the decision, and on to the completed checkpoint, in ms."""
+    """A batch: ms from the last task's prepared transaction to the decision, and from there to the completed checkpoint."""
 
     to_decision_ms: float
     to_completed_ms: float
@@ -57,16 +57,16 @@ class CommitTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run with so many tasks."""
+    """A run with a number of tasks."""
 
     rate: float
     commits: list[CommitTime]
 
 
 def commit_times(decisions: Sequence[Decision], completed_ms: Mapping[int, int]) -> list[CommitTime]:
-    """Return the commit time of each decided batch but the first, whose clients are new; ``completed_ms`` by batch.
+    """Return the commit time of each decided batch except the first, whose clients are new; ``completed_ms`` by batch.
 
-    Times are epoch ms of one machine. Events may be lost: a batch without one is left out.
+    Times are epoch ms of one machine. Events may be lost: a batch without its event is left out.
     """
     found = []
     for decision in decisions[1:]:
@@ -97,8 +97,8 @@ def read_events(connection: KafkaConnection) -> list[LifecycleEvent]:
     deadline = time.monotonic() + READ_LIMIT_S
     while ended < PARTITIONS:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{LIFECYCLE} was not read to its end in {READ_LIMIT_S:.0f} s")
-        # consume waits for all that it was asked for, so it is not asked for long.
+            raise TimeoutError(f"the reader did not reach the end of {LIFECYCLE} in {READ_LIMIT_S:.0f} s")
+        # consume waits for the whole number of records or its timeout, so its timeout is short.
         for message in consumer.consume(1000, 0.1):
             error = message.error()
             if error is None:
@@ -112,7 +112,7 @@ def read_events(connection: KafkaConnection) -> list[LifecycleEvent]:
 
 
 def measure(connection: KafkaConnection, work: Path, tasks: int, records: int, number: int) -> Run:
-    """Run once with so many tasks."""
+    """Run once with this number of tasks."""
     machine.settle()
     name = f"scale-{tasks}-{number}"
     sink = f"sink-{name}"
@@ -147,9 +147,9 @@ def report(runs: Mapping[int, Sequence[Run]], records: int, rounds: int) -> dict
     print(row("tasks", "records/s", "commit", "to decision", "to completed", "worst", first=8))
     points: list[tuple[float, float]] = []
     rates: dict[str, int] = {}
-    for tasks, some in runs.items():
-        commits = [commit for run in some for commit in run.commits]
-        rate = statistics.median(run.rate for run in some)
+    for tasks, runs_of_size in runs.items():
+        commits = [commit for run in runs_of_size for commit in run.commits]
+        rate = statistics.median(run.rate for run in runs_of_size)
         whole = statistics.median(commit.whole_ms for commit in commits)
         points.append((tasks, whole))
         rates[str(tasks)] = round(rate)
@@ -160,7 +160,7 @@ def report(runs: Mapping[int, Sequence[Run]], records: int, rounds: int) -> dict
         )
         print(row(str(tasks), f"{rate:,.0f}", *(f"{part:,.0f} ms" for part in (whole, *parts)), first=8))
     more = slope(points) if len(points) > 1 else 0.0
-    print(f"each task more costs the commit {more:.2f} ms")
+    print(f"each additional task makes the commit {more:.2f} ms longer")
     print(machine.describe())
     commit_ms = {str(tasks): whole for tasks, whole in points}
     return {"records_per_s": rates, "commit_ms": commit_ms, "commit_ms_per_task": round(more, 3)}

@@ -1,18 +1,18 @@
-"""Claim: exactly once costs no throughput. Five sinks on one broker, in turns, each with the same records.
+"""Claim: exactly once costs no throughput. Five sinks on one broker, in turn, each with the same records.
 
     python -m benchmarks.sink_throughput [--flink DIR] [--records 20000000] [--rounds 3] [--json]
 
-A topic with 4 partitions and records of 100 bytes without keys is read and written again: by our sink exactly once and at
-least once, by Spark's own Kafka sink, and by Flink's KafkaSink exactly once and at least once (--flink: the directory of
-flink.sh; without it Flink is not measured). Each run is a fresh process over all records; each round runs every side once,
-starting with another one. Rounds before them are not counted (--warm-up): brokers run for weeks, and this one, just
-started, would compile its code while it is measured. Spark's sides go back to back through micro-batches of
---batch-records, an eighth of all, which take about 5 s; Flink has a checkpoint every 5 s.
+Each side copies a topic with 4 partitions and records of 100 bytes without keys: indoubt's sink exactly once and at least
+once, Spark's own Kafka sink, and Flink's KafkaSink exactly once and at least once (--flink: the directory of flink.sh;
+without it Flink is not measured). Each run is a fresh process over all records; each round runs every side once and starts
+with a different side. The rounds of --warm-up do not count: brokers run for weeks, but this broker has just started and
+would compile its code during the measurement. Spark's sides run micro-batches of --batch-records, an eighth of all records,
+which take about 5 s each; Flink has a checkpoint every 5 s.
 
 The figure is the steady rate: between the first commit (batch end) after 15 % of the records and the last one before 90 %,
-so neither side's start-up counts, nor Flink's wait for its last checkpoint. The rate of the whole run, from the first source
-record to the last one visible, stands beside it. Every round's sink is counted by an independent read_committed reader:
-each record must be there once.
+so neither a side's start-up counts, nor Flink's wait for its last checkpoint. The table also has the rate of the whole run,
+from the first source record to the last visible one. An independent read_committed reader counts every round's sink: each
+record must be there once.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from pathlib import Path
 from benchmarks import flink, machine
 from benchmarks.cpu import Sample, used_between
 from benchmarks.figures import Mark, median_ratio, row, steady_rate, steady_window, whole_rate
-from benchmarks.spark_run import NOWHERE, SPARK, Batch, Ran, SparkRun, marks
+from benchmarks.spark_run import NULL, SPARK, Batch, Ran, SparkRun, marks
 from benchmarks.topics import VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 
 SOURCE = "throughput_source"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE = "flink_exactly_once", "flink_at_least_once"
 SIDES = (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK, FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE)
-BOUND = NOWHERE
-"""Not a side but a bound: asked for by name, it says what Spark takes to bring rows to any Python sink."""
+BOUND = NULL
+"""Not a side but a bound, run only by name: the time that Spark takes to bring rows to any Python sink."""
 FLINK_GUARANTEES = {FLINK_EXACTLY_ONCE: flink.EXACTLY_ONCE, FLINK_AT_LEAST_ONCE: flink.AT_LEAST_ONCE}
 NAMES = {
     EXACTLY_ONCE: "ours, exactly once",
@@ -63,13 +63,13 @@ STEPS = {
 }
 """Spark's names for the parts of a micro-batch; the sink's tasks, check, decision and commit are in addBatch."""
 BROKER_SETTINGS = {
-    # What a deleted topic held is given back before the next side writes.
+    # The broker frees a deleted topic's disk space before the next side writes.
     "log.segment.delete.delay.ms": "1000",
     "log.segment.bytes": str(256 << 20),
 }
 BROKER, JAVA, PYTHON = "broker", "java", "python"
 COPIES = 3
-"""The source, one sink, and one that is being deleted."""
+"""The source, a sink, and a sink that is being deleted."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Results:
     batches: list[Batch] = field(default_factory=list)
 
     def add(self, whole: float, seen: Sequence[Mark], samples: Sequence[Sample]) -> None:
-        """Keep one round."""
+        """Keep a round."""
         first, last = steady_window(seen)
         self.whole.append(whole)
         self.steady.append(steady_rate(seen))
@@ -93,7 +93,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What every round shares."""
+    """The data that all rounds share."""
 
     connection: KafkaConnection
     work: Path
@@ -103,8 +103,8 @@ class Bench:
     broker_pid: int
     results: dict[str, Results] = field(default_factory=lambda: defaultdict(Results))
 
-    def one(self, side: str, number: int) -> None:
-        """Run one side once and keep what it did; a round below 0 warms the broker up and is not kept."""
+    def run_side(self, side: str, number: int) -> None:
+        """Run a side once and keep its figures; a round below 0 warms the broker up and is not kept."""
         machine.settle()
         results = self.results[side] if number >= 0 else Results()
         if side in FLINK_GUARANTEES:
@@ -151,18 +151,18 @@ def report(results: dict[str, Results], records: int, rounds: int) -> None:
     ours = results[EXACTLY_ONCE]
     for side in (*SIDES, *(side for side in results if side == BOUND)):
         if side not in results:
-            print(row(NAMES[side], flink.NOT_MEASURED if side in FLINK_GUARANTEES else "not asked for"))
+            print(row(NAMES[side], flink.NOT_MEASURED if side in FLINK_GUARANTEES else "not selected"))
             continue
-        some = results[side]
-        ratio = f"{median_ratio(ours.steady, some.steady):.2f}"
-        spread = f"{min(some.steady) / 1e3:,.0f}k-{max(some.steady) / 1e3:,.0f}k"
-        figures = (f"{statistics.median(some.steady):,.0f}", f"{statistics.median(some.whole):,.0f}")
+        result = results[side]
+        ratio = f"{median_ratio(ours.steady, result.steady):.2f}"
+        spread = f"{min(result.steady) / 1e3:,.0f}k-{max(result.steady) / 1e3:,.0f}k"
+        figures = (f"{statistics.median(result.steady):,.0f}", f"{statistics.median(result.whole):,.0f}")
         print(row(NAMES[side], *figures, ratio, spread))
     print("processor seconds per million records in the steady window, median:")
     print(row("", "broker", "Java", "Python", "all", "cores busy"))
-    for side, some in results.items():
-        used = [statistics.median(once.get(kind, 0.0) for once in some.cpu_s) for kind in (BROKER, JAVA, PYTHON)]
-        busy = sum(used) * statistics.median(some.steady) / 1e6
+    for side, result in results.items():
+        used = [statistics.median(cpu_s.get(kind, 0.0) for cpu_s in result.cpu_s) for kind in (BROKER, JAVA, PYTHON)]
+        busy = sum(used) * statistics.median(result.steady) / 1e6
         print(row(NAMES[side], *(f"{value:.2f}" for value in (*used, sum(used), busy))))
     print("a micro-batch, median in ms by Spark's own report:")
     print(row("", *STEPS.values()))
@@ -209,14 +209,14 @@ def main() -> int:
             for number in range(-arguments.warm_up, arguments.rounds):
                 first = number % len(sides)
                 for side in sides[first:] + sides[:first]:
-                    bench.one(side, number)
+                    bench.run_side(side, number)
     report(bench.results, arguments.records, arguments.rounds)
     if arguments.json:
         medians = {
             side: round(statistics.median(bench.results[side].steady)) if side in bench.results else None
             for side in SIDES
         }
-        whole = {side: round(statistics.median(some.whole)) for side, some in bench.results.items()}
+        whole = {side: round(statistics.median(result.whole)) for side, result in bench.results.items()}
         print(json.dumps({**medians, "whole_run": whole}))
     return 0
 

@@ -1,7 +1,7 @@
-"""One Spark query in a process of its own: the source topic, once from start to end, into one sink, batch after batch.
+"""A Spark query in a process of its own: it copies the source topic once, from start to end, into a sink, batch by batch.
 
-``python -m benchmarks.spark_run '<JSON of SparkRun>'`` prints what Spark says of each batch as one JSON line. A process per
-run, as Flink has one: no run meets what another one compiled, cached or left in the heap.
+``python -m benchmarks.spark_run '<JSON of SparkRun>'`` prints Spark's report of all batches as one JSON line. Each run has its
+own process, as with Flink, so that no run profits from another run's compiled code, caches or heap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
-from benchmarks.nowhere import NowhereSink
+from benchmarks.null_sink import NullSink
 from demo.children import die_with_parent
 from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.driver import make_spark
@@ -30,10 +30,10 @@ from pipeline.jobs import passthrough, read_source
 from pipeline.recovery import Recovery
 from pipeline.settings import PipelineSettings
 from pipeline.sink import TwoPhaseCommitSink
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
-SPARK, NOWHERE = "spark", "nowhere"
+SPARK, NULL = "spark", "null"
 GUARANTEES = tuple(guarantee.value for guarantee in DeliveryGuarantee)
 RUN_LIMIT_S = 600.0
 ANSWER = "batches: "
@@ -43,12 +43,12 @@ TUNED = {
     "kafka.batch.size": str(1 << 20),
     "kafka.buffer.memory": str(128 << 20),
 }
-"""Spark's own sink gets what ours has: long lingering, large batches, room for them."""
+"""Spark's own sink gets the settings of indoubt's sink: long lingering, large batches, room for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One micro-batch as Spark reports it. Times are epoch seconds; ``durations_ms`` has Spark's own names."""
+    """A micro-batch as Spark reports it. Times are epoch seconds; ``durations_ms`` has Spark's own names."""
 
     number: int
     started_s: float
@@ -59,7 +59,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a run did, and the processor time it took."""
+    """A run's batches and its processor time."""
 
     batches: list[Batch]
     cpu: list[Sample]
@@ -67,7 +67,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRun:
-    """What to run: ``side`` is a delivery guarantee of our sink, ``spark`` for Spark's own Kafka sink, or ``nowhere``."""
+    """A run: ``side`` is a delivery guarantee of indoubt's sink, ``spark`` for Spark's own Kafka sink, or ``null``."""
 
     side: str
     bootstrap_servers: str
@@ -79,7 +79,7 @@ class SparkRun:
     spark_properties: str = ""
 
     def run(self, others: dict[str, int] | None = None) -> Ran:
-        """Run it in a process of its own. Raises RuntimeError when it failed.
+        """Run it in a process of its own. Raises RuntimeError if it failed.
 
         ``others``: processes (name: id) whose processor time is sampled with its own.
         """
@@ -103,7 +103,7 @@ class SparkRun:
         return Ran(batches=[Batch(**fields) for fields in json.loads(answers[-1])], cpu=cpu.samples)
 
     def settings(self) -> PipelineSettings:
-        """Return the settings of a pipeline that does this."""
+        """Return the settings of the pipeline for this run."""
         return PipelineSettings(
             job="passthrough",
             bootstrap_servers=self.bootstrap_servers,
@@ -118,7 +118,7 @@ class SparkRun:
 
 
 def marks(batches: Sequence[Batch]) -> list[Mark]:
-    """Return when how many rows were through: a mark at the end of each batch."""
+    """Return the marks: time and number of rows at the end of each batch."""
     found, rows = [], 0
     for batch in batches:
         rows += batch.rows
@@ -141,12 +141,12 @@ def read_progress(progress: dict[str, Any]) -> Batch:
 
 def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> DataStreamWriter:
     settings = run.settings()
-    rows = passthrough(read_source(spark, settings, connection))
+    rows = passthrough(read_source(spark, settings))
     if run.side == SPARK:
         return rows.writeStream.format("kafka").options(**connection.for_spark(), **TUNED, topic=run.sink)
-    if run.side == NOWHERE:
-        spark.dataSource.register(NowhereSink)
-        return rows.writeStream.format(NowhereSink.name())
+    if run.side == NULL:
+        spark.dataSource.register(NullSink)
+        return rows.writeStream.format(NullSink.name())
     recovery = Recovery(settings, connection)
     options = recovery.options(recovery.recover()).to_spark()
     spark.dataSource.register(TwoPhaseCommitSink)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from benchmarks.topics import value_of
 from demo.children import die_with_parent
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 TICK_S = 0.001
@@ -20,7 +20,7 @@ FLUSH_LIMIT_S = 60.0
 
 
 class SteadyLoad:
-    """The stream in a process of its own, so that its rate does not depend on who reads."""
+    """The stream in a process of its own, so that its rate does not depend on a reader."""
 
     def __init__(self, connection: KafkaConnection, topic: str, rate: int, seconds: float) -> None:
         self._produced: int | None = None
@@ -35,24 +35,24 @@ class SteadyLoad:
 
     @property
     def produced(self) -> int | None:
-        """Return how many records were written, or None while it goes on. Raises RuntimeError when it failed."""
+        """Return how many records were written, or None while it runs. Raises RuntimeError if it failed."""
         if self._process.poll() is None:
             return None
         if self._process.returncode != 0:
-            raise RuntimeError(f"the load ended with code {self._process.returncode}; its error stands above")
+            raise RuntimeError(f"the load ended with code {self._process.returncode}; read its error above")
         if self._produced is None:
             assert self._process.stdout is not None
             self._produced = int(self._process.stdout.read())
         return self._produced
 
     def stop(self) -> None:
-        """End it, if it still runs."""
+        """End it if it still runs."""
         self._process.kill()
         self._process.wait()
 
 
 def main() -> int:
-    """Produce at the rate, in ticks of a millisecond; a tick that comes late catches up."""
+    """Produce at the rate, in ticks of a millisecond; a late tick catches up."""
     bootstrap_servers, topic, rate, seconds = sys.argv[1:]
     producer = Producer(KafkaConnection(bootstrap_servers).for_librdkafka(**{"linger.ms": 1, "acks": "all"}))
     producer.list_topics(topic, timeout=FLUSH_LIMIT_S)
@@ -66,7 +66,7 @@ def main() -> int:
         producer.poll(0)
         time.sleep(TICK_S)
     if producer.flush(FLUSH_LIMIT_S):
-        raise TimeoutError(f"{topic} did not take everything in {FLUSH_LIMIT_S:.0f} s")
+        raise TimeoutError(f"the broker did not accept every record for {topic} in {FLUSH_LIMIT_S:.0f} s")
     print(sent)
     return 0
 

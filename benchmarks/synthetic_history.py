@@ -1,4 +1,4 @@
-"""A long history, in the file before the collector starts, as the observers would have written it."""
+"""Writes a long history into the file before the collector starts, as the observers would have written it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import duckdb
 
-from collector.observations import BrokerRecord, DecisionSeen, EventSeen, Observation, Observed, Position
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
+from collector.history.store import Store
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BrokerRecord, DecisionSeen, EventSeen, Observation, Observed, Position
 from lifecycle import decisions, events
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
 from lifecycle.events import EventType, LifecycleEvent
@@ -19,15 +19,15 @@ from lifecycle.identity import Handle, TransactionalId
 
 DAY_MS = 24 * 3_600_000
 FIRST_OFFSET = 1_000_000_000
-"""Below it are the offsets of the log that is read meanwhile."""
+"""The offsets of the log that the collector reads during the benchmark are smaller."""
 SOURCE = "earlier"
-PIPELINE, LIFE, RUN = "word-count", "0a1b2c3d4e5f", "run-1"
+PIPELINE, CHECKPOINT_ID, RUN = "word-count", "0a1b2c3d4e5f", "run-1"
 SLOTS, TIMEOUT_MS, BATCH_MS = 4, 60_000, 1_000
 ROWS_AT_ONCE = 5_000
 UNDECIDED = 2
-"""Batches behind the others that nobody decided."""
+"""Undecided batches after the others."""
 
-# Nine tenths are states of transactions over the last day, four each, one of 50 aborted; the rest events of checkpoints.
+# Nine tenths are transaction states of the last day, four each, one abort in 50; the rest are checkpoint events.
 MAKE_STATES = """
 insert into transaction_records
 select '__transaction_state', (n // 4) % $ids % 8, n + $offset, 'orders-' || (n // 4) % $ids || '-17', (n // 4) % $ids,
@@ -39,7 +39,7 @@ insert into lifecycle_events
 select 'earlier', 0, n, 'checkpoint.completed', $first + n * $step, 'ip-count',
        '{"specversion":"1.0","id":"' || md5(n::varchar) || '","source":"/pipeline/ip-count",'
        || '"type":"io.indoubt.checkpoint.completed","subject":"checkpoint","time":"2026-11-21T12:00:00.000+00:00",'
-       || '"data":{"pipeline":"ip-count","life":"l","attempt":0,"batch":' || n
+       || '"data":{"pipeline":"ip-count","checkpoint_id":"l","attempt":0,"batch":' || n
        || ',"rows":1000,"bytes":100000,"duration_ms":' || 200 + n % 800 || '}}'
 from range($events) r(n)"""
 COUNT_STATES = """
@@ -55,8 +55,8 @@ select $first // 3600000 * 3600000 + hour * 3600000, 3600000, 'orders-' || appli
 from range(24) h(hour), range(100) a(application), range(16) s(step)"""
 
 
-def make_history(path: Path, records: int, ids: int, *, batches: int = 500, open_transactions: int = 200) -> None:
-    """Write so many events of the last day; of it ``batches`` of a pipeline of ours, and transactions left open."""
+def write_history(path: Path, records: int, ids: int, *, batches: int = 500, open_transactions: int = 200) -> None:
+    """Write ``records`` events of the last day, including ``batches`` of an indoubt pipeline and open transactions."""
     now_ms = time.time_ns() // 1_000_000
     store = Store(path)
     observed = _observed(_story(now_ms, batches, open_transactions))
@@ -76,27 +76,36 @@ def make_history(path: Path, records: int, ids: int, *, batches: int = 500, open
 
 
 def _observed(story: Iterator[Observation]) -> Iterator[Observed]:
-    for number, one in enumerate(story):
+    for number, observation in enumerate(story):
         raw = b""
-        if isinstance(one, EventSeen):
-            raw = events.encode(one.event)
-        elif isinstance(one, DecisionSeen):
-            raw = decisions.encode(one.record)
-        offset = one.offset if isinstance(one, DecisionSeen) else number
-        yield Observed(position=Position(source=SOURCE, partition=0, offset=offset), observation=one, raw=raw.decode())
+        if isinstance(observation, EventSeen):
+            raw = events.encode(observation.event)
+        elif isinstance(observation, DecisionSeen):
+            raw = decisions.encode(observation.record)
+        offset = observation.offset if isinstance(observation, DecisionSeen) else number
+        yield Observed(
+            position=Position(source=SOURCE, partition=0, offset=offset), observation=observation, raw=raw.decode()
+        )
 
 
 def _story(now_ms: int, batches: int, open_transactions: int) -> Iterator[Observation]:
     first_ms, offset = now_ms - batches * BATCH_MS - 60_000, itertools.count(1)
-    yield DecisionSeen(offset=0, record=RunStarted(prefix=PIPELINE, life=LIFE, run=RUN, at_ms=first_ms))
+    yield DecisionSeen(
+        offset=0, record=RunStarted(prefix=PIPELINE, checkpoint_id=CHECKPOINT_ID, run=RUN, at_ms=first_ms)
+    )
     for batch in range(batches):
         yield from _batch(batch, first_ms + batch * BATCH_MS, offset)
     for batch in range(batches, batches + UNDECIDED):
         at_ms = first_ms + batch * BATCH_MS
         yield from _prepared(batch, at_ms)
-        for one in _handles(batch, at_ms):
+        for handle in _handles(batch, at_ms):
             yield _record(
-                one.transaction, one.producer_id or 0, one.producer_epoch or 0, BrokerStatus.ONGOING, at_ms, at_ms
+                handle.transaction,
+                handle.producer_id or 0,
+                handle.producer_epoch or 0,
+                BrokerStatus.ONGOING,
+                at_ms,
+                at_ms,
             )
     for number in range(open_transactions):
         at_ms = now_ms - 30_000 + number
@@ -104,30 +113,35 @@ def _story(now_ms: int, batches: int, open_transactions: int) -> Iterator[Observ
 
 
 def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observation]:
-    """Yield what is seen of a batch: its transactions at their coordinator, events about them, its decision, their outcomes."""
-    about = BatchAttempt(life=LIFE, batch=batch, attempt=0)
+    """Yield a batch's observations: its transactions at their coordinator, their events, its decision, their outcomes."""
+    about = BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=batch, attempt=0)
     handles = _handles(batch, at_ms)
     yield from _prepared(batch, at_ms)
-    for one in handles:
-        yield _event(EventType.TRANSACTION_COMMITTED, at_ms + 700, batch, **_named(one))
+    for handle in handles:
+        yield _event(EventType.TRANSACTION_COMMITTED, at_ms + 700, batch, **_named(handle))
     decision = Decision(prefix=PIPELINE, about=about, ruling=Ruling.COMMIT, handles=handles, who=RUN, at_ms=at_ms + 600)
     yield DecisionSeen(offset=next(offset), record=decision)
-    for one in handles:
-        name, producer_id, epoch = one.transaction, one.producer_id or 0, one.producer_epoch or 0
+    for handle in handles:
+        name, producer_id, epoch = handle.transaction, handle.producer_id or 0, handle.producer_epoch or 0
         yield _record(name, producer_id, epoch, BrokerStatus.ONGOING, at_ms, at_ms)
         yield _record(name, producer_id, epoch + 1, BrokerStatus.PREPARE_COMMIT, at_ms, at_ms + 700)
         yield _record(name, producer_id, epoch + 1, BrokerStatus.COMPLETE_COMMIT, at_ms, at_ms + 705)
         record = Outcome(
-            prefix=PIPELINE, about=about, handle_key=one.key, settled=Settled.COMMITTED, who=RUN, at_ms=at_ms + 720
+            prefix=PIPELINE,
+            about=about,
+            handle_keys=(handle.key,),
+            settled=Settled.COMMITTED,
+            who=RUN,
+            at_ms=at_ms + 720,
         )
         yield DecisionSeen(offset=next(offset), record=record)
     yield _event(EventType.CHECKPOINT_COMPLETED, at_ms + 800, batch, rows=4_000, bytes=400_000, duration_ms=800)
 
 
 def _prepared(batch: int, at_ms: int) -> Iterator[Observation]:
-    for one in _handles(batch, at_ms):
-        yield _event(EventType.TRANSACTION_OPENED, at_ms, batch, **_named(one))
-        yield _event(EventType.TRANSACTION_PREPARED, at_ms + 500, batch, **_named(one), handle=one.to_json())
+    for handle in _handles(batch, at_ms):
+        yield _event(EventType.TRANSACTION_OPENED, at_ms, batch, **_named(handle))
+        yield _event(EventType.TRANSACTION_PREPARED, at_ms + 500, batch, **_named(handle), handle=handle.to_json())
 
 
 def _named(handle: Handle) -> dict[str, object]:
@@ -156,7 +170,7 @@ def _handle(slot: int, batch: int, at_ms: int) -> Handle:
 
 
 def _event(type_: EventType, at_ms: int, batch: int, **data: object) -> EventSeen:
-    about = {"pipeline": PIPELINE, "life": LIFE, "attempt": 0, "batch": batch}
+    about = {"pipeline": PIPELINE, "checkpoint_id": CHECKPOINT_ID, "attempt": 0, "batch": batch}
     subject = str(data.get("transaction", f"checkpoint {batch}"))
     return EventSeen(
         event=LifecycleEvent(
@@ -177,6 +191,6 @@ def _record(
         update_ms=at_ms,
         timeout_ms=TIMEOUT_MS,
         partitions=("word_count_sink-0",),
-        client_version=2,
+        client_transaction_version=2,
         source="__transaction_state",
     )

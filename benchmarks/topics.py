@@ -1,7 +1,7 @@
-"""Topics of a benchmark: fill them, watch how they grow, and count what an independent read_committed reader sees.
+"""Topics of a benchmark: fills them, watches their growth, and counts the records of an independent read_committed reader.
 
 A record is 100 bytes without a key: microseconds since the epoch (8 bytes, big endian), a serial number from 0 (8 bytes,
-big endian), padding. The same bytes go through every side.
+big endian), padding. Every side gets the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.figures import Mark
 from demo.children import die_with_parent
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTITIONS = 4
@@ -35,13 +35,13 @@ CHUNK = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What a read_committed reader found in a topic: all records, and how many different serial numbers."""
+    """A read_committed reader's counts of a topic: all records, and different serial numbers."""
 
     records: int
     distinct: int
 
     def require(self, expected: int, what: str) -> None:
-        """Return when exactly the records 0 to ``expected`` - 1 are there, once each. Raises AssertionError."""
+        """Check that the records 0 to ``expected`` - 1 are there once each, and no others. Raises AssertionError."""
         if (self.records, self.distinct) != (expected, expected):
             raise AssertionError(
                 f"{what}: {self.records:,} records, {self.distinct:,} different ones are visible; {expected:,} expected"
@@ -49,19 +49,21 @@ class Counted:
 
 
 def _admin(connection: KafkaConnection) -> AdminClient:
-    # Keep it until its answers are there: with it they end. What fails is raised; that the broker ended is no news.
+    # Keep the client until its answers have arrived: they end with it. Its log lines are off, because failures raise.
     return AdminClient(connection.for_librdkafka(log_level=2))
 
 
 def make_topic(connection: KafkaConnection, topic: str, partitions: int = PARTITIONS) -> None:
-    """Create a topic with one replica. Raises KafkaException, when it is there already too."""
+    """Create a topic with one replica. Raises KafkaException, also if the topic exists."""
     admin = _admin(connection)
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(ADMIN_LIMIT_S)
-    # Made is not yet known: clients that ask a moment later may be told of no partition.
+    # A new topic is not known at once: a client that asks a moment later may get no partition.
     deadline = time.monotonic() + ADMIN_LIMIT_S
-    while not ((found := admin.list_topics(topic, timeout=ADMIN_LIMIT_S).topics.get(topic)) and found.partitions):
+    while not ((known := admin.list_topics(topic, timeout=ADMIN_LIMIT_S).topics.get(topic)) and known.partitions):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"topic {topic!r} was made, but is not known after {ADMIN_LIMIT_S:.0f} s")
+            raise TimeoutError(
+                f"the broker created topic {topic!r}, but does not list its partitions after {ADMIN_LIMIT_S:.0f} s"
+            )
         time.sleep(WATCH_PAUSE_S)
 
 
@@ -72,7 +74,7 @@ def delete_topic(connection: KafkaConnection, topic: str) -> None:
 
 
 def end_offset(connection: KafkaConnection, topic: str, isolation: IsolationLevel, partitions: int = PARTITIONS) -> int:
-    """Return the sum of the partitions' end offsets: read_committed up to where such a reader comes."""
+    """Return the sum of the partitions' end offsets; for read_committed, the sum of the last stable offsets."""
     admin = _admin(connection)
     latest = OffsetSpec.latest()
     wanted = {TopicPartition(topic, partition): latest for partition in range(partitions)}
@@ -82,7 +84,7 @@ def end_offset(connection: KafkaConnection, topic: str, isolation: IsolationLeve
 
 
 def value_of(serial: int, at_us: int) -> bytes:
-    """Return the 100 bytes of one record."""
+    """Return the 100 bytes of a record."""
     return STAMP.pack(at_us, serial) + _PADDING
 
 
@@ -92,7 +94,7 @@ _PADDING = bytes(ord("a") + n * 7 % 26 for n in range(VALUE_BYTES - STAMP.size))
 def fill(connection: KafkaConnection, topic: str, records: int) -> None:
     """Write records with the serial numbers 0 to ``records`` - 1, in equal parts to every partition.
 
-    Raises TimeoutError when the broker does not take them.
+    Raises TimeoutError if the broker does not accept them.
     """
     properties = {"linger.ms": 20, "batch.size": 1 << 20, "queue.buffering.max.messages": 1_000_000, "acks": "all"}
     producer = Producer(connection.for_librdkafka(**properties))
@@ -105,11 +107,11 @@ def fill(connection: KafkaConnection, topic: str, records: int) -> None:
             chunk = chunk[taken:]
             producer.poll(0.1 if chunk else 0)
     if producer.flush(READ_LIMIT_S):
-        raise TimeoutError(f"{topic} could not be filled in {READ_LIMIT_S:.0f} s")
+        raise TimeoutError(f"the broker did not accept every record for {topic} in {READ_LIMIT_S:.0f} s")
 
 
 def count_committed(connection: KafkaConnection, topic: str, expected: int) -> Counted:
-    """Count every record that a read_committed reader sees, by two processes with half of the partitions each."""
+    """Count every record that a read_committed reader gets, with two processes of half of the partitions each."""
     partitions = _admin(connection).list_topics(topic, timeout=ADMIN_LIMIT_S).topics[topic]
     numbers = sorted(partitions.partitions)
     command = [sys.executable, "-m", "benchmarks.topics", connection.bootstrap_servers, topic, str(expected)]
@@ -122,7 +124,7 @@ def count_committed(connection: KafkaConnection, topic: str, expected: int) -> C
     for reader in readers:
         answer, _ = reader.communicate(timeout=READ_LIMIT_S)
         if reader.returncode != 0:
-            raise RuntimeError(f"a reader of {topic} ended with code {reader.returncode}; its error stands above")
+            raise RuntimeError(f"a reader of {topic} ended with code {reader.returncode}; read its error above")
         records += int.from_bytes(answer[:8], "big")
         seen |= np.unpackbits(np.frombuffer(answer[8:], np.uint8), count=expected).astype(bool)
     return Counted(records=records, distinct=int(seen.sum()))
@@ -143,7 +145,7 @@ def read_serials(
     seen = np.zeros(expected, bool)
     while ended < len(partitions):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{topic} was not read to its end in {READ_LIMIT_S:.0f} s")
+            raise TimeoutError(f"the reader did not reach the end of {topic} in {READ_LIMIT_S:.0f} s")
         values = []
         for message in consumer.consume(CHUNK, 1.0):
             error = message.error()
@@ -162,10 +164,10 @@ def read_serials(
 
 
 class Watcher:
-    """Asks every 50 ms, in a thread, how many records of a topic are visible: a mark whenever that grew.
+    """Asks every 50 ms, in a thread, how many records of a topic are visible, and keeps a mark whenever the number grew.
 
     ``isolation``: read_committed tells the last stable offset, so what is in doubt does not count. Each commit adds
-    one control record a partition to the number. The topic may be made after the watch began.
+    one control record a partition to the number. The topic may be created after the watch has begun.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, partitions: int = PARTITIONS) -> None:
@@ -183,7 +185,7 @@ class Watcher:
             try:
                 visible = sum(future.result(ADMIN_LIMIT_S).offset for future in asked.values())
             except KafkaException:
-                continue  # not there yet, or deleted at the end
+                continue  # not created yet, or deleted at the end
             if visible > (self.marks[-1].records if self.marks else 0):
                 self.marks.append(Mark(at_s=time.time(), records=visible))
 

@@ -1,10 +1,10 @@
-"""How long after a record was produced a read_committed reader of the sink sees it, beside Flink with the same interval.
+"""How long after a record was produced a read_committed reader of the sink sees it, compared with Flink at the same interval.
 
     python -m benchmarks.visibility_latency [--flink DIR] [--intervals 1000,5000] [--seconds 30] [--rounds 3] [--json]
 
-10,000 records/s of 100 bytes, steadily, into 4 partitions; our pipeline (``python -m pipeline run``, passthrough, exactly
-once) with a trigger of 1 s and of 5 s, and Flink's KafkaSink EXACTLY_ONCE with a checkpoint as often, in turns. Every
-record's latency counts, from 10 s after the first one on. The reader counts too: each record must be there once.
+A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``python -m pipeline run``, passthrough,
+exactly once) with a trigger of 1 s and of 5 s, and Flink's KafkaSink EXACTLY_ONCE with the same checkpoint interval, run in
+turn. Every record's latency counts from 10 s after the first record on. The reader also counts: each record must be there once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from benchmarks.topics import PARTITIONS, VALUE_BYTES, Counted, delete_topic, ma
 from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS, FLINK = "ours", "flink"
 RATE = 10_000
 WARM_S = 10
-"""As long as flink.sh leaves out."""
+"""The same warm-up as flink.sh."""
 START_LIMIT_S = 120.0
 END_LIMIT_S = 60.0
 PAUSE_S = 0.2
@@ -49,7 +49,7 @@ CHUNK = 5_000
 
 @dataclass(slots=True)
 class Reader:
-    """A read_committed reader of a topic that notes when it saw each record; times in microseconds since the epoch."""
+    """A read_committed reader of a topic that keeps the time of each record; times in microseconds since the epoch."""
 
     connection: KafkaConnection
     topic: str
@@ -59,7 +59,7 @@ class Reader:
     records: int = 0
 
     def read_until(self, load: SteadyLoad) -> None:
-        """Read until everything that the load produced was seen. Raises TimeoutError when that takes too long."""
+        """Read until every record of the load was seen. Raises TimeoutError if that takes too long."""
         settings = {"group.id": "latency", "isolation.level": "read_committed", "enable.auto.commit": False}
         consumer = Consumer(self.connection.for_librdkafka(**settings, **{"fetch.wait.max.ms": 20}))
         consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
@@ -89,7 +89,7 @@ class Reader:
             self.records += len(stamped)
 
     def counted(self) -> Counted:
-        """Return how many records were seen, and how many different ones."""
+        """Return how many records were seen, and how many different records."""
         return Counted(records=self.records, distinct=len(np.unique(np.concatenate(self.serials))))
 
     def latencies_ms(self, warm_s: float, seconds: float) -> list[float]:
@@ -104,7 +104,7 @@ class Reader:
 def pipeline(
     connection: KafkaConnection, work: Path, name: str, source: str, sink: str, interval_ms: int
 ) -> Iterator[None]:
-    """Run our pipeline, and come back when its first batch is through. Raises RuntimeError with the end of its log."""
+    """Run the pipeline, and return when its first batch is committed. Raises RuntimeError with the end of its log."""
     status, log = work / f"{name}.json", work / f"{name}.log"
     settings = {
         "job": "passthrough",
@@ -133,7 +133,7 @@ def pipeline(
 
 
 def ours(connection: KafkaConnection, work: Path, interval_ms: int, seconds: int, number: int) -> dict[str, float]:
-    """Return p50_ms and p99_ms of our pipeline. Raises AssertionError when a record is missing or doubled."""
+    """Return p50_ms and p99_ms of the pipeline. Raises AssertionError if a record is missing or duplicated."""
     name = f"latency-{interval_ms}-{number}"
     source, sink = f"source-{name}", f"sink-{name}"
     make_topic(connection, source)
@@ -157,7 +157,7 @@ def main() -> int:
     """Run the rounds in turns and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--intervals", default="1000,5000", help="trigger and checkpoint intervals in ms")
-    parser.add_argument("--seconds", type=int, default=30, help="how long is measured")
+    parser.add_argument("--seconds", type=int, default=30, help="length of the measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flink", type=Path, metavar="DIR", help="directory of flink.sh")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")

@@ -1,4 +1,4 @@
-"""``python -m demo``: all of indoubt on this machine, until Ctrl-C; ``--headless`` runs it once, with a fault, and judges it."""
+"""``python -m demo`` runs all of indoubt on this machine until Ctrl-C; ``--headless`` runs it once, with a fault, and judges it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from demo.fault_injection import FaultDesk, FaultServer
 from demo.faults import Fault
 from demo.headless import run_headless
 from demo.judge import CannotJudge
@@ -18,55 +19,58 @@ from demo.offset_log import OffsetLogUnreadable
 from demo.prerequisites import ROOT, Missing
 from demo.readers import NotRead
 from demo.run import DemoRun, RunSettings, page_port, say
-from demo.trouble import TroubleDesk, TroubleServer
 from demo.waiting import DemoFailed
 
 PAGE_RATE = 200.0
 HEADLESS_RATE = 500.0
 PAGE_RESTARTS = 100
-"""A newcomer may kill the driver as often as they like."""
+"""A user may kill the driver as often as they like."""
 HEADLESS_RESTARTS = 5
-LOOK_EVERY_S = 0.5
+CHECK_EVERY_S = 0.5
 
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line; each option has a line in docs/settings.md."""
     parser = argparse.ArgumentParser(prog="python -m demo", description="Run all of indoubt on this machine.")
-    parser.add_argument("--directory", type=Path, help="where data and logs go (default: .run/demo-<pid>)")
+    parser.add_argument("--directory", type=Path, help="directory for data and logs (default: .run/demo-<pid>)")
     parser.add_argument("--keep", action="store_true", help="keep the data at the end (logs are always kept)")
     parser.add_argument("--rate", type=float, help="records per second (default: 200, headless 500)")
-    page = parser.add_argument_group("with the page")
-    page.add_argument("--port", type=int, help="port of the page, 0: a free one (default: 8651, or a free one)")
-    page.add_argument("--ready-file", type=Path, help="write the addresses there, as JSON, once everything is up")
-    headless = parser.add_argument_group("without it")
+    page = parser.add_argument_group("with pages (the default)")
+    page.add_argument("--port", type=int, help="port of the page; 0 takes a free port (default: 8651, or a free port)")
+    page.add_argument("--ready-file", type=Path, help="file for the addresses, as JSON, written when everything is up")
+    headless = parser.add_argument_group("without pages")
     headless.add_argument("--headless", action="store_true", help="run once, judge the result, print it as JSON")
     headless.add_argument(
         "--for",
         type=float,
         default=60.0,
         dest="for_s",
-        help="seconds of traffic, more when the fault takes longer (default: 60)",
+        help="seconds of traffic; more if the fault takes longer (default: 60)",
     )
-    headless.add_argument("--fault", choices=[fault.value for fault in Fault], default=Fault.NONE.value)
-    headless.add_argument("--report", type=Path, help="write the result there as well")
+    headless.add_argument("--fault", choices=[fault.value for fault in Fault], default=Fault.NONE.value,
+                          help="the fault to cause (default: none)")  # fmt: skip
+    headless.add_argument("--report", type=Path, help="file for the result, in addition to stdout")
     return parser
 
 
 def parse() -> argparse.Namespace:
-    """Return the command line's values; exits with one line when they contradict each other."""
+    """Return the command line's values; exits with a message if they contradict each other."""
     parser = command_line()
     values = parser.parse_args()
     if values.rate is not None and values.rate <= 0:
-        parser.error(f"--rate is {values.rate:g}; it takes a number above 0")
+        parser.error(f"--rate is {values.rate:g}; it must be a number above 0")
     if values.for_s <= 0:
-        parser.error(f"--for is {values.for_s:g}; it takes a number of seconds above 0")
+        parser.error(f"--for is {values.for_s:g}; it must be a number of seconds above 0")
     if not values.headless and (values.fault != Fault.NONE.value or values.report):
-        parser.error("--fault and --report need --headless; with the page, faults are buttons on it")
+        parser.error("--fault and --report need --headless; without it, cause faults with the buttons on the page")
     return values
 
 
 def main() -> int:
-    """Run the demo; return 0 when it ended in order and, headless, when nothing was lost, doubled, early or left open."""
+    """Run the demo and return the exit code.
+
+    It is 0 if the demo ended in order. A headless run must also have lost, duplicated, shown too early and left open nothing.
+    """
     values = parse()
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
@@ -83,10 +87,10 @@ def main() -> int:
     except (DemoFailed, Missing, NotRead, OffsetLogUnreadable, CannotJudge) as error:
         say(str(error))
         if settings.directory.exists():
-            say(f"logs and data are kept in {settings.directory}")
+            say(f"the demo keeps its logs and data in {settings.directory}")
         return 1
     except KeyboardInterrupt:
-        say(f"interrupted; logs are kept in {settings.directory}")
+        say(f"interrupted; the logs are in {settings.directory}")
         return 130
 
 
@@ -105,31 +109,36 @@ def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int
         run.start_broker()
         run.start_collector()
         run.start_pipeline()
+        desk = FaultDesk(run)
+        fault_server = FaultServer(desk)
+        run.start_app(port, fault_server.url)
+        run.wait_for_collector()
         run.start_generator()
         run.start_downstream()
-        desk = TroubleDesk(run)
-        trouble = TroubleServer(desk)
-        run.start_app(port, trouble.url)
+        run.wait_for_app()
+        say("")
+        say(f"  Open  {run.app_url}")
+        say("")
         run.wait_for_pipeline()
-        addresses = {"app": run.app_url, "collector": run.collector_url, "trouble": trouble.url}
+        run.archive_classes()
+        addresses = {"app": run.app_url, "collector": run.collector_url, "trouble": fault_server.url}
         if ready_file is not None:
             draft = ready_file.with_suffix(".draft")
             draft.write_text(json.dumps({**addresses, "bootstrap_servers": run.bootstrap_servers}))
             draft.rename(ready_file)
         say("")
-        say(f"  Open  {run.app_url}")
-        say('  First press "Freeze the driver after its decision" under "Make trouble", then watch Overview:')
-        say("  a batch will need your hand within seconds. Ctrl-C ends everything.")
+        say(f'  {run.app_url}: press "Freeze the driver after its decision" under "Fault injection", then watch')
+        say("  Overview: a batch needs attention within seconds. Ctrl-C ends everything.")
         say("")
         try:
             while True:
                 run.check_running()
                 desk.start_if_asked()
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(CHECK_EVERY_S)
         except KeyboardInterrupt:
             say("ending everything …")
         finally:
-            trouble.close()
+            fault_server.close()
     say(f"ended; logs are in {run.logs}")
     return 0
 

@@ -1,8 +1,8 @@
-"""A foreign application that opens a transaction on a topic, writes rows, and dies: nobody will ever end it.
+"""A foreign application that opens a transaction on a topic, writes rows, and dies without ending the transaction.
 
-``python -m demo.abandoned_producer --bootstrap-servers B --topic T --transactional-id ID`` ends by killing itself (SIGKILL)
-with its rows delivered. The broker keeps the transaction open for 10 minutes; until then every read_committed reader of
-these partitions stands before it.
+``python -m demo.abandoned_producer --bootstrap-servers B --topic T --transactional-id ID`` delivers its rows and then kills
+itself (SIGKILL). The broker keeps the transaction open for 10 minutes; until then it blocks every read_committed reader of
+these partitions.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ TIMEOUT_MS = 600_000
 LIMIT_S = 30.0
 ROWS_PER_PARTITION = 3
 KEY = b"billing-export"
-"""The key of each of its rows: whoever reads one as committed has read something that never was."""
+"""The key of each of its rows. A reader that gets one of them as committed has read uncommitted data."""
 
 
 def main() -> int:
-    """Open the transaction and die; return 1 only when that failed."""
+    """Open the transaction and die; return 1 only if that failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--topic", required=True)
@@ -50,7 +50,8 @@ def main() -> int:
             producer.produce(arguments.topic, value, KEY, partition=partition, on_delivery=delivered)
     left = producer.flush(LIMIT_S)
     if failures or left:
-        print(f"{left} rows were not delivered in {LIMIT_S:.0f} s {failures[:1]}", file=sys.stderr)
+        reason = failures[0] if failures else f"the broker did not acknowledge {left} rows in {LIMIT_S:.0f} s"
+        print(f"{arguments.transactional_id} could not write to {arguments.topic}: {reason}", file=sys.stderr)
         return 1
     os.kill(os.getpid(), signal.SIGKILL)
     return 1

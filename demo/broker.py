@@ -1,6 +1,6 @@
 """A real single-node Kafka broker (KRaft) from its Maven jars, on loopback, in a directory of its own.
 
-``python -m demo.broker --directory DIR [--port PORT]`` runs one until Ctrl-C. Tests and benchmarks start theirs with Broker.
+``python -m demo.broker --directory DIR [--port PORT]`` runs a broker until Ctrl-C. Tests and benchmarks use ``Broker``.
 """
 
 from __future__ import annotations
@@ -40,22 +40,28 @@ class _PortTaken(BrokerFailed):
 
 
 def free_port() -> int:
-    """Return a loopback TCP port that nobody listens on at this moment."""
+    """Return a loopback TCP port on which no process listens at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-class Broker:
-    """One broker process: start, stop, kill and start again on the same data. Ports are free ones unless given.
+def new_cluster_id() -> str:
+    """Return an id for a new cluster."""
+    # StorageTool reads a leading "-" as an option, so the first character is fixed.
+    return "c" + base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")[1:]
 
-    ``classes``: the JVM's flags about class data archives (demo/class_archives.py). ``client``: librdkafka settings
-    that the listener asks of its clients (a login), to see whether it answers.
+
+class Broker:
+    """A broker process: start, stop, kill, and start again on the same data. By default it takes free ports.
+
+    ``classes``: the JVM's flags for class data archives (demo/class_archives.py). ``client``: librdkafka settings that the
+    listener requires of clients (a login), for the check whether the broker answers.
     """
 
     jars = JARS / "broker"
     transaction_version: int | None = None
-    """For the class or for one broker, before its first start: jars of another release of Kafka, another feature level."""
+    """The feature level for the first start (None: the release's default). Set it, like ``jars``, on the class or a broker."""
 
     def __init__(
         self,
@@ -72,6 +78,7 @@ class Broker:
         self._client = client or {}
         self._settings = settings or {}
         self._classes = classes
+        self._cluster_id = new_cluster_id()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -86,21 +93,23 @@ class Broker:
 
     @property
     def log_file(self) -> Path:
-        """Return where the broker writes what it says."""
+        """Return the broker's log file."""
         return self.directory / "broker.log"
 
     def start(self) -> Broker:
         """Format the directory if it is new, start, and wait until the broker answers. Raises BrokerFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        if _listens(self.port):
-            raise BrokerFailed(f"port {self.port} is taken: give another port, or end the program that listens there")
+        if listens(self.port):
+            raise BrokerFailed(
+                f"port {self.port} is in use: choose another port, or end the program that listens on it"
+            )
         tries = 1 if self._port_is_given or self._is_formatted() else PORT_TRIES
         while True:
             try:
                 self._start_once()
                 return self
             except _PortTaken:
-                # A free port may be taken before the broker's JVM has come to listen on it.
+                # Another process may take a free port before the broker's JVM listens on it.
                 tries -= 1
                 if tries == 0:
                     raise
@@ -120,14 +129,17 @@ class Broker:
                 preexec_fn=die_with_parent,
             )
         deadline = time.monotonic() + START_LIMIT_S
-        while not (_listens(self.port) and self._answers()):
+        while not (listens(self.port) and self._answers()):
             if self._process.poll() is not None:
                 kind = _PortTaken if "Address already in use" in self._log_tail() else BrokerFailed
-                raise kind(f"the broker ended with code {self._process.returncode}:\n{self._log_tail()}")
+                raise kind(
+                    f"the broker ended with code {self._process.returncode}; the end of {self.log_file}:\n{self._log_tail()}"
+                )
             if time.monotonic() > deadline:
                 self.kill()
                 raise BrokerFailed(
-                    f"the broker did not answer on {self.port} in {START_LIMIT_S:.0f} s:\n{self._log_tail()}"
+                    f"the broker did not answer on port {self.port} in {START_LIMIT_S:.0f} s; the end of {self.log_file}:\n"
+                    f"{self._log_tail()}"
                 )
             time.sleep(0.05)
 
@@ -139,9 +151,9 @@ class Broker:
         return self.directory / "data" / "meta.properties"
 
     def _answers(self) -> bool:
-        """Return whether this cluster answers, not a stranger on its port, and has a broker to create topics on.
+        """Return whether this cluster, not another one on its port, answers and has a broker that can create topics.
 
-        A broker listens before its controller lets it in.
+        A broker listens before its controller registers it.
         """
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self._client})
         try:
@@ -176,9 +188,9 @@ class Broker:
     ) -> None:
         self.stop()
 
-    def _write_configuration(self) -> Path:
+    def _configuration(self) -> dict[str, str]:
         listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}"
-        settings = {
+        return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
@@ -197,22 +209,23 @@ class Broker:
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
-            # Timed-out transactions end within a second of their timeout instead of ten: nobody waits for a demo.
+            # Timed-out transactions end within a second of their timeout instead of ten: a demo should not wait.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-            # A broker killed and started again is let in after its old session has ended.
+            # The controller registers a killed and restarted broker only after its old session has ended.
             "broker.session.timeout.ms": "2000",
             "broker.heartbeat.interval.ms": "500",
             **self._settings,
         }
+
+    def _write_configuration(self) -> Path:
         path = self.directory / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        path.write_text("".join(f"{name}={value}\n" for name, value in self._configuration().items()))
         (self.directory / "log4j2.properties").write_text(LOGGING)
         (self.directory / "log4j.properties").write_text(LOGGING_BEFORE_4_0)
         return path
 
     def _format(self, configuration: Path) -> None:
-        # A leading "-" would be read as an option, so the first character is fixed.
-        cluster = "c" + base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")[1:]
+        cluster = self._cluster_id
         command = [*self._java("128m"), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(configuration)]
         if self.transaction_version is not None:
             command += ["--feature", f"transaction.version={self.transaction_version}"]
@@ -260,7 +273,7 @@ log4j.logger.kafka.coordinator.transaction=INFO
 """
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -278,7 +291,7 @@ def main() -> int:
         with contextlib.suppress(KeyboardInterrupt):
             while broker.pid is not None:
                 time.sleep(0.2)
-            print("the broker ended by itself; see " + str(broker.log_file), file=sys.stderr)
+            print(f"the broker ended by itself; read its log {broker.log_file}", file=sys.stderr)
             return 1
     return 0
 

@@ -1,8 +1,9 @@
-"""Class data archives: the JVMs of Spark and of the broker start with their classes loaded and verified already.
+"""Class data archives: the JVMs of Spark and the broker start with classes that are already loaded and verified.
 
-``python -m demo.class_archives`` is the last step of the set-up: it runs a broker and the pipeline ``ip_count`` for a few
-batches, and each JVM writes what it has loaded to ``.run/classes`` when it ends (JEP 350). A start then takes half the
-processor time. Archives fit one Java and one set of jars: with another one, or without any, a JVM starts as ever.
+``python -m demo.class_archives`` runs a broker and the pipeline ``ip_count`` for a few batches, and each JVM writes its
+loaded classes to ``.run/classes`` when it ends (JEP 350). A start then takes half the processor time. An archive fits one
+Java and one set of jars; with another set, or without an archive, a JVM starts more slowly. Nothing waits for archives: the
+first demo makes them in the background once it is up, and the tests' set-up makes them before the tests.
 """
 
 from __future__ import annotations
@@ -18,52 +19,58 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from demo import topics
 from demo.broker import Broker
 from demo.children import die_with_parent
-from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, ROOT, java_home, say
+from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home, say
 from pipeline import spark_home
 from pipeline.settings import SPARK_CLASSES, PipelineSettings
 
 BATCHES = 3
-"""So many batches load what a pipeline needs from start to commit."""
+"""This many batches load every class that a pipeline needs from start to commit."""
 LIMIT_S = 180.0
 RECORDS_PER_S = 500
 
 
 class NotMade(Exception):
-    """An archive was not made; the message says what went wrong. Everything works without."""
+    """An archive was not made; the message says why. Everything works without it."""
 
 
 def main() -> int:
-    """Make both archives unless they fit already; return 0 in any case, because nothing depends on them."""
-    stamp = BROKER_CLASSES.parent / ".made"
-    wanted = _fits()
-    if stamp.exists() and stamp.read_text() == wanted:
+    """Make both archives unless they are up to date; return 0 in any case, because nothing depends on them."""
+    stamp = BROKER_CLASSES.parent / ".fits"
+    digest = _digest()
+    if stamp.exists() and stamp.read_text() == digest:
         return 0
-    say("archiving the classes of Spark and of the broker, so that they start faster (a minute, once) …")
+    say("archiving the classes of Spark and the broker for faster starts (a minute, only once) …")
     BROKER_CLASSES.parent.mkdir(parents=True, exist_ok=True)
+    # On SIGTERM, ends its child processes and removes its files.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         make(BROKER_CLASSES, SPARK_CLASSES)
     except Exception as error:
-        say(f"the classes were not archived, so the programs start as ever: {error}")
+        say(f"the classes were not archived, so Spark and the broker start more slowly: {error}")
         return 0
-    stamp.write_text(wanted)
+    except KeyboardInterrupt:
+        return 0
+    stamp.write_text(digest)
+    say("archived the classes")
     return 0
 
 
-def _fits() -> str:
+def _digest() -> str:
     """Return a digest of all that an archive depends on: this Java, Spark's and the broker's jars."""
     release = Path(java_home()) / "release"
     parts = [java_home(), release.read_text() if release.exists() else "", sys.executable, str(spark_home.HOME)]
-    parts += [path.read_text() for path in (JARS / ".resolved", ROOT / "requirements.txt")]
+    parts += [(JARS / ".locked").read_text(), version("pyspark")]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def make(broker_classes: Path, spark_classes: Path) -> None:
-    """Run broker and pipeline, and keep what each JVM wrote at its end. Raises NotMade."""
+    """Run broker and pipeline, and keep the archive that each JVM wrote at its end. Raises NotMade."""
     with tempfile.TemporaryDirectory(prefix="indoubt-classes-", dir=broker_classes.parent) as directory:
         work = Path(directory)
         broker = Broker(work / "broker", classes=_written_at_exit(work / "broker.jsa"))
@@ -73,7 +80,7 @@ def make(broker_classes: Path, spark_classes: Path) -> None:
                 _run_pipeline(broker.bootstrap_servers, work)
         for made, kept in ((work / "broker.jsa", broker_classes), (work / "spark.jsa", spark_classes)):
             if not made.exists():
-                raise NotMade(f"{made.stem}'s JVM ended without an archive")
+                raise NotMade(f"the {made.stem} JVM ended without an archive")
             made.rename(kept)
 
 
@@ -83,11 +90,11 @@ def _records(bootstrap_servers: str) -> Iterator[None]:
     command += ["--topic", topics.SOURCE, "--rate", str(RECORDS_PER_S)]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent
-    ) as it:
+    ) as generator:
         try:
             yield
         finally:
-            it.terminate()
+            generator.terminate()
 
 
 def _run_pipeline(bootstrap_servers: str, work: Path) -> None:
@@ -111,15 +118,15 @@ def _run_pipeline(bootstrap_servers: str, work: Path) -> None:
         preexec_fn=die_with_parent,
     )
     assert driver.stdout is not None
-    said: deque[str] = deque(maxlen=20)
-    reading = threading.Thread(target=said.extend, args=[driver.stdout], daemon=True)
+    output: deque[str] = deque(maxlen=20)
+    reading = threading.Thread(target=output.extend, args=[driver.stdout], daemon=True)
     reading.start()
-    came = _wait_for_batches(work / "checkpoint" / "commits", driver)
+    has_batches = _wait_for_batches(work / "checkpoint" / "commits", driver)
     driver.send_signal(signal.SIGTERM)
-    # The JVM writes after the driver, its parent, has ended; with the last of them the output ends.
+    # The JVM writes its archive after its parent, the driver, has ended; the output ends when both have ended.
     reading.join(LIMIT_S)
-    if not came or reading.is_alive() or driver.wait(LIMIT_S) != 0:
-        raise NotMade(f"the pipeline did not make {BATCHES} batches and stop in order: {''.join(said)}")
+    if not has_batches or reading.is_alive() or driver.wait(LIMIT_S) != 0:
+        raise NotMade(f"the pipeline did not make {BATCHES} batches and stop in order: {''.join(output)}")
 
 
 def _wait_for_batches(commits: Path, driver: subprocess.Popen[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What the demo's database servers have in common: a process with data, port and log of its own, on loopback."""
+"""The common part of the demo's database servers: a process with its own data, port and log, on loopback."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Self
 
 from demo.broker import free_port
 from demo.children import die_with_parent
-from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database.connection import DatabaseConnection
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
-LOOK_EVERY_S = 0.05
+CHECK_EVERY_S = 0.05
 USER = DATABASE = "indoubt"
 
 
@@ -30,10 +30,10 @@ class DatabaseFailed(Exception):
 
 
 class DatabaseServer(ABC):
-    """One server: start, stop, kill and start again on the same data. The port is a free one unless given.
+    """A server: start, stop, kill, and start again on the same data. By default it takes a free port.
 
-    ``connection`` is an ordinary user with a database of its own, ``administrator`` the one who may do everything.
-    Both have a password made at random and kept in the directory, readable by its owner only.
+    ``connection`` is an ordinary user with a database of its own; ``administrator`` has every right. Both have a random
+    password, which is stored in the directory and readable only by its owner.
     """
 
     kind = ""
@@ -48,28 +48,28 @@ class DatabaseServer(ABC):
 
     @abstractmethod
     def _make_data(self) -> None:
-        """Make the data directory if it is new; when it cannot, raise DatabaseFailed."""
+        """Make the data directory if it is new. Raises DatabaseFailed."""
 
     @abstractmethod
     def _command(self) -> Sequence[str]:
-        """Return the server's command line; it holds no secret."""
+        """Return the server's command line; it contains no secret."""
 
     @abstractmethod
     def _set_up(self) -> None:
-        """Make user and database in a running server, unless they are there."""
+        """Make user and database in a running server, unless they exist."""
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Say whether the server takes the administrator's statements."""
+        """Return whether the server accepts the administrator's statements."""
 
     @property
     def connection(self) -> DatabaseConnection:
-        """Return how an ordinary user reaches it."""
+        """Return the connection of an ordinary user."""
         return self._as(USER, DATABASE)
 
     @property
     def administrator(self) -> DatabaseConnection:
-        """Return how its administrator reaches it."""
+        """Return the connection of the administrator."""
         return self._as(self.administrator_name, self.administrator_database)
 
     @property
@@ -79,28 +79,32 @@ class DatabaseServer(ABC):
 
     @property
     def log_file(self) -> Path:
-        """Return where the server writes what it says."""
+        """Return the server's log file."""
         return self.directory / f"{self.kind}.log"
 
     def start(self) -> Self:
         """Make the data if the directory is new, start, and wait until the server answers. Raises DatabaseFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if _listens(self.port):
-            raise DatabaseFailed(f"port {self.port} is taken: give another port, or end the program that listens there")
+            raise DatabaseFailed(
+                f"port {self.port} is in use: choose another port, or end the program that listens on it"
+            )
         self._make_data()
         self._process = self._spawn(self._command())
         deadline = time.monotonic() + START_LIMIT_S
         while not (_listens(self.port) and self._answers()):
             if self._process.poll() is not None:
                 raise DatabaseFailed(
-                    f"the {self.kind} server ended with code {self._process.returncode}:\n{self.log_tail()}"
+                    f"the {self.kind} server ended with code {self._process.returncode}; the end of {self.log_file}:\n"
+                    f"{self.log_tail()}"
                 )
             if time.monotonic() > deadline:
                 self.kill()
                 raise DatabaseFailed(
-                    f"the {self.kind} server did not answer on {self.port} in {START_LIMIT_S:.0f} s:\n{self.log_tail()}"
+                    f"the {self.kind} server did not answer on port {self.port} in {START_LIMIT_S:.0f} s; the end of "
+                    f"{self.log_file}:\n{self.log_tail()}"
                 )
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(CHECK_EVERY_S)
         self._set_up()
         return self
 
@@ -115,7 +119,7 @@ class DatabaseServer(ABC):
             self.kill()
 
     def kill(self) -> None:
-        """End it and the processes that it started by SIGKILL, as a power cut would, and wait until they are gone."""
+        """End it and its child processes by SIGKILL, as a power cut would, and wait until they are gone."""
         if self._process is None or self._process.poll() is not None:
             return
         family = [self._process.pid, *_children(self._process.pid)]
@@ -125,17 +129,17 @@ class DatabaseServer(ABC):
         deadline = time.monotonic() + STOP_LIMIT_S
         while any(_is_running(pid) for pid in family):
             if time.monotonic() > deadline:
-                raise DatabaseFailed(f"processes of the killed {self.kind} server are left after {STOP_LIMIT_S:.0f} s")
-            time.sleep(LOOK_EVERY_S)
+                raise DatabaseFailed(f"processes {family} of the killed {self.kind} server still run: end them by hand")
+            time.sleep(CHECK_EVERY_S)
 
     def restart(self, settings: dict[str, str] | None = None) -> None:
-        """Stop in order and start on the same data and port, with other settings if they are given."""
+        """Stop in order and start on the same data and port, with other settings if given."""
         self.stop()
         self._settings = self._settings if settings is None else settings
         self.start()
 
     def log_tail(self) -> str:
-        """Return the last lines that the server said."""
+        """Return the last lines of the server's log."""
         if not self.log_file.exists():
             return "(no log)"
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
@@ -206,5 +210,5 @@ def _is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    # A zombie is only waiting for its parent to ask how it ended.
+    # A zombie has ended; its parent has not read its exit code yet.
     return state not in ("Z", "X")

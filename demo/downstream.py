@@ -1,4 +1,4 @@
-"""Who reads what the pipeline writes: an ordinary read_committed consumer group, which stands still behind an open transaction.
+"""A reader of the pipeline's output: an ordinary read_committed consumer group, which an open transaction blocks.
 
 ``python -m demo.downstream --bootstrap-servers B --topic T`` runs until SIGTERM and prints one JSON object, ``{"read": n}``.
 """
@@ -19,7 +19,7 @@ COMMIT_EVERY_MS = 1_000
 
 
 class Downstream:
-    """One member of the group; its offsets are committed each second."""
+    """A member of the group; it commits its offsets every second."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -37,11 +37,11 @@ class Downstream:
         self.read = 0
 
     def stop(self) -> None:
-        """Make ``run`` return after its present look."""
+        """Make ``run`` return after its current poll."""
         self._stopped = True
 
     def run(self) -> None:
-        """Read until ``stop``; what may pass is printed and waited for. Raises KafkaException for what does not."""
+        """Read until ``stop``. Prints a transient error and goes on. Raises KafkaException for a fatal error."""
         try:
             while not self._stopped:
                 for message in self._consumer.consume(1000, timeout=POLL_S):
@@ -72,7 +72,7 @@ def main() -> int:
     try:
         downstream.run()
     except KafkaException as error:
-        print(f"{arguments.topic} cannot be read: {error.args[0].str()}", file=sys.stderr)
+        print(f"group {GROUP} cannot read {arguments.topic}: {error.args[0].str()}", file=sys.stderr)
         return 1
     print(json.dumps({"read": downstream.read}))
     return 0

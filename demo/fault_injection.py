@@ -1,4 +1,4 @@
-"""The desk behind "make trouble": causes faults in a running demo, and tells the page about them over loopback HTTP.
+"""Causes faults in a running demo, and serves their state to the page over loopback HTTP.
 
 GET /faults -> {"faults": [{"name", "title", "what_happens", "ready"}], "log": [{"at_ms", "text"}], "start_pipeline"}
 POST /faults/<name>, POST /start-pipeline -> {"accepted", "message"}
@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ from demo import topics
 from demo.faults import DESCRIPTIONS, Fault
 from demo.prerequisites import ROOT
 from demo.run import DemoRun
+from lifecycle.clock import now_ms
 
 ABANDON_LIMIT_S = 60.0
 LOG_KEPT = 50
 
 
-class TroubleDesk:
-    """Causes one fault at a time; thread-safe. ``log``: what happened, oldest first, as (epoch ms, sentence)."""
+class FaultDesk:
+    """Causes one fault at a time; thread-safe."""
 
     def __init__(self, run: DemoRun) -> None:
         self._run = run
@@ -37,11 +37,14 @@ class TroubleDesk:
         self._start_is_asked = False
 
     def cause(self, fault: Fault) -> tuple[bool, str]:
-        """Cause the fault; return (whether it was accepted, a sentence that says what follows)."""
+        """Cause the fault; return whether it was accepted, and a sentence that says what happens next."""
         with self._lock:
             self._observe()
             if not self._ready(fault):
-                return False, f"{fault.value} cannot be caused now: the pipeline does not run, or a fault is under way"
+                return (
+                    False,
+                    f"{fault.value} is not possible now: the pipeline does not run, or another fault is in progress",
+                )
             point = DESCRIPTIONS[fault].crash_point
             if point is None:
                 return self._abandon()
@@ -53,28 +56,28 @@ class TroubleDesk:
             return True, self._note(f"{DESCRIPTIONS[fault].title}: armed, strikes at the next checkpoint (within 5 s)")
 
     def start_pipeline(self) -> tuple[bool, str]:
-        """Have a pipeline that an order stopped started again, as its owner would."""
+        """Let the main thread start a pipeline again that an order stopped, as its owner would."""
         with self._lock:
             if not self._run.pipeline_is_stopped:
-                return False, "the pipeline was not stopped: there is nothing to start"
+                return False, "the pipeline already runs"
             self._start_is_asked = True
-            return True, self._note("The pipeline is started again from its checkpoint (about 10 s)")
+            return True, self._note("The pipeline starts again from its checkpoint (about 10 s)")
 
     def start_if_asked(self) -> None:
-        """Start the pipeline when that was asked for. Called by the main thread: processes die with the thread that starts them."""
+        """Start the pipeline if the page asked for it. Only for the main thread: a process dies with the thread that starts it."""
         with self._lock:
             if self._start_is_asked:
                 self._start_is_asked = False
                 self._run.start_pipeline()
 
     def struck(self, fault: Fault) -> bool:
-        """Return whether a crash point that was armed for this fault has been reached."""
+        """Return whether the driver has reached this fault's crash point."""
         with self._lock:
             self._observe()
         return self._file(fault, "reached").exists()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the page shows."""
+        """Return the state that the page shows."""
         with self._lock:
             self._observe()
             faults = [
@@ -86,7 +89,8 @@ class TroubleDesk:
                 }
                 for fault, description in DESCRIPTIONS.items()
             ]
-            log = [{"at_ms": at_ms, "text": text} for at_ms, text in self._log[-LOG_KEPT:]]
+            entries = sorted([*self._log, *self._run.happened])
+            log = [{"at_ms": at_ms, "text": text} for at_ms, text in entries[-LOG_KEPT:]]
             return {"faults": faults, "log": log, "start_pipeline": self._run.pipeline_is_stopped}
 
     def _ready(self, fault: Fault) -> bool:
@@ -97,12 +101,12 @@ class TroubleDesk:
         return self._armed is None and not self._frozen() and self._run.pipeline_status().state == "running"
 
     def _observe(self) -> None:
-        """Notice that the armed point was reached, and say so once."""
+        """Log once that the driver has reached the armed crash point."""
         if self._armed is not None and self._file(self._armed, "reached").exists():
             point = DESCRIPTIONS[self._armed].crash_point
-            deed = "stands still now" if point is not None and point.how == "freeze" else "is dead (kill -9)"
+            effect = "is frozen" if point is not None and point.how == "freeze" else "is dead (kill -9)"
             self._armed = None
-            self._note(f"The driver {deed}")
+            self._note(f"The driver {effect}")
 
     def _frozen(self) -> bool:
         status = self._run.pipeline_status()
@@ -114,7 +118,7 @@ class TroubleDesk:
         command += ["--bootstrap-servers", self._run.bootstrap_servers, "--transactional-id", name]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ABANDON_LIMIT_S)
         if done.returncode != -signal.SIGKILL:
-            return False, f"{name} could not open its transaction: {done.stderr.strip()[-300:]}"
+            return False, f"{name} could not abandon its transaction: {done.stderr.strip()[-300:]}"
         self._abandoned += 1
         return True, self._note(f"{name} opened a transaction on {topics.SINK}, wrote to every partition, and died")
 
@@ -123,14 +127,14 @@ class TroubleDesk:
         return self._run.crash_points / f"{point.point if point else fault.value}.{suffix}"
 
     def _note(self, text: str) -> str:
-        self._log.append((time.time_ns() // 1_000_000, text))
+        self._log.append((now_ms(), text))
         return text
 
 
-class TroubleServer:
-    """The desk's loopback HTTP server, in threads of its own."""
+class FaultServer:
+    """The loopback HTTP server of a FaultDesk, in threads of its own."""
 
-    def __init__(self, desk: TroubleDesk) -> None:
+    def __init__(self, desk: FaultDesk) -> None:
         class Handler(_Handler):
             pass
 
@@ -138,7 +142,7 @@ class TroubleServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, name="trouble", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, name="fault-server", daemon=True).start()
 
     def close(self) -> None:
         """Stop listening."""
@@ -147,18 +151,20 @@ class TroubleServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    desk: TroubleDesk
+    desk: FaultDesk
 
     def do_GET(self) -> None:
         if self.path == "/faults":
             self._answer(200, self.desk.to_json())
         else:
-            self._answer(404, {"error": f"no {self.path}; there is GET /faults"})
+            self._answer(404, {"error": f"no {self.path}; the only path for GET is /faults"})
 
     def do_POST(self) -> None:
         if self.headers.get("Origin"):
-            # Only the app's server calls this desk: a web page from elsewhere must not break a demo.
-            self._answer(403, {"accepted": False, "message": "requests from a browser are refused"})
+            # Only the app's server sends these requests: a foreign web page must not break the demo.
+            self._answer(
+                403, {"accepted": False, "message": "a browser must not call this address; use the page's buttons"}
+            )
             return
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         names = {f"/faults/{fault.value}": fault for fault in DESCRIPTIONS}
@@ -167,7 +173,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path in names:
             accepted, message = self.desk.cause(names[self.path])
         else:
-            self._answer(404, {"accepted": False, "message": f"no {self.path}; there are {', '.join(names)}"})
+            self._answer(
+                404,
+                {"accepted": False, "message": f"no {self.path}; the paths are /start-pipeline, {', '.join(names)}"},
+            )
             return
         self._answer(200, {"accepted": accepted, "message": message})
 
@@ -180,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep the terminal for the demo's own lines."""
+        """Print nothing: the terminal is for the demo's own lines."""
 
 
 def _is_stopped(pid: int) -> bool:

@@ -1,8 +1,8 @@
-"""The demo's traffic: ``<ip>,<event time in epoch ms>`` at a steady rate, out of order, now and then late.
+"""The demo's traffic: ``<ip>,<event time in epoch ms>`` at a steady rate, partly out of order, sometimes late.
 
 ``python -m demo.generator --bootstrap-servers B --topic T --rate 200 [--close]`` runs in a process of its own until SIGTERM.
-With ``--close`` it then writes one closing record to each partition, whose event time lies a day ahead: it pushes the
-watermark past every window, so that each one is counted and written. It prints one JSON object, ``{"produced": n}``.
+With ``--close`` it then writes a closing record to each partition. Its event time is a day ahead, so the watermark passes
+every window, and the pipeline writes every window. It prints one JSON object, ``{"produced": n}``.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from types import FrameType
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from lifecycle.clock import now_ms
+
 TICK_S = 0.05
 FLUSH_LIMIT_S = 30.0
 ADDRESSES = 40
 CLOSING_AHEAD_MS = 24 * 3_600_000
 CLOSING_ADDRESS = "0.0.0.0"
 LATE_SHARE = 0.003
-"""Records 30 to 60 s back: behind the watermark of 5 s, so the pipeline may drop them."""
+"""The share of records 30 to 60 s old: behind the watermark of 5 s, so the pipeline may drop them."""
 OUT_OF_ORDER_SHARE = 0.3
-"""Records up to 4 s back: out of order, but within the lateness, so each must be counted."""
+"""The share of records up to 4 s old: out of order but within the lateness, so the pipeline must count them."""
 
 
 class NotDelivered(Exception):
-    """The broker did not take a record; the message names the topic and the reason."""
+    """The broker did not accept a record; the message names the topic and the reason."""
 
 
 def event_time_ms(now_ms: int, dice: random.Random) -> int:
-    """Return when the next record says it happened: mostly now, often up to 4 s ago, seldom 30 to 60 s ago."""
+    """Return the next record's event time: mostly now, often up to 4 s ago, seldom 30 to 60 s ago."""
     draw = dice.random()
     if draw < LATE_SHARE:
         return now_ms - dice.randint(30_000, 60_000)
@@ -43,7 +45,7 @@ def event_time_ms(now_ms: int, dice: random.Random) -> int:
 
 
 class Generator:
-    """Writes records round robin over the topic's partitions until it is stopped."""
+    """Writes records to the topic's partitions in turn until ``stop``."""
 
     def __init__(self, bootstrap_servers: str, topic: str, rate: float, seed: int) -> None:
         self._producer = Producer(
@@ -57,24 +59,24 @@ class Generator:
         self.produced = 0
 
     def stop(self) -> None:
-        """Make ``run`` return after its present tick."""
+        """Make ``run`` return after its current tick."""
         self._stopped = True
 
     def run(self, *, close: bool) -> None:
-        """Write until ``stop``, then the closing records if asked for. Raises NotDelivered."""
+        """Write until ``stop``, then write the closing records if ``close``. Raises NotDelivered."""
         partitions = len(self._producer.list_topics(self._topic, timeout=FLUSH_LIMIT_S).topics[self._topic].partitions)
         started = time.monotonic()
         while not self._stopped:
             due = int((time.monotonic() - started) * self._rate)
             while self.produced < due:
                 address = self._dice.choice(self._addresses)
-                self._write(self.produced % partitions, address, event_time_ms(_now_ms(), self._dice))
+                self._write(self.produced % partitions, address, event_time_ms(now_ms(), self._dice))
             self._producer.poll(TICK_S)
             self._raise_failure()
         self._flush()
         if close:
             for partition in range(partitions):
-                self._write(partition, CLOSING_ADDRESS, _now_ms() + CLOSING_AHEAD_MS)
+                self._write(partition, CLOSING_ADDRESS, now_ms() + CLOSING_AHEAD_MS)
             self._flush()
 
     def _write(self, partition: int, address: str, at_ms: int) -> None:
@@ -89,21 +91,19 @@ class Generator:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failure = f"a record for {message.topic()} was not delivered: {error.str()}"
+            self._failure = f"the broker did not accept a record for {message.topic()}: {error.str()}"
 
     def _flush(self) -> None:
         left = self._producer.flush(FLUSH_LIMIT_S)
         self._raise_failure()
         if left:
-            raise NotDelivered(f"{left} records for {self._topic} were not delivered in {FLUSH_LIMIT_S:.0f} s")
+            raise NotDelivered(
+                f"the broker did not acknowledge {left} records for {self._topic} in {FLUSH_LIMIT_S:.0f} s: check that it runs"
+            )
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise NotDelivered(self._failure)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def main() -> int:

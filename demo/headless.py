@@ -1,4 +1,4 @@
-"""A demo run without a page that causes one fault and judges the outcome: the whole way through, on real parts."""
+"""A demo run without pages that causes one fault and judges the outcome, with the real parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from demo import topics
 from demo.abandoned_producer import KEY
+from demo.fault_injection import FaultDesk
 from demo.faults import Fault
 from demo.generator import CLOSING_AHEAD_MS
 from demo.judge import expected_counts, judge
@@ -16,8 +17,8 @@ from demo.on_call import OnCall
 from demo.readers import LiveReader, end_offsets, scan
 from demo.run import DemoRun, RunSettings, say
 from demo.transaction_counts import ended, open_transactions
-from demo.trouble import TroubleDesk
 from demo.waiting import DemoFailed, wait_until
+from lifecycle.clock import now_ms
 
 COMMITTED_BEFORE_FAULT = 2
 STRIKE_LIMIT_S = 180.0
@@ -27,21 +28,22 @@ SETTLE_LIMIT_S = 60.0
 
 
 def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str, Any]:
-    """Run all parts with one fault, for ``for_s`` seconds of traffic or until the fault was seen through; return the report.
+    """Run all parts with one fault; return the report. Raises DemoFailed.
 
-    Raises DemoFailed.
+    The traffic lasts ``for_s`` seconds, or longer if the fault and its repair take longer.
     """
     with ExitStack() as stack:
         run = stack.enter_context(DemoRun(settings))
         run.start_broker()
         run.start_collector()
+        run.wait_for_collector()
         run.start_pipeline()
         reader = stack.enter_context(LiveReader(run.bootstrap_servers, topics.SINK))
         run.wait_for_pipeline()
         run.start_generator(close=True)
         traffic_ends_s = time.monotonic() + for_s
         log = OffsetLog(run.checkpoint, topics.SOURCE)
-        desk = TroubleDesk(run)
+        desk = FaultDesk(run)
         on_call = OnCall(run, reader)
         if fault is not Fault.NONE:
             _cause(run, desk, on_call, log, fault)
@@ -54,8 +56,8 @@ def run_headless(settings: RunSettings, fault: Fault, for_s: float) -> dict[str,
         return {"fault": fault.value, "for_s": for_s, "restarts": restarts, **report, "on_call": on_call.steps}
 
 
-def _cause(run: DemoRun, desk: TroubleDesk, on_call: OnCall, log: OffsetLog, fault: Fault) -> None:
-    """Cause the fault once some batches with rows are committed, and see it through."""
+def _cause(run: DemoRun, desk: FaultDesk, on_call: OnCall, log: OffsetLog, fault: Fault) -> None:
+    """Cause the fault once some batches with rows are committed, and wait until it is repaired."""
     run.wait_for(
         "two committed batches before the fault", lambda: _committed(log) >= COMMITTED_BEFORE_FAULT, STRIKE_LIMIT_S
     )
@@ -76,21 +78,21 @@ def _cause(run: DemoRun, desk: TroubleDesk, on_call: OnCall, log: OffsetLog, fau
     say(f"the driver runs again (restarts: {run.pipeline_status().restarts})")
 
 
-def _tried(desk: TroubleDesk, fault: Fault) -> str:
-    """Return what follows when the fault was accepted, else an empty text."""
+def _tried(desk: FaultDesk, fault: Fault) -> str:
+    """Return what happens next if the fault was accepted, else an empty text."""
     accepted, message = desk.cause(fault)
     return message if accepted else ""
 
 
 def _committed(log: OffsetLog) -> int:
-    """Return how many batches are complete that read something."""
+    """Return how many complete batches read records."""
     log.refresh()
     ends = [tuple(sorted(batch.end_offsets.items())) for batch in log.committed()]
     return len(set(ends))
 
 
 def _wait_until_processed(run: DemoRun, log: OffsetLog) -> None:
-    """Wait until all input is in committed batches, and the last of them ran under a watermark past every window."""
+    """Wait until all input is in committed batches, and the last batch ran under a watermark past every window."""
     say("waiting for the pipeline to catch up …")
     ends = end_offsets(run.bootstrap_servers, topics.SOURCE)
 
@@ -103,12 +105,12 @@ def _wait_until_processed(run: DemoRun, log: OffsetLog) -> None:
 
 
 def _half_a_day_ahead_ms() -> int:
-    """Return a time that only the closing records can have pushed the watermark past: they lie a day ahead."""
-    return time.time_ns() // 1_000_000 + CLOSING_AHEAD_MS // 2
+    """Return a watermark that only the closing records can pass, because their event time is a day ahead."""
+    return now_ms() + CLOSING_AHEAD_MS // 2
 
 
 def _report(run: DemoRun, log: OffsetLog, reader: LiveReader) -> dict[str, Any]:
-    """Judge the finished run: what the input asks for, what the sink holds, what is still open on the broker."""
+    """Judge the finished run: expected counts, the sink's rows, and transactions that are still open on the broker."""
     say("judging …")
     in_doubt = _still_open(run)
     source, committed = scan(run.bootstrap_servers, topics.SOURCE), scan(run.bootstrap_servers, topics.SINK)
@@ -128,7 +130,7 @@ def _report(run: DemoRun, log: OffsetLog, reader: LiveReader) -> dict[str, Any]:
 
 
 def _still_open(run: DemoRun) -> list[str]:
-    """Return the ids of transactions that are open after some seconds in which the last markers can be written."""
+    """Return the ids of transactions that are still open after the broker had time to write the last markers."""
     try:
         wait_until("the last transaction to end", lambda: not open_transactions(run.bootstrap_servers), SETTLE_LIMIT_S)
     except DemoFailed as error:
@@ -137,7 +139,7 @@ def _still_open(run: DemoRun) -> list[str]:
 
 
 def _reached(rows: int, reader: LiveReader) -> bool:
-    """Return whether the live reader got as many rows as are committed: else it judged only a part."""
+    """Return whether the live reader got every committed row; otherwise the judgement covers only a part."""
     try:
         return wait_until(
             "the live reader to get every committed row", lambda: len(reader.records()) >= rows, SETTLE_LIMIT_S

@@ -1,9 +1,9 @@
-"""The judge: which counts the sink topic must hold, computed from the input itself, and what it holds instead.
+"""The judge: computes from the input which counts the sink topic must hold, and compares them with its rows.
 
 The expected counts repeat Spark's rule for late rows in append mode, with Spark's own offset log as the only input besides the
-records. In batch N, whose watermark is W(N): a row is dropped when its window's end <= W(N-1), because late rows are judged
-by the watermark of the batch before (Spark >= 3.5, spark.sql.streaming.statefulOperator.allowMultiple); then every
-window whose end <= W(N) is written once and forgotten.
+records. In batch N, whose watermark is W(N), Spark drops a row if its window's end <= W(N-1), because late rows are judged
+by the watermark of the batch before (Spark >= 3.5, spark.sql.streaming.statefulOperator.allowMultiple). Then it writes every
+window whose end <= W(N) once and forgets it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WINDOW_MS = 5_000
 
 
 class CannotJudge(Exception):
-    """The run contradicts what the judge knows of Spark or of the sink's rows; the message names where."""
+    """The run contradicts the judge's rules about Spark or about the sink's rows; the message says where."""
 
 
 Window = tuple[str, int]
@@ -30,7 +30,7 @@ Window = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the input asks for: a count for each window, and how many rows the late rule dropped."""
+    """The counts that the input requires, one for each window, and how many rows the late rule dropped."""
 
     counts: dict[Window, int]
     late: int
@@ -38,11 +38,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the judge found; all of the counted faults are 0 in a run without fault.
+    """The judge's findings; in a correct run ``lost``, ``duplicates``, ``wrong_counts`` and ``precommitted_reads`` are 0.
 
     ``lost``: windows that are missing, or whose count is wrong. ``duplicates``: rows beyond the first of their window.
-    ``precommitted_reads``: rows a read_committed reader got that are not committed. ``wrong_counts``: windows with another
-    count than the input asks for, or that it does not ask for at all. ``found``: committed rows of the pipeline.
+    ``precommitted_reads``: rows that a read_committed reader got and that are not committed. ``wrong_counts``: windows with
+    another count than the input requires, or that it does not require at all. ``found``: committed rows of the pipeline.
     """
 
     expected: int
@@ -56,7 +56,7 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """True when nothing was lost, doubled, miscounted or shown too early."""
+        """True if nothing was lost, duplicated, miscounted or shown too early."""
         return not (self.lost or self.duplicates or self.wrong_counts or self.precommitted_reads)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,10 +65,7 @@ class Findings:
 
 
 def expected_counts(source: Sequence[Record], batches: Sequence[PlannedBatch]) -> Expected:
-    """Return what the batches must have written, given the source topic's records and the batches in order.
-
-    Raises CannotJudge.
-    """
+    """Return the counts that the batches, in order, must have written from the source topic's records. Raises CannotJudge."""
     rows: dict[int, list[Record]] = {}
     for record in sorted(source, key=lambda record: (record.partition, record.offset)):
         rows.setdefault(record.partition, []).append(record)
@@ -91,7 +88,7 @@ def expected_counts(source: Sequence[Record], batches: Sequence[PlannedBatch]) -
         for window in [window for window in state if window[1] + WINDOW_MS <= batch.watermark_ms]:
             if window in written:
                 raise CannotJudge(
-                    f"window {window} would be written twice: the late rule is not the one this judge knows"
+                    f"window {window} would be written twice: Spark's late rule differs from the judge's (see demo/judge.py)"
                 )
             written[window] = state.pop(window)
         late_watermark_ms = batch.watermark_ms
@@ -99,27 +96,29 @@ def expected_counts(source: Sequence[Record], batches: Sequence[PlannedBatch]) -
 
 
 def judge(expected: Expected, committed: Sequence[Record], live: Sequence[Record], foreign: bytes) -> Findings:
-    """Compare the sink with what is expected.
+    """Compare the sink with the expected counts. Raises CannotJudge.
 
-    ``committed``: a fresh read_committed scan after the end; ``live``: what a read_committed reader saw meanwhile;
-    ``foreign``: the key of rows that were never committed by their own application. Raises CannotJudge.
+    ``committed``: a fresh read_committed scan after the end; ``live``: the rows that a read_committed reader got during the
+    run; ``foreign``: the key of rows that their own application never committed.
     """
     examples: list[str] = []
     ours = [record for record in committed if record.key != foreign]
-    found: dict[Window, list[int]] = {}
+    written: dict[Window, list[int]] = {}
     for record in ours:
         window, count = _counted(record)
-        found.setdefault(window, []).append(count)
-    duplicates = sum(len(counts) - 1 for counts in found.values())
-    missing = [window for window in expected.counts if window not in found]
+        written.setdefault(window, []).append(count)
+    duplicates = sum(len(counts) - 1 for counts in written.values())
+    missing = [window for window in expected.counts if window not in written]
     wrong = [
-        window for window, counts in found.items() if any(count != expected.counts.get(window) for count in counts)
+        window for window, counts in written.items() if any(count != expected.counts.get(window) for count in counts)
     ]
     places = {(record.partition, record.offset) for record in ours}
     early = [record for record in live if record.key == foreign or (record.partition, record.offset) not in places]
     examples += [f"missing: {_name(window)}, expected {expected.counts[window]}" for window in missing[:3]]
-    examples += [f"twice: {_name(window)}, counts {counts}" for window, counts in found.items() if len(counts) > 1][:3]
-    examples += [f"wrong: {_name(w)}, found {found[w]}, expected {expected.counts.get(w)}" for w in wrong[:3]]
+    examples += [f"twice: {_name(window)}, counts {counts}" for window, counts in written.items() if len(counts) > 1][
+        :3
+    ]
+    examples += [f"wrong: {_name(w)}, found {written[w]}, expected {expected.counts.get(w)}" for w in wrong[:3]]
     examples += [f"read before it was committed: partition {r.partition} offset {r.offset}" for r in early[:3]]
     return Findings(
         expected=len(expected.counts),
@@ -142,7 +141,9 @@ def _counted(record: Record) -> tuple[Window, int]:
     value = json.loads(record.value or b"null")
     window = (value["ip"], value["window_start_ms"])
     if record.key != f"{window[0]}|{window[1]}".encode() or value["window_end_ms"] != window[1] + WINDOW_MS:
-        raise CannotJudge(f"sink row at {record.partition}/{record.offset} contradicts itself: {record.key!r} {value}")
+        raise CannotJudge(
+            f"sink row at partition {record.partition} offset {record.offset}: key {record.key!r} contradicts its value {value}"
+        )
     return window, value["count"]
 
 

@@ -15,7 +15,7 @@ from demo.prerequisites import MARIADB_PACKAGES, find_mariadb
 
 
 class MariaDbServer(DatabaseServer):
-    """MariaDB as one process. ``settings`` are options of mariadbd by name, without dashes."""
+    """MariaDB as one process. ``settings`` are mariadbd options by name, without dashes."""
 
     kind = "mysql"
     administrator_name = "root"
@@ -40,7 +40,9 @@ class MariaDbServer(DatabaseServer):
             timeout=START_LIMIT_S,
         )
         if done.returncode != 0:
-            raise DatabaseFailed(f"mariadb-install-db failed: {(done.stderr or done.stdout).strip()[-600:]}")
+            raise DatabaseFailed(
+                f"mariadb-install-db could not make {self.data}: {(done.stderr or done.stdout).strip()[-600:]}"
+            )
 
     def _command(self) -> Sequence[str]:
         server = find_mariadb()
@@ -51,13 +53,13 @@ class MariaDbServer(DatabaseServer):
             "user": getpass.getuser(),
             "bind-address": "127.0.0.1",
             "port": str(self.port),
-            # Relative to the data directory: a socket's path may not be longer than 107 bytes.
+            # Relative to the data directory, because a socket's path has at most 107 bytes.
             "socket": "s.sock",
             "pid-file": str(self.directory / "mariadb.pid"),
             "max-connections": "300",
             "innodb-buffer-pool-size": "128M",
             "skip-name-resolve": "1",
-            # Keys that differ for the job, in case or accents, must not be one row of the table.
+            # Keys that differ only in case or accents are different keys for the job, so they need different rows.
             "character-set-server": "utf8mb4",
             "collation-server": "utf8mb4_bin",
             "init-file": str(self._first_statements()),
@@ -66,7 +68,7 @@ class MariaDbServer(DatabaseServer):
         return [server, "--no-defaults", *(f"--{name}={value}" for name, value in options.items())]
 
     def _first_statements(self) -> Path:
-        # In a file of the owner's own: on a command line everybody could read the password.
+        # In a private file, because every user of the machine can read a command line.
         file = self.directory / "first.sql"
         file.touch(mode=0o600)
         password = pymysql.converters.escape_string(self._password(self.administrator_name))

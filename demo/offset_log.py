@@ -1,7 +1,7 @@
-"""Spark's own offset log in a checkpoint directory: what each micro-batch read, and the watermark it ran under.
+"""Spark's own offset log in a checkpoint directory: the end offsets and the watermark of each micro-batch.
 
 Format (Spark 4.2, OffsetSeqLog): file ``offsets/<batch>``; line 1 ``v1``; line 2 JSON with ``batchWatermarkMs``; then one
-line per source, for Kafka ``{"topic": {"<partition>": <end offset>}}``, or ``-`` while the source has given nothing.
+line per source, for Kafka ``{"topic": {"<partition>": <end offset>}}``, or ``-`` while the source has no data.
 ``commits/<batch>`` exists once the batch is complete.
 """
 
@@ -18,7 +18,7 @@ class OffsetLogUnreadable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """One micro-batch: its number, the watermark it ran under (epoch ms), and where it stopped reading, per partition."""
+    """A micro-batch: its number, its watermark (epoch ms), and the end offset of each partition."""
 
     number: int
     watermark_ms: int
@@ -26,7 +26,7 @@ class PlannedBatch:
 
 
 def parse(number: int, text: str, topic: str) -> PlannedBatch:
-    """Return the batch that a file of ``offsets/`` holds. Raises OffsetLogUnreadable."""
+    """Return the batch in a file of ``offsets/``. Raises OffsetLogUnreadable."""
     lines = text.splitlines()
     if len(lines) < 3 or lines[0] != "v1":
         raise OffsetLogUnreadable(f"offsets/{number} is not a v1 offset log with one source: {text[:80]!r}")
@@ -37,11 +37,13 @@ def parse(number: int, text: str, topic: str) -> PlannedBatch:
             number=number, watermark_ms=watermark_ms, end_offsets={int(key): int(end) for key, end in ends.items()}
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise OffsetLogUnreadable(f"offsets/{number} cannot be understood ({error!r}): {text[:200]!r}") from None
+        raise OffsetLogUnreadable(
+            f"offsets/{number} is not in Spark 4.2's format ({error!r}): {text[:200]!r}"
+        ) from None
 
 
 class OffsetLog:
-    """The log of one checkpoint directory, remembered: Spark removes its files after about a hundred batches."""
+    """The log of a checkpoint directory, kept in memory: Spark removes its files after about a hundred batches."""
 
     def __init__(self, checkpoint: Path, topic: str) -> None:
         self._checkpoint, self._topic = checkpoint, topic
@@ -49,7 +51,7 @@ class OffsetLog:
         self._committed = -1
 
     def refresh(self) -> None:
-        """Read what is new; call it at least every few minutes."""
+        """Read the new batches; call it at least every few minutes."""
         for number in sorted(_numbers(self._checkpoint / "offsets") - self._batches.keys()):
             text = (self._checkpoint / "offsets" / str(number)).read_text()
             self._batches[number] = parse(number, text, self._topic)
@@ -61,10 +63,12 @@ class OffsetLog:
         return self._committed
 
     def committed(self) -> list[PlannedBatch]:
-        """Return the complete batches in order. Raises OffsetLogUnreadable when one between them was never seen."""
+        """Return the complete batches in order. Raises OffsetLogUnreadable if a batch between them was never read."""
         missing = [number for number in range(self._committed + 1) if number not in self._batches]
         if missing:
-            raise OffsetLogUnreadable(f"batches {missing[:5]} of {self._checkpoint} were removed before they were read")
+            raise OffsetLogUnreadable(
+                f"Spark removed batches {missing[:5]} of {self._checkpoint} before they were read"
+            )
         return [self._batches[number] for number in range(self._committed + 1)]
 
 

@@ -1,4 +1,4 @@
-"""Plays the engineer on call in a headless run: looks, orders and restarts through the same HTTP API as the page."""
+"""Plays the engineer on call in a headless run: reads, orders and restarts through the same HTTP API as the pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from demo.waiting import DemoFailed
 from lifecycle.verdicts import Verdict
 
 VERDICT_LIMIT_S = 45.0
-"""A decided batch must be shown, and settled, within its transactions' timeout of 60 s."""
+"""The collector must show a decided batch in time to settle it within its transactions' timeout of 60 s."""
 READ_LIMIT_S = 30.0
 CALL_LIMIT_S = 60.0
 """An order to restart waits up to 25 s for the supervisor's answer."""
@@ -25,14 +25,14 @@ CALL_LIMIT_S = 60.0
 
 @dataclass(slots=True)
 class OnCall:
-    """One engineer with one reader of the sink; ``steps`` is what was done, in order, for the report."""
+    """An engineer with a reader of the sink; ``steps`` are the actions in order, for the report."""
 
     run: DemoRun
     reader: LiveReader
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def commit_decided_batch(self) -> None:
-        """Wait for the verdict "commit it", commit the whole batch, see that its rows are read, restart the pipeline."""
+        """Wait for the verdict "commit it", commit the whole batch, wait for a reader to get its rows, restart the pipeline."""
         rows = self.run.wait_for(f"the verdict {Verdict.COMMIT_IT.value!r}", self._decided_batch, VERDICT_LIMIT_S)
         batch, expected = rows[0]["batch"], sum(row["rows"] for row in rows)
         self._note("saw", verdict=Verdict.COMMIT_IT.value, batch=batch, transactions=len(rows), rows=expected)
@@ -48,7 +48,7 @@ class OnCall:
         self._order("restart", pipelines, "its driver stands still")
 
     def abort_foreign(self) -> None:
-        """Wait until the foreign transaction is shown, abort it, see that readers of the sink go on."""
+        """Wait until the collector shows the foreign transaction, abort it, wait for readers of the sink to continue."""
         rows = self.run.wait_for("the foreign transaction to be shown", self._foreign, VERDICT_LIMIT_S)
         self._note(
             "saw", verdict=rows[0]["verdict"], transaction=rows[0]["transaction"], partitions=rows[0]["partitions"]
@@ -64,7 +64,7 @@ class OnCall:
         self._note("read on", rows_behind_it=behind)
 
     def _foreign_offsets(self) -> dict[int, int]:
-        """Return for each partition where the foreign transaction begins: up to there read_committed readers get."""
+        """Return each partition's first offset of the foreign transaction, which is where read_committed readers stop."""
         begins: dict[int, int] = {}
         for row in scan(self.run.bootstrap_servers, topics.SINK, committed_only=False):
             if row.key == KEY:
@@ -72,7 +72,7 @@ class OnCall:
         return begins
 
     def _decided_batch(self) -> list[dict[str, Any]]:
-        """Return the transactions of a decided batch once all of them are shown with the verdict, else an empty list."""
+        """Return the transactions of a decided batch if all of them have the verdict, else an empty list."""
         rows = [row for row in self._transactions() if row["verdict"] == Verdict.COMMIT_IT.value and row["may_commit"]]
         if not rows:
             return []
@@ -109,7 +109,7 @@ class OnCall:
         say(f"on call: {what} " + ", ".join(f"{name} {value}" for name, value in details.items()))
 
     def _call(self, path: str, body: Any = None) -> Any:
-        """Return the JSON answer of the collector's API; POST with ``body``, else GET. Raises DemoFailed with its message."""
+        """Return the JSON answer of the collector's API; a ``body`` makes it a POST. Raises DemoFailed."""
         url = f"{self.run.collector_url}/api/v1{path}"
         request = urllib.request.Request(url, data=None if body is None else json.dumps(body).encode())
         request.add_header("Content-Type", "application/json")

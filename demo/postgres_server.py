@@ -22,14 +22,14 @@ from demo.database_server import DATABASE, START_LIMIT_S, USER, DatabaseFailed, 
 from demo.prerequisites import find_postgres
 
 RUN_AS = ("postgres", "nobody")
-"""PostgreSQL refuses to run as root: then the first of these that exists runs it."""
+"""PostgreSQL refuses to run as root. As root, the first of these users that exists runs it."""
 
 
 class PostgresServer(DatabaseServer):
-    """PostgreSQL with max_prepared_transactions = 2000. ``settings`` are of postgresql.conf, by name.
+    """PostgreSQL with max_prepared_transactions = 2000. ``settings`` are settings of postgresql.conf by name.
 
-    Where we are root, and the user that runs the server cannot reach ``directory``, the data is kept in a temporary
-    directory instead, which goes when the server is left as a context manager.
+    If root starts it and the server's user cannot reach ``directory``, the data is in a temporary directory instead, which
+    is removed at the end of the context.
     """
 
     kind = "postgres"
@@ -67,7 +67,7 @@ class PostgresServer(DatabaseServer):
         )
         password_file.unlink()
         if done.returncode != 0:
-            raise DatabaseFailed(f"initdb failed: {(done.stderr or done.stdout).strip()[-600:]}")
+            raise DatabaseFailed(f"initdb could not make {self.data}: {(done.stderr or done.stdout).strip()[-600:]}")
 
     def _command(self) -> Sequence[str]:
         settings = {
@@ -147,7 +147,9 @@ def _unprivileged() -> pwd.struct_passwd:
     for name in RUN_AS:
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
-    raise DatabaseFailed(f"PostgreSQL does not run as root, and there is no user {' or '.join(RUN_AS)} to run it")
+    raise DatabaseFailed(
+        f"PostgreSQL does not run as root: make a user {' or '.join(RUN_AS)}, or start this as another user than root"
+    )
 
 
 def _reachable(directory: Path, user: pwd.struct_passwd) -> bool:

@@ -1,4 +1,4 @@
-"""Independent readers: a live read_committed consumer that writes down what it saw, and a fresh look from the start."""
+"""Independent readers: a live read_committed consumer that keeps what it read, and a scan from the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record as a consumer got it."""
+    """A record as a consumer got it."""
 
     partition: int
     offset: int
@@ -24,11 +24,11 @@ class Record:
 
 
 class NotRead(Exception):
-    """A topic could not be read to its end within the limit; the message names it."""
+    """A reader failed or did not reach the topic's end within the limit; the message names the topic."""
 
 
 class LiveReader:
-    """Reads a topic from its start in a thread of its own, read_committed, for as long as its context is open."""
+    """Reads a topic read_committed from its start, in a thread of its own, while its context is open."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._bootstrap_servers, self._topic = bootstrap_servers, topic
@@ -48,7 +48,7 @@ class LiveReader:
         self._thread.join(LIMIT_S)
 
     def records(self) -> list[Record]:
-        """Return what it read so far, in the order it came. Raises NotRead when its consumer failed."""
+        """Return the records so far, in the order of arrival. Raises NotRead if the consumer failed."""
         if self._failure is not None:
             raise NotRead(f"the live reader of {self._topic} stopped: {self._failure}")
         return list(self._records)
@@ -66,10 +66,9 @@ class LiveReader:
 
 
 def scan(bootstrap_servers: str, topic: str, *, committed_only: bool = True) -> list[Record]:
-    """Return every record of the topic up to its end, per partition in offset order.
+    """Return every record of the topic up to its end, by partition and offset. Raises NotRead after 60 s.
 
-    Committed only: up to the last stable offset, without aborted rows; otherwise everything that was ever written.
-    Raises NotRead after 60 s.
+    ``committed_only``: up to the last stable offset and without aborted rows; otherwise everything that was written.
     """
     isolation = "read_committed" if committed_only else "read_uncommitted"
     records: list[Record] = []
@@ -102,14 +101,14 @@ def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
-            # Never joins the group: partitions are assigned by hand and no offset is committed.
+            # The consumer never joins the group: it assigns its own partitions and commits no offset.
             "group.id": "indoubt-demo-reader",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": isolation,
             "enable.partition.eof": eof,
             "fetch.wait.max.ms": 100,
-            # Its reconnects while the broker is down are no news to who watches the demo's terminal.
+            # Reconnects while the broker is down must not fill the demo's terminal.
             "log_level": 2,
         }
     )

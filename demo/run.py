@@ -1,4 +1,4 @@
-"""One run of the demo: broker, topics, collector, pipeline, generator and, with a page, the app; started and ended in order."""
+"""A run of the demo: starts and ends broker, topics, collector, pipeline, generator and, with pages, the app."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from demo import downstream, guard, topics
+from demo import downstream, guard, prerequisites, topics
 from demo.broker import Broker, BrokerFailed, free_port
 from demo.prerequisites import ROOT, java_home
-from demo.processes import Child
+from demo.processes import STOP_LIMIT_S, Child, Part
 from demo.waiting import DemoFailed, T, wait_until
+from lifecycle.clock import now_ms
 
 PREFIX = "ip-count"
 APP_PORT = 8651
 START_LIMIT_S = 180.0
-STOP_LIMIT_S = 20.0
 TRIGGER_INTERVAL_MS = 5_000
 FOREIGN_OLD_MS = "10000"
-"""Sooner than by default: nobody waits half a minute to see that an abandoned transaction needs a hand."""
+"""Earlier than by default: the demo should not wait half a minute until an abandoned transaction needs attention."""
 
 
 def say(text: str) -> None:
-    """Print one line of progress on stderr."""
-    print(f"[demo] {text}", file=sys.stderr, flush=True)
+    """Print a line of progress on stderr, with the seconds since the demo started."""
+    prerequisites.say(text, "demo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """Where a run keeps its files, how many records it writes per second, how many restarts in a row the pipeline may need
-    before it gives up, and whether its data stays after a clean end."""
+    """A run's directory, records per second, restarts in a row before the pipeline gives up, and whether it keeps its data."""
 
     directory: Path
     rate: float
@@ -51,7 +50,7 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
-    """What the pipeline's supervisor says of itself; a pid is None while that process does not run."""
+    """The state that the pipeline's supervisor reports; a pid is None while that process does not run."""
 
     state: str
     driver_pid: int | None
@@ -60,7 +59,7 @@ class PipelineStatus:
 
 
 class DemoRun:
-    """Starts the parts one by one and ends all of them on exit, whatever happened. Use it as a context manager."""
+    """Starts the parts and, as a context manager, ends all of them on exit, whatever happened."""
 
     def __init__(self, settings: RunSettings) -> None:
         self.settings = settings
@@ -68,7 +67,10 @@ class DemoRun:
         self.operator_token = secrets.token_urlsafe(24)
         self._mark = secrets.token_hex(8)
         self._broker = Broker(self.directory / "broker")
-        self._children: dict[str, Child] = {}
+        self._class_archives: Child | None = None
+        self._parts: dict[str, Part] = {}
+        self.happened: list[tuple[int, str]] = []
+        """Ends and restarts of parts, oldest first, as (epoch ms, sentence)."""
         self._guard: subprocess.Popen[bytes] | None = None
         self.collector_url = ""
         self.app_url = ""
@@ -112,7 +114,7 @@ class DemoRun:
 
     @property
     def logs(self) -> Path:
-        """Return where each part writes what it says."""
+        """Return the directory of the parts' logs."""
         return self.directory / "logs"
 
     def start_broker(self) -> None:
@@ -124,12 +126,12 @@ class DemoRun:
         except BrokerFailed as error:
             raise DemoFailed(str(error)) from None
         except KafkaException as error:
-            why = f"{error.args[0].str()}; the broker's log is {self._broker.log_file}"
-            raise DemoFailed(f"the topics could not be created: {why}") from None
+            why = f"{error.args[0].str()}; read the broker's log {self._broker.log_file}"
+            raise DemoFailed(f"the broker did not create the demo's topics: {why}") from None
         say(f"broker {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
 
     def start_collector(self) -> None:
-        """Start the collector and wait until its API answers."""
+        """Start the collector; its API answers when ``wait_for_collector`` returns."""
         port = free_port()
         self.collector_url = f"http://127.0.0.1:{port}"
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--directory", str(self.directory / "collector")]
@@ -138,13 +140,16 @@ class DemoRun:
             "INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}",
             "INDOUBT_FOREIGN_OLD_MS": FOREIGN_OLD_MS,
         }
-        child = self._start("collector", arguments, environment)
+        self._start("collector", arguments, environment)
+
+    def wait_for_collector(self) -> None:
+        """Wait until the collector's API answers."""
         health = f"{self.collector_url}/api/v1/health"
-        wait_until(f"the collector at {health}", lambda: _answers(health), START_LIMIT_S, child.check_running)
+        self.wait_for(f"the collector at {health}", lambda: _answers(health), START_LIMIT_S)
         say(f"collector {self.collector_url}")
 
     def start_pipeline(self) -> None:
-        """Start the pipeline's supervisor; its driver takes about ten seconds to come up (``wait_for_pipeline``)."""
+        """Start the pipeline's supervisor; its driver needs about ten seconds (``wait_for_pipeline``)."""
         arguments = ["run", "--job", "ip_count", "--bootstrap-servers", self.bootstrap_servers]
         arguments += ["--checkpoint", str(self.checkpoint), "--prefix", PREFIX]
         arguments += ["--source", topics.SOURCE, "--sink", topics.SINK]
@@ -155,41 +160,49 @@ class DemoRun:
 
     def wait_for_pipeline(self) -> None:
         """Wait until Spark runs the query."""
-        say("starting the Spark pipeline (about 10 s) …")
+        say("waiting for the Spark pipeline …")
         what = f"the pipeline to run (its log: {self.logs / 'pipeline.log'})"
         self.wait_for(what, lambda: self.pipeline_status().state == "running", START_LIMIT_S)
         say("pipeline running")
 
     def start_generator(self, *, close: bool = False) -> None:
-        """Start the traffic; ``close``: it ends with a record that closes every window."""
+        """Start the traffic; with ``close`` its last records close every window."""
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SOURCE]
         arguments += ["--rate", str(self.settings.rate), *(["--close"] if close else [])]
         self._start("demo.generator", arguments, {})
         say(f"generator: {self.settings.rate:g} records/s")
 
     def start_downstream(self) -> None:
-        """Start a read_committed consumer group behind the pipeline: somebody to wait when a transaction stays open."""
+        """Start a read_committed consumer group behind the pipeline, which waits when a transaction stays open."""
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SINK]
         self._start("demo.downstream", arguments, {})
         say(f"consumer group {downstream.GROUP} reads {topics.SINK}")
 
     def end_generator(self) -> None:
-        """End the traffic in order. Raises DemoFailed when not all of it was delivered."""
-        child = self._children.pop("demo.generator")
+        """End the traffic in order. Raises DemoFailed if some of it was not delivered."""
+        child = self._parts.pop("demo.generator").child
         child.stop(STOP_LIMIT_S * 2)
         if child.exit_code != 0:
             raise DemoFailed(f"the generator ended with code {child.exit_code}; its log:\n{child.tail()}")
 
     def start_app(self, port: int, trouble_url: str) -> None:
-        """Start the app on that port and wait until its page can be opened."""
+        """Start the app on that port; its pages answer when ``wait_for_app`` returns."""
         self.app_url = f"http://127.0.0.1:{port}"
         environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_TROUBLE_URL": trouble_url}
-        child = self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
+        self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
+
+    def wait_for_app(self) -> None:
+        """Wait until the app's pages answer."""
         health = f"{self.app_url}/_stcore/health"
-        wait_until(f"the app at {self.app_url}", lambda: _answers(health), START_LIMIT_S, child.check_running)
+        self.wait_for(f"the app at {self.app_url}", lambda: _answers(health), START_LIMIT_S)
+
+    def archive_classes(self) -> None:
+        """Make class data archives for the next start, unless there are some, at the lowest priority."""
+        command = ["nice", "-n", "19", sys.executable, "-m", "demo.class_archives"]
+        self._class_archives = Child("class_archives", command, self.logs / "class_archives.log", {})
 
     def pipeline_status(self) -> PipelineStatus:
-        """Return how the pipeline stands; state ``starting`` until its supervisor wrote something."""
+        """Return the pipeline's status; its state is ``starting`` until the supervisor writes the status file."""
         try:
             fields: dict[str, Any] = json.loads(self._status_file.read_text())
         except FileNotFoundError:
@@ -202,41 +215,51 @@ class DemoRun:
         )
 
     def check_running(self) -> None:
-        """Raise DemoFailed when a part that must run has ended."""
+        """Start each ended part again. Raises DemoFailed if a restart cannot help, for example without a broker."""
         if self._broker.pid is None:
-            raise DemoFailed(f"the broker ended; see {self._broker.log_file}")
-        for name, child in list(self._children.items()):
-            if name == "pipeline" and child.exit_code == 0:
-                say("the pipeline was stopped by an order")
-                del self._children[name]
+            raise DemoFailed(f"the broker ended, so the demo ends; read its log {self._broker.log_file}")
+        for name, part in list(self._parts.items()):
+            code = part.child.exit_code
+            if name == "pipeline" and code == 0:
+                say("an order stopped the pipeline")
+                del self._parts[name]
                 continue
-            child.check_running()
+            if name == "pipeline" and code is not None and code > 0:
+                # Its supervisor gave up, or its settings are wrong; the supervisor counts restarts itself.
+                part.child.check_running()
+            event = part.keep()
+            if event:
+                say(event)
+                self.happened.append((now_ms(), event))
 
     @property
     def pipeline_is_stopped(self) -> bool:
-        """Return whether no supervisor of the pipeline runs, because an order stopped it."""
-        return "pipeline" not in self._children
+        """Return whether an order stopped the pipeline, so that no supervisor runs."""
+        return "pipeline" not in self._parts
 
-    def wait_for(self, what: str, look: Callable[[], T | bool | None], limit_s: float) -> T:
-        """Return the first true answer of ``look`` while every part keeps running. Raises DemoFailed, naming ``what``."""
-        return wait_until(what, look, limit_s, self.check_running)
+    def wait_for(self, what: str, check: Callable[[], T | bool | None], limit_s: float) -> T:
+        """Return the first true answer of ``check`` while every part keeps running. Raises DemoFailed, naming ``what``."""
+        return wait_until(what, check, limit_s, self.check_running)
 
     def stop_pipeline(self) -> None:
-        """End the pipeline in order: its supervisor sweeps what it left. Raises DemoFailed when it ended before."""
+        """End the pipeline in order, so that its supervisor settles every transaction. Raises DemoFailed if it ended before."""
         if self.pipeline_is_stopped:
-            raise DemoFailed(f"the pipeline ended before it was told to; see {self.logs / 'pipeline.log'}")
-        self._children.pop("pipeline").stop(STOP_LIMIT_S * 2)
+            raise DemoFailed(f"the pipeline ended before the end of the run; read its log {self.logs / 'pipeline.log'}")
+        self._parts.pop("pipeline").child.stop(STOP_LIMIT_S * 2)
 
     def stop(self) -> None:
-        """End everything, first what writes, last the broker, then whatever else carries this run's mark."""
-        order = ("demo.generator", "pipeline", "demo.downstream", "app", "collector")
-        for name in order:
-            if name in self._children:
-                self._children.pop(name).stop(STOP_LIMIT_S)
+        """End the writers first and the broker last, then every other process with this run's mark."""
+        # Without a broker no part can end in order: a writer would try to deliver its rows or to roll them back.
+        limit_s = STOP_LIMIT_S if self._broker.pid is not None else 0.0
+        for name in ("demo.generator", "pipeline", "demo.downstream", "app", "collector"):
+            if name in self._parts:
+                self._parts.pop(name).child.stop(limit_s)
+        if self._class_archives is not None:
+            self._class_archives.stop(limit_s)
         self._broker.stop()
         left = guard.end_marked(self._mark)
         if left:
-            say(f"ended {len(left)} processes that were left over: {left}")
+            say(f"ended {len(left)} processes that still ran: {left}")
         os.environ.pop(guard.MARK, None)
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
@@ -248,12 +271,11 @@ class DemoRun:
 
     def _start(self, module: str, arguments: list[str], environment: dict[str, str]) -> Child:
         command = [sys.executable, "-m", module, *arguments]
-        child = Child(module, command, self.logs / f"{module}.log", environment)
-        self._children[module] = child
-        return child
+        part = self._parts[module] = Part(module, command, self.logs / f"{module}.log", environment)
+        return part.child
 
     def _remove_data(self) -> None:
-        """Remove all but the logs; the broker's own is kept with the others."""
+        """Remove everything but the logs, including the broker's log."""
         if self._broker.log_file.exists():
             self._broker.log_file.rename(self.logs / "broker.log")
         for path in self.directory.iterdir():
@@ -271,13 +293,16 @@ def _answers(url: str) -> bool:
 
 
 def page_port(wanted: int | None) -> int:
-    """Return the port for the page: the wanted one, else 8651, else a free one. Raises DemoFailed when the wanted one is taken."""
+    """Return the page's port: the wanted port (0: a free port), else 8651, else a free port.
+
+    Raises DemoFailed if the wanted port is in use.
+    """
     if wanted is None:
         return APP_PORT if not _is_taken(APP_PORT) else free_port()
     if wanted == 0:
         return free_port()
     if _is_taken(wanted):
-        raise DemoFailed(f"port {wanted} is taken: give another one with --port, or leave --port away for a free one")
+        raise DemoFailed(f"port {wanted} is in use: choose another port with --port, or omit --port for a free port")
     return wanted
 
 

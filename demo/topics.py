@@ -1,4 +1,4 @@
-"""The demo's topics: their names, partitions and settings."""
+"""The demo's topics: their names and partitions. The pipeline makes the decision log itself."""
 
 from __future__ import annotations
 
@@ -11,25 +11,21 @@ from confluent_kafka.admin import AdminClient, NewTopic
 SOURCE = "ip_count_source"
 SINK = "ip_count_sink"
 LIFECYCLE = "transaction_lifecycle"
-DECISIONS = "transaction_decisions"
 LIMIT_S = 30.0
-"""How long the broker may take. The client's own limit comes first and says what it waited for."""
-LAST_WORD_S = 5.0
-_FOUR_WEEKS_MS = str(28 * 24 * 3_600_000)
+"""How long the broker may take. The client's own limit ends first, because its error says what it waited for."""
+EXTRA_WAIT_S = 5.0
 
 TOPICS: tuple[NewTopic, ...] = (
     NewTopic(SOURCE, 4, 1),
     NewTopic(SINK, 4, 1),
     NewTopic(LIFECYCLE, 1, 1),
-    # One partition: its order is the truth. Kept for weeks: a handle may wait that long for its outcome.
-    NewTopic(DECISIONS, 1, 1, config={"retention.ms": _FOUR_WEEKS_MS}),
 )
 
 
 def create_topics(bootstrap_servers: str) -> None:
-    """Create every topic of the demo; those that exist are left alone. Raises KafkaException.
+    """Create the missing topics of the demo. Raises KafkaException.
 
-    A request that a broker just started leaves unanswered is sent once more, by a client of its own.
+    A new client sends the request once more if a broker that has just started does not answer.
     """
     try:
         _create_topics(bootstrap_servers)
@@ -43,7 +39,7 @@ def _create_topics(bootstrap_servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     for future in admin.create_topics(list(TOPICS), request_timeout=LIMIT_S).values():
         try:
-            future.result(LIMIT_S + LAST_WORD_S)
+            future.result(LIMIT_S + EXTRA_WAIT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -56,7 +52,7 @@ def main() -> int:
     try:
         create_topics(parser.parse_args().bootstrap_servers)
     except KafkaException as error:
-        print(f"the topics could not be created: {error.args[0].str()}", file=sys.stderr)
+        print(f"the broker did not create the demo's topics: {error.args[0].str()}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""What the broker itself says about transactions: how many ended how, and which are open now."""
+"""The broker's own view of transactions: how many were committed and aborted, and which are open now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafka.admin import KafkaAdminClient
 
-from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
+from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
 from demo.readers import scan
 
 TRANSACTION_LOG = "__transaction_state"
@@ -16,14 +16,14 @@ IN_DOUBT = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How many transactions of all applications were committed and aborted since the broker was made."""
+    """How many transactions of all applications were committed and aborted since the cluster was created."""
 
     committed: int
     aborted: int
 
 
 def ended(bootstrap_servers: str) -> Ended:
-    """Return how transactions ended, counted from the coordinator's own log, each once by id, producer id and start time."""
+    """Count the ended transactions in the coordinator's log, each once by id, producer id and start time."""
     committed: set[tuple[str, int, int]] = set()
     aborted: set[tuple[str, int, int]] = set()
     for record in scan(bootstrap_servers, TRANSACTION_LOG, committed_only=False):
@@ -39,10 +39,10 @@ def ended(bootstrap_servers: str) -> Ended:
 
 
 def open_transactions(bootstrap_servers: str) -> list[str]:
-    """Return the ids of every transaction on the cluster that has begun and not ended, of all applications, sorted."""
+    """Return the transactional ids of all open transactions on the cluster, sorted."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=ADMIN_LIMIT_MS)
     try:
-        listings = [listing for found in admin.list_transactions().values() for listing in found]
+        listings = [listing for of_broker in admin.list_transactions().values() for listing in of_broker]
     finally:
         admin.close()
     return sorted(listing.transactional_id for listing in listings if listing.state.value in IN_DOUBT)

@@ -1,4 +1,4 @@
-"""``python -m pipeline run …``: a supervised pipeline. ``driver``: one run, as the supervisor starts it."""
+"""``python -m pipeline run …``: a supervised pipeline; ``settle …``: say what ended. A supervisor starts the others."""
 
 from __future__ import annotations
 
@@ -6,37 +6,54 @@ import argparse
 import dataclasses
 import json
 import logging
+import os
 import sys
 
+from lifecycle import settings_file
+from lifecycle.decisions import Settled
 from lifecycle.errors import IndoubtError, SettingsError
+from lifecycle.version import VERSION
 from pipeline.exit_codes import WRONG_SETTINGS
-from pipeline.settings import PipelineSettings
+from pipeline.settings import PipelineSettings, add_file
+from pipeline.sink_settings import SinkSettings
 from pipeline.supervisor import Supervisor
 
 
 def main() -> int:
     """Read the settings, then supervise or drive."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run a pipeline and restart it when it fails")
-    for setting in dataclasses.fields(PipelineSettings):
-        default = "" if setting.default is dataclasses.MISSING else f" (default: {setting.default!r})"
-        flag = "--" + setting.name.replace("_", "-")
-        run.add_argument(flag, dest=setting.name, help=(setting.metadata["help"] + default).replace("%", "%%"))
-    driver = commands.add_parser("driver", help="one run of a driver, without restarts")
-    driver.add_argument("--settings", required=True, help="all settings, as JSON")
-    driver.add_argument("--run-file", default="", help="file to which the driver writes which run it is, as JSON")
-    arguments = vars(parser.parse_args())
+    arguments = vars(_parser().parse_args())
     command, run_file = arguments.pop("command"), arguments.pop("run_file", "")
+    run_id = arguments.pop("run_id", None)
+    arguments.pop("settings_file", None)
+    given_outcome = {name: arguments.pop(name, None) for name in ("outcome", "who", "transaction", "yes")}
+    places: dict[str, str] = {}
     try:
-        given = json.loads(arguments["settings"]) if command == "driver" else arguments
-        settings = PipelineSettings.read({name: value for name, value in given.items() if value is not None})
+        if command in ("driver", "sweep"):
+            given = json.loads(arguments["settings"])
+        else:
+            flags = {name: value for name, value in arguments.items() if value is not None}
+            given, places = add_file(flags, sys.argv[1:], os.environ)
+        if command == "settle":
+            from pipeline.settle_command import settle as settle_command
+
+            outcome = Settled(given_outcome["outcome"]) if given_outcome["outcome"] else None
+            known = {setting.name for setting in dataclasses.fields(SinkSettings)}
+            of_sink = SinkSettings.read({name: value for name, value in given.items() if name in known}, places)
+            return settle_command(
+                of_sink, outcome, given_outcome["who"], given_outcome["transaction"], yes=given_outcome["yes"]
+            )
+        settings = PipelineSettings.read(given, places)
         if command == "driver":
             # Only here: a supervisor needs no Spark, and starts in less than half of the time without.
             from pipeline.driver import run_driver
 
-            return run_driver(settings, run_file)
+            return run_driver(settings, run_file, run_id)
+        if command == "sweep":
+            from pipeline.sweep import sweep_after
+
+            sweep_after(settings, run_id)
+            return 0
         return Supervisor(settings).run()
     except SettingsError as error:
         print(f"pipeline: {error}", file=sys.stderr)
@@ -44,6 +61,39 @@ def main() -> int:
     except IndoubtError as error:
         print(f"pipeline: {error}", file=sys.stderr)
         return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"indoubt {VERSION}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_settings(commands.add_parser("run", help="run a pipeline and restart it when it fails"))
+    settle = commands.add_parser("settle", help="list what was decided and is not settled, and say how it ended")
+    _add_settings(settle)
+    settle.add_argument(
+        "--outcome", choices=[how.value for how in Settled], help="how those ended whose end nothing proves"
+    )
+    settle.add_argument("--who", default="", help="your name: it stands in the decision log")
+    settle.add_argument(
+        "--transaction", action="append", default=[], help="only this one, as it is listed; may be repeated"
+    )
+    settle.add_argument("--yes", action="store_true", help="write it to the decision log")
+    driver = commands.add_parser("driver", help="one run of a driver, without restarts")
+    driver.add_argument("--settings", required=True, help="all settings, as JSON")
+    driver.add_argument("--run-file", default="", help="file to which the driver writes which run it is, as JSON")
+    driver.add_argument("--run-id", default="", help="the run's id in the decision log (default: a new one)")
+    sweep = commands.add_parser("sweep", help="roll back what runs left open that are over")
+    sweep.add_argument("--settings", required=True, help="all settings, as JSON")
+    sweep.add_argument("--run-id", action="append", required=True, help="a run that is over; may be repeated")
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    settings_file.add_option(parser, "pipeline")
+    for setting in dataclasses.fields(PipelineSettings):
+        default = "" if setting.default is dataclasses.MISSING else f" (default: {setting.default!r})"
+        flag = "--" + setting.name.replace("_", "-")
+        parser.add_argument(flag, dest=setting.name, help=(setting.metadata["help"] + default).replace("%", "%%"))
 
 
 if __name__ == "__main__":

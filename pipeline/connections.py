@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.settings import PipelineSettings
-from resource_managers.database_connection import DatabaseConnection, read_database_properties
-from resource_managers.kafka_connection import KafkaConnection
+from pipeline.sink_settings import SinkSettings
+from resource_managers.database.connection import DatabaseConnection, read_database_properties
+from resource_managers.kafka.connection import KafkaConnection
 
 REACH_LIMIT_S = 30.0
 
 
-def connect(settings: PipelineSettings) -> KafkaConnection:
+def connect(settings: SinkSettings) -> KafkaConnection:
     """Return the connection with the security properties of the settings' file."""
     if not settings.kafka_properties:
         return KafkaConnection(settings.bootstrap_servers)
     return KafkaConnection.from_properties_file(Path(settings.kafka_properties), settings.bootstrap_servers)
 
 
-def connect_databases(settings: PipelineSettings) -> dict[str, DatabaseConnection]:
+def connect_databases(settings: SinkSettings) -> dict[str, DatabaseConnection]:
     """Return the connections of the settings' file by resource manager, none without a file. Raises SettingsError."""
     return read_database_properties(Path(settings.database_properties)) if settings.database_properties else {}
-
-
-def check_cluster(settings: PipelineSettings, connection: KafkaConnection) -> None:
-    """Return when the cluster answers and has the topics that every pipeline needs. Raises MissingTopic, Unreachable."""
-    connection.reach(REACH_LIMIT_S)
-    topics = [settings.source, settings.decisions_topic]
-    connection.require_topics([*topics, settings.lifecycle_topic] if settings.lifecycle_topic else topics)

@@ -8,18 +8,18 @@ import time
 from collections.abc import Sequence
 from typing import assert_never
 
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
+from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
 from lifecycle.events import EventType
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
-from pipeline.crash_points import CrashPoint
+from pipeline.crash_points import NO_STEPS, CrashPoint, Steps
 from pipeline.event_sender import EventSender
 from pipeline.sink_options import SinkOptions
 from pipeline.slot_writer import SlotMessage
-from pipeline.timeout_watch import tell_timeout_near
-from resource_managers.decision_log import DecisionLog
+from pipeline.timeout_watch import report_timeout_near
+from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +34,6 @@ def _decision_log(options: SinkOptions) -> DecisionLog:
     return _logs[key]
 
 
-def _in_two(handles: Sequence[Handle]) -> list[Sequence[Handle]]:
-    """Return those of the first handle's resource manager and the others; of one resource manager alone, two halves."""
-    first = [handle for handle in handles if handle.resource_manager == handles[0].resource_manager]
-    if len(first) < len(handles):
-        return [first, [handle for handle in handles if handle.resource_manager != handles[0].resource_manager]]
-    half = (len(handles) + 1) // 2
-    return [handles[:half], handles[half:]]
-
-
 class BatchAborted(IndoubtError):
     """This attempt at the batch cannot be committed any more; Spark replays it after a restart."""
 
@@ -50,43 +41,43 @@ class BatchAborted(IndoubtError):
 class Coordinator:
     """Settles one batch of one run."""
 
-    def __init__(self, options: SinkOptions) -> None:
-        self._options = options
+    def __init__(self, options: SinkOptions, steps: Steps = NO_STEPS) -> None:
+        self._options, self._steps = options, steps
         self._managers = options.resource_managers()
         self._events = EventSender(
             options.kafka(),
             options.lifecycle_topic,
             pipeline=options.prefix,
-            life=options.life,
+            checkpoint_id=options.checkpoint_id,
             attempt=options.attempt,
         )
-        self._crash_points = options.armed_points()
-        self._rows = 0
 
     def commit(self, messages: Sequence[SlotMessage], batch: int) -> None:
         """Decide to commit the batch and do it.
 
-        Raises BatchAborted before the decision, DecisionVoid when somebody decided first, and after the decision the
+        Raises BatchAborted before the decision, DecisionVoid when another process decided first, and after the decision the
         first error of a handle that could not be committed, when all have been tried.
         """
-        self._rows = sum(message.rows for message in messages)
+        rows = sum(message.rows for message in messages)
+        # A batch without rows is let through: nothing of it could be lost.
+        steps = self._steps if rows else NO_STEPS
         if self._options.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            self._reach(CrashPoint.AFTER_PREPARE)
+            steps.reach(CrashPoint.AFTER_PREPARE)
             handles = self._choose(messages, batch)
             if handles:
                 self._check(
-                    handles, batch, told=frozenset[str]().union(*(message.timeout_told for message in messages))
+                    handles, batch, reported=frozenset[str]().union(*(message.timeout_reported for message in messages))
                 )
-                self._reach(CrashPoint.BEFORE_DECISION)
+                steps.reach(CrashPoint.BEFORE_DECISION)
                 self._decide(handles, batch)
-                self._reach(CrashPoint.AFTER_DECISION)
-                self._commit(handles, batch)
-        self._reach(CrashPoint.AFTER_COMMIT)
+                steps.reach(CrashPoint.AFTER_DECISION)
+                self._commit(handles, batch, steps)
+        steps.reach(CrashPoint.AFTER_COMMIT)
         now_ms = time.time_ns() // 1_000_000
         self._events.checkpoint(
             EventType.CHECKPOINT_COMPLETED,
             batch,
-            rows=self._rows,
+            rows=rows,
             bytes=sum(message.bytes for message in messages),
             duration_ms=now_ms - min((message.started_at_ms for message in messages), default=now_ms),
         )
@@ -100,20 +91,15 @@ class Coordinator:
         try:
             decision = _decision_log(self._options).read_to_end().counting(self._about(batch))
         except DecisionLogUnreadable as error:
-            log.error("batch %d: nothing is rolled back while nobody knows what was decided: %s", batch, error)
+            log.error("batch %d: nothing is rolled back while the decision log cannot be read: %s", batch, error)
             return
         if decision is not None and decision.ruling is Ruling.COMMIT:
             log.warning("batch %d was decided to be committed: its transactions stay for recovery to commit", batch)
             return
         self._roll_back(handles, batch)
 
-    def _reach(self, point: CrashPoint) -> None:
-        """Strike when the point is armed; a batch without rows is let through, since nothing of it could be lost."""
-        if self._rows:
-            self._crash_points.reach(point)
-
     def _about(self, batch: int) -> BatchAttempt:
-        return BatchAttempt(life=self._options.life, batch=batch, attempt=self._options.attempt)
+        return BatchAttempt(checkpoint_id=self._options.checkpoint_id, batch=batch, attempt=self._options.attempt)
 
     def _choose(self, messages: Sequence[SlotMessage], batch: int) -> list[Handle]:
         prepared = [handle for message in messages for handle in message.handles]
@@ -125,8 +111,8 @@ class Coordinator:
             self._roll_back(surplus, batch)
         return chosen
 
-    def _check(self, handles: Sequence[Handle], batch: int, told: frozenset[str]) -> None:
-        """Raise BatchAborted unless every handle could be committed; warn of those near their timeout but not ``told`` yet."""
+    def _check(self, handles: Sequence[Handle], batch: int, reported: frozenset[str]) -> None:
+        """Raise BatchAborted unless every handle could be committed; warn of those near their timeout but not ``reported`` yet."""
         for readiness in self._managers.check(handles):
             handle, left_ms = readiness.handle, readiness.time_left_ms
             if not readiness.ready:
@@ -139,8 +125,8 @@ class Coordinator:
                     f"commit_margin_ms ({self._options.commit_margin_ms}): raise transaction_timeout_ms or make batches smaller"
                 )
             age_ms = handle.timeout_ms - left_ms
-            if age_ms > handle.timeout_ms * self._options.timeout_warning_ratio and handle.key not in told:
-                tell_timeout_near(self._events, handle, batch, age_ms)
+            if age_ms > handle.timeout_ms * self._options.timeout_warning_ratio and handle.key not in reported:
+                report_timeout_near(self._events, handle, batch, age_ms)
 
     def _decide(self, handles: Sequence[Handle], batch: int) -> None:
         decision = Decision(
@@ -155,20 +141,37 @@ class Coordinator:
         for handle in handles:
             self._events.transaction(EventType.TRANSACTION_COMMIT_DECIDED, handle, batch, decision_offset=offset)
 
-    def _commit(self, handles: Sequence[Handle], batch: int) -> None:
-        parts = [handles]
-        if self._crash_points.is_armed(CrashPoint.MID_COMMIT):
-            parts = _in_two(handles)
+    def _commit(self, handles: Sequence[Handle], batch: int, steps: Steps) -> None:
         errors: list[str] = []
-        for index, part in enumerate(parts):
-            if index > 0:
-                self._reach(CrashPoint.MID_COMMIT)
-            marker = Marker(batch=batch, attempt=self._options.attempt, life=self._options.life)
+        for part in steps.in_parts(CrashPoint.MID_COMMIT, handles, lambda handle: handle.resource_manager):
+            marker = Marker(batch=batch, attempt=self._options.attempt, checkpoint_id=self._options.checkpoint_id)
             outcomes = self._managers.commit(part, [marker] * len(part), self._options.commit_limit_ms / 1000)
+            self._record(outcomes, batch)
             errors += filter(None, (self._tell(outcome, batch) for outcome in outcomes))
         if errors:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise ResourceManagerError(f"batch {batch} is decided but not all of it is committed: {errors[0]}{more}")
+
+    def _record(self, outcomes: Sequence[CommitOutcome], batch: int) -> None:
+        """Have the log say which transactions are committed: markers expire, it does not. The batch does not wait for that.
+
+        What is lost is left to recovery to say, which looks again.
+        """
+        committed = [outcome.handle.key for outcome in outcomes if isinstance(outcome, Committed | AlreadyCommitted)]
+        if not committed:
+            return
+        record = Outcome(
+            prefix=self._options.prefix,
+            about=self._about(batch),
+            handle_keys=tuple(committed),
+            settled=Settled.COMMITTED,
+            who=f"run {self._options.attempt}",
+            at_ms=time.time_ns() // 1_000_000,
+        )
+        try:
+            _decision_log(self._options).append_soon(record)
+        except DecisionLogUnreadable as error:
+            log.warning("batch %d is committed, which the decision log does not say: %s", batch, error)
 
     def _tell(self, outcome: CommitOutcome, batch: int) -> str:
         """Send the event of one outcome; return an error text, empty when it is committed."""

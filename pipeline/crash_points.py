@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class CrashPoint(Enum):
@@ -23,7 +27,7 @@ class CrashPoint(Enum):
     AFTER_FLUSH = "after-flush"
     """In a task: the rows are with the resource manager, the marker is not. Without a transaction: all is delivered."""
     SLOT_PREPARED = "slot-prepared"
-    """In a task: its transaction is prepared, and nobody was told."""
+    """In a task: its transaction is prepared, and the driver does not know it yet."""
     AFTER_PREPARE = "after-prepare"
     """In the commit worker: every task has prepared, nothing is decided."""
     BEFORE_DECISION = "before-decision"
@@ -61,8 +65,24 @@ class Deed(Enum):
         return self in (Deed.KILL_WORKER, Deed.FREEZE_WORKER)
 
 
+class Steps:
+    """What the protocol calls at each of its points. Here nothing happens, as in any pipeline that is not tested."""
+
+    __slots__ = ()
+
+    def reach(self, point: CrashPoint) -> None:
+        """Go on."""
+
+    def in_parts(self, point: CrashPoint, items: Sequence[T], manager_of: Callable[[T], str]) -> Iterable[Sequence[T]]:
+        """Yield the items in the parts in which they are worked off; ``point`` is reached between two parts."""
+        return [items]
+
+
+NO_STEPS = Steps()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrashPoints:
+class CrashPoints(Steps):
     """The armed points of one pipeline; ``directory`` empty: none can be armed. ``pids``: the driver and its JVM."""
 
     directory: str
@@ -92,6 +112,22 @@ class CrashPoints:
             except ProcessLookupError:
                 # A worker that ended by itself meanwhile, or with the JVM.
                 continue
+
+    def in_parts(self, point: CrashPoint, items: Sequence[T], manager_of: Callable[[T], str]) -> Iterator[Sequence[T]]:
+        """Yield all at once unless the point is armed; else those of the first item's resource manager, then the others.
+
+        Of one resource manager alone: two halves.
+        """
+        if not self.is_armed(point):
+            yield items
+            return
+        first = [item for item in items if manager_of(item) == manager_of(items[0])]
+        others = [item for item in items if manager_of(item) != manager_of(items[0])]
+        half = (len(items) + 1) // 2
+        parts = (first, others) if others else (items[:half], items[half:])
+        yield parts[0]
+        self.reach(point)
+        yield parts[1]
 
 
 def _with_descendants(pids: tuple[int, ...]) -> list[int]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from lifecycle.clock import now_ms
 from lifecycle.events import CONTENT_TYPE, EventType, LifecycleEvent, encode
 from lifecycle.identity import Handle
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,14 @@ def _producer(connection: KafkaConnection) -> Producer:
 class EventSender:
     """Sends the events of one pipeline; an empty topic sends none. What cannot be queued is counted in ``dropped``."""
 
-    def __init__(self, connection: KafkaConnection, topic: str, *, pipeline: str, life: str, attempt: int) -> None:
+    def __init__(
+        self, connection: KafkaConnection, topic: str, *, pipeline: str, checkpoint_id: str, attempt: int
+    ) -> None:
         self._connection, self._topic = connection, topic
-        self._pipeline, self._about = pipeline, {"pipeline": pipeline, "life": life, "attempt": attempt}
+        self._pipeline, self._about = (
+            pipeline,
+            {"pipeline": pipeline, "checkpoint_id": checkpoint_id, "attempt": attempt},
+        )
         self.dropped = 0
 
     def send(self, type_: EventType, subject: str, data: dict[str, Any]) -> None:
@@ -48,7 +53,7 @@ class EventSender:
             type=type_,
             source=f"/pipeline/{self._pipeline}",
             subject=subject,
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
             data={**self._about, **data},
         )
         try:

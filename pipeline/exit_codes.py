@@ -1,9 +1,9 @@
 """What a driver's exit code says to its supervisor.
 
-0 stopped on request, 1 failed (a restart may help), 2 wrong settings (it will not), 3 overtaken by a newer run of the same
-prefix (a restart would overtake that one in turn).
+0 stopped on request, 1 failed (a restart may help), 2 wrong settings (it will not), 3 superseded by a newer run of the same
+prefix (a restart would supersede that one in turn).
 """
 
 from __future__ import annotations
 
-STOPPED, FAILED, WRONG_SETTINGS, OVERTAKEN = 0, 1, 2, 3
+STOPPED, FAILED, WRONG_SETTINGS, SUPERSEDED = 0, 1, 2, 3

@@ -16,9 +16,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
+
+LEFT_OUT = ("malformed", "too_long")
+"""Observed metrics by which the jobs count rows that they leave out."""
 
 
 class GroupOffsets(StreamingQueryListener):
@@ -35,6 +38,8 @@ class GroupOffsets(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Commit where this batch ended."""
         for source in event.progress.sources:
+            if not source.description.startswith("Kafka"):
+                continue
             try:
                 offsets = json.loads(source.endOffset or "{}")
                 positions = [
@@ -47,7 +52,7 @@ class GroupOffsets(StreamingQueryListener):
             except (ValueError, AttributeError, KafkaException) as error:
                 log.warning("group offsets of batch %s were not committed: %s", event.progress.batchId, error)
         for name, row in event.progress.observedMetrics.items():
-            if row["rows"]:
+            if name in LEFT_OUT and row["rows"]:
                 log.warning("batch %s: %d rows %s, left out", event.progress.batchId, row["rows"], name)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:

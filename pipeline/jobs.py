@@ -1,8 +1,8 @@
-"""The jobs: what is read, what is computed, what columns reach the sink."""
+"""The jobs: what is read, what is computed, what columns reach the sink. One of your own is MODULE:FUNCTION."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,10 +11,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lifecycle.errors import SettingsError
+from pipeline.connections import connect
+from pipeline.imported_job import import_job
 from pipeline.settings import PipelineSettings
-from pipeline.sinks import KAFKA
+from pipeline.sinks import KAFKA, read_sinks
 from pipeline.word_count import word_count
-from resource_managers.kafka_connection import KafkaConnection
 
 WINDOW = "5 seconds"
 LATENESS = "5 seconds"
@@ -22,19 +23,19 @@ LATENESS = "5 seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is computed from the source, and the columns (name, Arrow type) that come out.
+    """What is written, and its columns (name, Arrow type); None: only the rows themselves say.
 
     ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one.
     """
 
-    compute: Callable[[DataFrame], DataFrame]
-    columns: tuple[tuple[str, pa.DataType], ...]
+    rows: Callable[[SparkSession], DataFrame]
+    columns: tuple[tuple[str, pa.DataType], ...] | None
     updates: bool = False
 
 
-def read_source(spark: SparkSession, settings: PipelineSettings, connection: KafkaConnection) -> DataFrame:
+def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
     """Return the source topic as a stream, read_committed; an offset that is gone fails the query, never skips."""
-    reader = spark.readStream.format("kafka").options(**connection.for_spark())
+    reader = spark.readStream.format("kafka").options(**connect(settings).for_spark())
     return reader.options(
         **{
             "subscribe": settings.source,
@@ -94,16 +95,23 @@ RECORD = (("key", pa.string()), ("value", pa.string()))
 JOBS = ("ip_count", "passthrough", "word_count")
 
 
-def find_job(name: str, resource_managers: Collection[str]) -> Job:
-    """Return the job as these sinks need it. Raises SettingsError that lists the jobs."""
-    match name:
+def find_job(settings: PipelineSettings) -> Job:
+    """Return the job as the sinks need it. Raises SettingsError that lists the jobs, or says what a job of your own lacks."""
+
+    def of_source(compute: Callable[[DataFrame], DataFrame]) -> Callable[[SparkSession], DataFrame]:
+        return lambda spark: compute(read_source(spark, settings))
+
+    match settings.job:
         case "ip_count":
-            return Job(compute=ip_count, columns=RECORD)
+            return Job(rows=of_source(ip_count), columns=RECORD)
         case "passthrough":
-            return Job(compute=passthrough, columns=(("key", pa.binary()), ("value", pa.binary())))
+            return Job(rows=of_source(passthrough), columns=(("key", pa.binary()), ("value", pa.binary())))
         case "word_count":
-            records = KAFKA in resource_managers
+            records = any(sink.resource_manager == KAFKA for sink in read_sinks(settings.sink))
             columns = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
-            return Job(compute=partial(word_count, records=records), columns=columns, updates=True)
-        case _:
-            raise SettingsError(f"job is {name!r}; it takes one of: {', '.join(JOBS)}")
+            return Job(rows=of_source(partial(word_count, records=records)), columns=columns, updates=True)
+        case name if settings.is_own_job:
+            function = import_job(name)
+            return Job(rows=lambda spark: function(spark, settings), columns=None, updates=settings.updates)
+        case name:
+            raise SettingsError(f"job is {name!r}; it takes one of: {', '.join(JOBS)}, or MODULE:FUNCTION of your own")

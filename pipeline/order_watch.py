@@ -6,15 +6,17 @@ import logging
 import threading
 
 from lifecycle import pipeline_orders
+from lifecycle.backoff import Backoff
 from lifecycle.errors import IndoubtError, MalformedRecord, Unreachable
 from lifecycle.pipeline_orders import PipelineOrder, Run
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.pipeline_order_topic import OrderReader, ensure_topic
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.creation import ensure_topic
+from resource_managers.topics.pipeline_order_topic import OrderReader
 
-log = logging.getLogger("pipeline")
+log = logging.getLogger(__name__)
 
 READ_LIMIT_S = 0.5
-RETRY_S, RETRY_MOST_S = 5.0, 300.0
+RETRY = Backoff(first_s=5.0, most_s=300.0)
 """Pause after a failure, and the longest: a topic that may not be made is not worth a line every few seconds."""
 STOP_LIMIT_S = 10.0
 
@@ -78,19 +80,21 @@ class OrderWatch:
                 self._waiting.append(order)
 
     def _run(self) -> None:
-        pause_s = RETRY_S
+        pauses = RETRY.pauses()
         while not self._stopping.is_set():
             try:
                 ensure_topic(self._connection, self._topic)
                 with OrderReader(self._connection, self._topic) as reader:
                     with self._lock:
                         self._waiting.clear()
-                    pause_s = RETRY_S
+                    pauses = RETRY.pauses()
                     while not self._stopping.is_set():
                         message = reader.read(READ_LIMIT_S)
                         if message is not None:
                             self.offer(message.value())
             except IndoubtError as error:
+                pause_s = next(pauses)
                 log.warning("operators' orders cannot be read, again in %.0f s: %s", pause_s, error)
                 self._stopping.wait(pause_s)
-                pause_s = RETRY_S if isinstance(error, Unreachable) else min(2 * pause_s, RETRY_MOST_S)
+                if isinstance(error, Unreachable):
+                    pauses = RETRY.pauses()

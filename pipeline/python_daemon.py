@@ -16,7 +16,7 @@ from pyspark import daemon
 
 import pipeline.sink
 import pipeline.slot_writer  # noqa: F401
-import resource_managers.kafka  # noqa: F401
+import resource_managers.kafka.resource_manager  # noqa: F401
 
 if __name__ == "__main__":
     # What is loaded stays shared between the workers: their garbage collectors do not touch it.

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 
-from lifecycle.decisions import DecisionLedger, Settled
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import Settled
 from lifecycle.errors import NotDeterministic
 from lifecycle.identity import Handle
 
@@ -30,9 +31,13 @@ class BranchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPlan:
-    """An already decided batch, by resource manager: what one of them lost is written again there and nowhere else."""
+    """An already decided batch, by resource manager: what one of them lost is written again there and nowhere else.
+
+    ``attempts`` are those at this batch whose commit decision counts.
+    """
 
     batch: int
+    attempts: tuple[int, ...]
     branches: Mapping[str, BranchPlan]
 
     @property
@@ -53,7 +58,8 @@ class ReplayPlan:
         raise NotDeterministic(
             f"batch {self.batch} was decided before, and a slot now holds rows (fingerprint {fingerprint}) that it did "
             "not hold then: the query is not deterministic, so what was lost cannot be replayed. Committed rows are "
-            "safe; to go on, restore what the query depends on, or start with a new checkpoint directory"
+            "safe. To go on, restore what the query depends on as it was then: its code, its settings (tasks, "
+            "max_offsets_per_trigger), what else it reads. (A new checkpoint directory would write every row again.)"
         )
 
     def skipped(self, fingerprint: str) -> tuple[str, ...]:
@@ -103,21 +109,25 @@ class ReplayPlan:
             name: BranchPlan(committed=tuple(branch["committed"]), missing=tuple(branch["missing"]))
             for name, branch in fields["branches"].items()
         }
-        return cls(batch=fields["batch"], branches=branches)
+        return cls(batch=fields["batch"], attempts=tuple(fields["attempts"]), branches=branches)
 
 
-def plan_replay(ledger: DecisionLedger, life: str, settled: dict[str, Settled]) -> ReplayPlan | None:
-    """Return the plan for the last decided batch of this life, or None when nothing was decided.
+def plan_replay(
+    ledger: DecisionLedger, prefix: str, checkpoint_id: str, settled: dict[str, Settled]
+) -> ReplayPlan | None:
+    """Return the plan for the last batch of this checkpoint id that was decided under this prefix, or None when nothing was.
 
     ``settled`` holds, by handle key, the outcomes known to this run: from the log up to its start, and its own.
     Committed are the committed handles of all decisions of the batch that count. Missing are the lost handles of the
     last one: a replay lists all that was missing, in whichever resource manager.
     """
-    batches = [decision.about.batch for decision in ledger.life_commits(life)]
-    if not batches:
+    commits = [
+        decision for _, decision in sorted(ledger.commit_decisions(prefix, checkpoint_id), key=lambda pair: pair[0])
+    ]
+    if not commits:
         return None
-    batch = max(batches)
-    decisions = ledger.commits_of(life, batch)
+    batch = max(decision.about.batch for decision in commits)
+    decisions = [decision for decision in commits if decision.about.batch == batch]
     names = dict.fromkeys(handle.resource_manager for decision in decisions for handle in decision.handles)
 
     def ended(handles: Iterable[Handle], how: Settled, name: str) -> tuple[str, ...]:
@@ -131,7 +141,7 @@ def plan_replay(ledger: DecisionLedger, life: str, settled: dict[str, Settled]) 
         )
         for name in names
     }
-    return ReplayPlan(batch=batch, branches=branches)
+    return ReplayPlan(batch=batch, attempts=tuple(decision.about.attempt for decision in decisions), branches=branches)
 
 
 def _text(fingerprints: Counter[str]) -> str:

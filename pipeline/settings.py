@@ -5,162 +5,102 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from lifecycle.branch_id import check_xa_prefix
+from lifecycle import settings_file
 from lifecycle.errors import SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import check_prefix
-from pipeline.sinks import KAFKA, MYSQL, read_sinks
+from pipeline.sink_settings import UPDATE, SinkSettings, check_output_mode, setting
+from pipeline.sinks import KAFKA, read_sinks
 
-ROOT = Path(__file__).resolve().parent.parent
-SPARK_CLASSES = ROOT / ".run" / "classes" / "spark.jsa"
-
-
-def _setting(help_: str, **options: Any) -> Any:
-    return field(metadata={"help": help_}, **options)
+ROOT = Path(__file__).resolve().parents[__name__.count(".")]
+"""Where the packages are imported from: a checkout, or what they are installed in."""
+_CHECKOUT = (ROOT / "ivy.xml").exists()
+KEPT = ROOT / ".run" if _CHECKOUT else Path(sys.prefix) / "var" / "indoubt"
+"""What is made once and used by each start; beside the interpreter that it is made for."""
+SPARK_CLASSES = KEPT / "classes" / "spark.jsa"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineSettings:
+class PipelineSettings(SinkSettings):
     """What a pipeline is and how it runs; ``name`` on the command line is ``--name`` with dashes."""
 
-    job: str = _setting("job to run: ip_count, passthrough or word_count")
-    bootstrap_servers: str = _setting("Kafka brokers, host:port, comma separated")
-    checkpoint: str = _setting("checkpoint directory; kept when the pipeline ends, never shared between pipelines")
-    prefix: str = _setting("transactional id prefix; one pipeline each")
-    source: str = _setting("topic to read")
-    sink: str = _setting(
-        "where to write: a topic, mysql:TABLE or postgres:TABLE; several of them, comma separated, are written in one transaction"
+    job: str = setting("job to run: ip_count, passthrough or word_count; or MODULE:FUNCTION of your own")
+    source: str = setting("topic to read; a job of your own need not have one", default="")
+    output_mode: str = setting(
+        "of a job of your own: append or update, where rows replace earlier ones", default="append"
     )
-    kafka_properties: str = _setting(
-        "file of librdkafka properties (key=value lines) with security settings, for all Kafka clients", default=""
-    )
-    database_properties: str = _setting(
-        "file that says how to reach the databases of the sink (mysql.host=, postgres.user=, ... lines)", default=""
-    )
-    delivery_guarantee: str = _setting("exactly_once, at_least_once or none", default="exactly_once")
-    transaction_timeout_ms: int = _setting(
-        "after this long the broker aborts an open transaction; at most the broker's transaction.max.timeout.ms",
-        default=60_000,
-    )
-    timeout_warning_ratio: float = _setting(
-        "warn when a transaction's age passes this part of its timeout (0 to 1)", default=0.5
-    )
-    commit_margin_ms: int = _setting(
-        "a batch is not decided when one of its transactions has less time left than this", default=2_000
-    )
-    commit_limit_ms: int = _setting("how long transient answers to a commit are retried", default=30_000)
-    trigger_interval_ms: int = _setting("time between checkpoints; 0: as fast as they go", default=5_000)
-    max_offsets_per_trigger: int = _setting(
+    max_offsets_per_trigger: int = setting(
         "records read per checkpoint at most; a bound is needed, because all of a batch is in doubt at once",
         default=1_000_000,
     )
-    starting_offsets: str = _setting("where a new pipeline starts: earliest or latest", default="earliest")
-    tasks: int = _setting("shuffle partitions: the slots of ip_count", default=2)
-    restart_attempts: int = _setting("restarts in a row before the pipeline gives up", default=3)
-    restart_delay_ms: int = _setting("pause before a restart", default=10_000)
-    sweep_interval_ms: int = _setting("how often transactions that nobody owns are looked for", default=30_000)
-    decisions_topic: str = _setting("topic of the decision log", default="transaction_decisions")
-    lifecycle_topic: str = _setting(
-        "topic of the lifecycle events; empty: none are sent", default="transaction_lifecycle"
-    )
-    orders_topic: str = _setting(
+    starting_offsets: str = setting("where a new pipeline starts: earliest or latest", default="earliest")
+    tasks: int = setting("shuffle partitions: the slots of ip_count", default=2)
+    restart_attempts: int = setting("restarts in a row before the pipeline gives up", default=3)
+    restart_delay_ms: int = setting("pause before a restart", default=10_000)
+    orders_topic: str = setting(
         "topic from which the supervisor takes operators' orders to restart or stop; empty: it takes none",
         default="pipeline_orders",
     )
-    producer_properties: str = _setting(
-        "librdkafka properties for the sink's producers, key=value, comma separated", default=""
+    spark_master: str = setting("Spark master", default="local[2]")
+    spark_jars: str = setting(
+        "directory of the Kafka source's jars; empty: Spark fetches them (spark.jars.packages)",
+        default=str(KEPT / "jars" / "spark") if _CHECKOUT else "",
     )
-    spark_master: str = _setting("Spark master", default="local[2]")
-    spark_properties: str = _setting("more Spark properties, key=value, comma separated", default="")
-    spark_jars: str = _setting("directory of the Kafka source's jars", default=str(ROOT / ".run" / "jars" / "spark"))
-    spark_classes: str = _setting(
+    spark_classes: str = setting(
         "class data archive of Spark's JVM, which starts faster with it; empty, or no such file: none",
         default=str(SPARK_CLASSES),
     )
-    status_file: str = _setting("file that always says how the pipeline stands, as JSON; empty: none", default="")
+    status_file: str = setting("file that always says how the pipeline stands, as JSON; empty: none", default="")
 
     def __post_init__(self) -> None:
-        check_prefix(self.prefix)
-        DeliveryGuarantee.parse(self.delivery_guarantee)
-        for name in ("bootstrap_servers", "checkpoint", "source", "sink"):
-            if not getattr(self, name):
-                raise SettingsError(f"{name} is empty: give it with --{name.replace('_', '-')}")
-        sinks = {sink.resource_manager: sink.target for sink in read_sinks(self.sink)}
-        if self.source == sinks.get(KAFKA):
+        if not self.source and not self.is_own_job:
+            raise SettingsError("missing: source (--source)")
+        if any(sink.resource_manager == KAFKA and sink.target == self.source for sink in read_sinks(self.sink)):
             raise SettingsError(f"source and sink are both {self.source!r}: the pipeline would read what it writes")
-        if sinks.keys() - {KAFKA} and not self.database_properties:
-            raise SettingsError(
-                f"sink {self.sink!r} names a database: say in a file how to reach it, and name the file with "
-                "--database-properties"
-            )
-        if MYSQL in sinks:
-            check_xa_prefix(self.prefix)
-        if not 0 < self.timeout_warning_ratio <= 1:
-            raise SettingsError(
-                f"timeout_warning_ratio is {self.timeout_warning_ratio}; it takes more than 0, at most 1"
-            )
+        # By its name: a dataclass with slots is another class than the one that super() without arguments means.
+        SinkSettings.__post_init__(self)
         if self.max_offsets_per_trigger <= 0:
             raise SettingsError(
                 "max_offsets_per_trigger must be positive: without a bound one batch can outlive its timeout"
             )
         if self.starting_offsets not in ("earliest", "latest"):
             raise SettingsError(f"starting_offsets is {self.starting_offsets!r}; it takes earliest or latest")
-        if self.commit_margin_ms >= self.transaction_timeout_ms:
-            raise SettingsError(
-                f"commit_margin_ms ({self.commit_margin_ms}) must be below transaction_timeout_ms "
-                f"({self.transaction_timeout_ms}): no batch could be decided"
-            )
-        for name in ("transaction_timeout_ms", "tasks", "commit_limit_ms", "sweep_interval_ms"):
-            if getattr(self, name) <= 0:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be positive")
-        if pairs(self.spark_properties).get("spark.speculation", "").lower() == "true":
-            raise SettingsError(
-                "spark.speculation is on: two attempts of one task would share a transactional id and fence each other; "
-                "turn it off"
-            )
+        check_output_mode(self.output_mode)
+        self._require_positive("tasks")
 
     @property
-    def guarantee(self) -> DeliveryGuarantee:
-        """Return the delivery guarantee."""
-        return DeliveryGuarantee.parse(self.delivery_guarantee)
+    def is_own_job(self) -> bool:
+        """Say whether the job is a function of the user's."""
+        return ":" in self.job
+
+    @property
+    def updates(self) -> bool:
+        """Say whether rows of a job of the user's replace earlier ones."""
+        return self.output_mode == UPDATE
 
     def to_json(self) -> str:
         """Return all settings as a JSON object."""
         return json.dumps(dataclasses.asdict(self))
 
-    @classmethod
-    def read(cls, values: dict[str, Any]) -> PipelineSettings:
-        """Return the settings with each value turned into its type. Raises SettingsError naming the setting."""
-        kinds = get_type_hints(cls)
-        for name in values:
-            if name not in kinds:
-                raise SettingsError(f"pipeline has no setting {name!r}; it has: {', '.join(kinds)}")
-        required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
-        missing = [name for name in required if values.get(name) in (None, "")]
-        if missing:
-            raise SettingsError("missing: " + ", ".join("--" + name.replace("_", "-") for name in missing))
-        typed = {}
-        for name, value in values.items():
-            try:
-                typed[name] = kinds[name](value)
-            except ValueError:
-                raise SettingsError(f"{name} is {value!r}; it takes a {kinds[name].__name__}") from None
-        return cls(**typed)
 
+def add_file(
+    given: Mapping[str, Any], arguments: Sequence[str], environment: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the settings of flags (``given``) and, where they leave one open, of the file's table ``[pipeline]``.
 
-def pairs(text: str) -> dict[str, str]:
-    """Return ``key=value`` pairs of a comma separated text. Raises SettingsError."""
-    found = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, separator, value = part.partition("=")
-        if not separator:
-            raise SettingsError(f"{part!r} is not key=value")
-        found[key.strip()] = value.strip()
-    return found
+    The second value says where in the file a setting stands. Raises SettingsError that names setting and file.
+    """
+    table = settings_file.read("pipeline", arguments, environment, {})
+    kinds = get_type_hints(PipelineSettings)
+    unknown = [key for key in table.keys if key not in kinds]
+    if unknown:
+        raise SettingsError(f"{table.place(unknown[0])} is not a setting of the pipeline; it knows: {', '.join(kinds)}")
+    values = {key: table.number(key) if kinds[key] is float else table.text(key) for key in table.keys}
+    return {**values, **given}, {key: table.place(key) for key in values.keys() - given.keys()}
 
 
 CRASH_POINTS_VARIABLE = "INDOUBT_CRASH_POINTS"

@@ -117,14 +117,14 @@ def _task() -> TaskContext:
 def _coordinator(options: SinkOptions) -> Coordinator:
     from pipeline.coordinator import Coordinator
 
-    return Coordinator(options)
+    return Coordinator(options, options.steps())
 
 
 def _write(options: SinkOptions, task: TaskContext, batch: int, rows: Iterator[pa.RecordBatch]) -> SlotMessage:
     from pipeline.slot_writer import SlotWriter
 
     try:
-        return SlotWriter(options, slot=task.partitionId(), batch=batch).write(rows)
+        return SlotWriter(options, slot=task.partitionId(), batch=batch, steps=options.steps()).write(rows)
     finally:
         _freeze_modules()
 

@@ -10,13 +10,13 @@ from typing import get_type_hints
 
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.crash_points import CrashPoints
+from pipeline.crash_points import CrashPoints, Steps
 from pipeline.replay import ReplayPlan
-from pipeline.settings import PipelineSettings, pairs
+from pipeline.sink_settings import SinkSettings, pairs
 from pipeline.sinks import make_resource_managers, read_sinks
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.several import ResourceManagers
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.global_transaction import ResourceManagers
+from resource_managers.kafka.connection import KafkaConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class SinkOptions:
     databases_secret: str = field(repr=False)
     sink: str
     prefix: str
-    life: str
+    checkpoint_id: str
     attempt: int
     replay: str
     delivery_guarantee: str
@@ -47,11 +47,11 @@ class SinkOptions:
     @classmethod
     def of(
         cls,
-        settings: PipelineSettings,
+        settings: SinkSettings,
         connection: KafkaConnection,
         databases: Mapping[str, DatabaseConnection],
         *,
-        life: str,
+        checkpoint_id: str,
         attempt: int,
         plan: ReplayPlan | None,
     ) -> SinkOptions:
@@ -61,7 +61,7 @@ class SinkOptions:
             **{name: getattr(settings, name) for name in shared},
             kafka_secret=connection.to_json(),
             databases_secret=json.dumps({name: database.to_json() for name, database in databases.items()}),
-            life=life,
+            checkpoint_id=checkpoint_id,
             attempt=attempt,
             replay=plan.to_json() if plan else "",
         )
@@ -101,8 +101,8 @@ class SinkOptions:
         """Return what a replayed batch must write, or None when none was decided."""
         return ReplayPlan.from_json(self.replay)
 
-    def armed_points(self) -> CrashPoints:
-        """Return the crash points that tests and the demo arm."""
+    def steps(self) -> Steps:
+        """Return what happens at the points of the protocol: nothing, unless tests or the demo arm one."""
         return CrashPoints(directory=self.crash_points, pids=tuple(int(pid) for pid in self.driver_pids.split()))
 
     def kafka(self) -> KafkaConnection:

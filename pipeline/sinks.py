@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from lifecycle.errors import SettingsError
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.protocol import ResourceManager
-from resource_managers.several import ResourceManagers
+from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
+from lifecycle.resource_manager_kinds import KINDS, kind_named
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.global_transaction import ResourceManagers
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.registry import make_resource_manager
 
-KAFKA, MYSQL, POSTGRES = "kafka", "mysql", "postgres"
-NAMES = (KAFKA, MYSQL, POSTGRES)
+KAFKA = KAFKA_KIND.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -37,10 +38,11 @@ def read_sinks(text: str) -> tuple[SinkTarget, ...]:
         name, separator, target = part.strip().partition(":")
         if not separator:
             name, target = KAFKA, name
-        if name not in NAMES or not target:
+        kind_named(name, f"sink {part.strip()!r}")
+        if not target:
+            forms = ", ".join(f"{kind.name}:{'TABLE' if kind.is_database else 'TOPIC'}" for kind in KINDS.values())
             raise SettingsError(
-                f"sink {part.strip()!r} is not understood: give a topic, mysql:TABLE or postgres:TABLE, or several of them, "
-                "comma separated"
+                f"sink {part.strip()!r} is not understood: give a topic or one of {forms}, or several, comma separated"
             )
         if name in found:
             raise SettingsError(
@@ -64,32 +66,13 @@ def make_resource_managers(
 ) -> ResourceManagers:
     """Return the resource managers of these sinks, in their order; ``kafka_settings`` go to KafkaResourceManager.
 
-    Raises SettingsError for a database without a connection.
+    Raises SettingsError for an unknown resource manager and for a database without a connection.
     """
-    return ResourceManagers({s.resource_manager: _make(s, kafka, databases, kafka_settings) for s in sinks})
-
-
-def _make(
-    sink: SinkTarget,
-    kafka: KafkaConnection,
-    databases: Mapping[str, DatabaseConnection],
-    kafka_settings: Mapping[str, Any],
-) -> ResourceManager:
-    # Imported where they are used: a pipeline without a database does without its driver, and planning without all three.
-    if sink.resource_manager == KAFKA:
-        from resource_managers.kafka import KafkaResourceManager
-
-        return KafkaResourceManager(kafka, topic=sink.target, **kafka_settings)
-    if sink.resource_manager not in databases:
-        raise SettingsError(
-            f"nobody said how to reach {sink.resource_manager!r} (sink {sink}): give {sink.resource_manager}.host, .user and "
-            ".database in a file, and name it with --database-properties"
-        )
-    connection = databases[sink.resource_manager]
-    if sink.resource_manager == MYSQL:
-        from resource_managers.mysql import MySqlResourceManager
-
-        return MySqlResourceManager(connection, table=sink.target)
-    from resource_managers.postgres import PostgresResourceManager
-
-    return PostgresResourceManager(connection, table=sink.target)
+    return ResourceManagers(
+        {
+            sink.resource_manager: make_resource_manager(
+                sink.resource_manager, sink.target, kafka, databases, kafka_settings
+            )
+            for sink in sinks
+        }
+    )

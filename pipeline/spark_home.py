@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.settings import ROOT
+from pipeline.settings import KEPT
 
-HOME = ROOT / ".run" / "spark"
+HOME = KEPT / "spark"
 LINKED = ("bin", "jars", "sbin")
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import os
@@ -13,23 +12,29 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from pathlib import Path
+from uuid import uuid4
 
 from lifecycle.events import EventType
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from pipeline.child_processes import KILL_LIMIT_S, adopt_orphans, die_with_parent, end_children, kill, stands_still
 from pipeline.connections import connect
 from pipeline.event_sender import EventSender
-from pipeline.exit_codes import OVERTAKEN, STOPPED, WRONG_SETTINGS
+from pipeline.exit_codes import STOPPED, SUPERSEDED, WRONG_SETTINGS
 from pipeline.order_watch import OrderWatch
-from pipeline.settings import ROOT, PipelineSettings
+from pipeline.settings import PipelineSettings
 from pipeline.status_file import StatusFile
 
-log = logging.getLogger("pipeline")
+log = logging.getLogger(__name__)
 
 STOP_LIMIT_S = 60.0
+SWEEP_LIMIT_S = 20.0
 EVENT_LIMIT_S = 5.0
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_libc = ctypes.CDLL(None, use_errno=True)
+LONGEST_STOP_S = STOP_LIMIT_S + KILL_LIMIT_S + KILL_LIMIT_S + SWEEP_LIMIT_S + KILL_LIMIT_S
+"""Until a supervisor that was asked to stop has ended: driver, by force, its children, the sweep, by force."""
+RUNS_KEPT = 1_000
+"""Ids of drivers that are remembered, so that a sweep can tell their runs from others'."""
 
 HEALTHY_AFTER_S = 60.0
 """A driver that ran this long ends a row of failures: the count of restarts begins anew."""
@@ -45,6 +50,7 @@ class Supervisor:
         self._restarts = 0
         self._in_a_row = 0
         self._orders = OrderWatch(connect(settings), settings.orders_topic, settings.prefix)
+        self._runs: deque[str] = deque(maxlen=RUNS_KEPT)
         self._run_file = self._scratch = Path()
 
     def run(self) -> int:
@@ -58,8 +64,7 @@ class Supervisor:
                 self._orders.stop()
 
     def _supervise(self) -> int:
-        # Orphans of a dead driver (Spark's Python workers) become our children, so that they can be ended too.
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
         while True:
@@ -69,28 +74,54 @@ class Supervisor:
             if time.monotonic() - started > HEALTHY_AFTER_S:
                 self._in_a_row = 0
             if order is None:
-                if self._stop.is_set() or code in (STOPPED, WRONG_SETTINGS, OVERTAKEN):
-                    self._status.update(state="stopped", exit_code=code)
-                    return code
+                if self._stop.is_set() or code in (STOPPED, WRONG_SETTINGS, SUPERSEDED):
+                    return self._end("stopped", code)
                 if self._in_a_row >= self._settings.restart_attempts:
                     log.error("gave up after %d restarts in a row; the checkpoint is kept", self._in_a_row)
-                    self._status.update(state="failed", exit_code=code)
-                    return code
+                    return self._end("failed", code)
                 self._in_a_row += 1
                 self._restarts += 1
-                self._tell_restart(code)
+                self._report_restart(code)
                 order = self._pause(self._settings.restart_delay_ms / 1000)
                 if self._stop.is_set():
-                    self._status.update(state="stopped", exit_code=code)
-                    return code
+                    return self._end("stopped", code)
             else:
                 self._in_a_row = 0
                 self._restarts += order.action is PipelineAction.RESTART
             if order is not None:
-                self._tell_ordered(order)
                 if order.action is PipelineAction.STOP:
-                    self._status.update(state="stopped", exit_code=STOPPED)
+                    # First the sweep: an answer that it stopped means that nothing stays open.
+                    self._end("stopped", STOPPED)
+                    self._report_order(order)
                     return STOPPED
+                self._report_order(order)
+
+    def _end(self, state: str, code: int) -> int:
+        """Sweep when no driver will come that does, and say how it ended; return the exit code."""
+        if code != SUPERSEDED and self._runs:
+            self._sweep()
+        self._status.update(state=state, exit_code=code)
+        return code
+
+    def _sweep(self) -> None:
+        """Roll back what the drivers left open, in a process of its own that may take no longer than its limit."""
+        command = [sys.executable, "-m", "pipeline", "sweep", "--settings", self._settings.to_json()]
+        command += [part for run in self._runs for part in ("--run-id", run)]
+        process = subprocess.Popen(
+            command, start_new_session=True, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent
+        )
+        try:
+            code: int | str = process.wait(SWEEP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            kill(process)
+            code = f"no end in {SWEEP_LIMIT_S:.0f} s"
+        if code:
+            log.error(
+                "the sweep after the last run failed (%s): transactions of %r may stay open until the next start; those of "
+                "Kafka end at their timeout, those of a database only there",
+                code,
+                self._settings.prefix,
+            )
 
     def _run_driver(self) -> tuple[int, PipelineOrder | None]:
         """Run one driver to its end; return its exit code, and the order that ended it if there was one."""
@@ -100,15 +131,14 @@ class Supervisor:
         except OSError as error:
             # A full disk, say: the driver's temporary files are then where they are by default.
             log.warning("no directory for the driver's temporary files: %s", error)
-        command = [sys.executable, "-m", "pipeline", "driver", "--settings", self._settings.to_json()]
-        command += ["--run-file", str(self._run_file)]
+        run = uuid4().hex
+        self._runs.append(run)
         process = subprocess.Popen(
-            command,
-            cwd=ROOT,
+            driver_command(self._settings, self._run_file, run),
             env={"SPARK_LOCAL_DIRS": str(self._scratch)} | os.environ | {"TMPDIR": str(self._scratch)},
             start_new_session=True,
             stdin=subprocess.DEVNULL,
-            preexec_fn=_die_with_supervisor,
+            preexec_fn=die_with_parent,
         )
         order: PipelineOrder | None = None
         try:
@@ -117,14 +147,20 @@ class Supervisor:
                 order = None if stopping else self._next_order()
                 if stopping or order is not None:
                     _end(process)
-            return process.returncode, order
+                    break
+            code = -signal.SIGKILL if process.returncode is None else process.returncode
+            if code == WRONG_SETTINGS:
+                # It opened nothing.
+                self._runs.remove(run)
+            return code, order
         finally:
-            _end_children()
+            if left := end_children():
+                log.error("processes of the last driver did not end in %.0f s: %s", KILL_LIMIT_S, left)
             # A driver that was killed, and its JVM, leave all their temporary files.
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _next_order(self) -> PipelineOrder | None:
-        """Return the next order that is meant for the present run; orders wait until the driver has told which one it is."""
+        """Return the next order that is meant for the present run; orders wait until the driver has written which one it is."""
         if not self._orders.has_any() or not self._run_file.exists():
             return None
         return self._orders.take(Run(**json.loads(self._run_file.read_text())))
@@ -138,7 +174,7 @@ class Supervisor:
                 return order
         return None
 
-    def _tell_restart(self, code: int) -> None:
+    def _report_restart(self, code: int) -> None:
         delay_s = self._settings.restart_delay_ms / 1000
         reason = f"driver ended by {signal.Signals(-code).name}" if code < 0 else f"driver ended with code {code}"
         log.error("%s: restart %d in %.0f s", reason, self._restarts, delay_s)
@@ -146,7 +182,7 @@ class Supervisor:
             EventType.PIPELINE_RESTARTING, self._settings.job, restart=self._restarts, reason=reason, delay_s=delay_s
         )
 
-    def _tell_ordered(self, order: PipelineOrder) -> None:
+    def _report_order(self, order: PipelineOrder) -> None:
         """Answer an order that was carried out: the run that it names has ended."""
         reason = f"{order.action.value} ordered by {order.who}: {order.reason}"
         log.warning("run %d: %s (order %s)", order.run.attempt, reason, order.id)
@@ -166,54 +202,29 @@ class Supervisor:
         )
 
     def _sender(self, run: Run | None) -> EventSender:
-        life, attempt = ("", -1) if run is None else (run.life, run.attempt)
+        checkpoint_id, attempt = ("", -1) if run is None else (run.checkpoint_id, run.attempt)
         topic = self._settings.lifecycle_topic
-        return EventSender(connect(self._settings), topic, pipeline=self._settings.prefix, life=life, attempt=attempt)
+        return EventSender(
+            connect(self._settings), topic, pipeline=self._settings.prefix, checkpoint_id=checkpoint_id, attempt=attempt
+        )
+
+
+def driver_command(settings: PipelineSettings, run_file: Path, run: str) -> list[str]:
+    """Return the command of one driver; ``run_file``: where it writes which run it is, ``run``: its id in the decision log."""
+    command = [sys.executable, "-m", "pipeline", "driver", "--settings", settings.to_json()]
+    return [*command, "--run-file", str(run_file), "--run-id", run]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a driver in order; one that stands still (SIGSTOP) or does not end in time, by force."""
     process.terminate()
     deadline = time.monotonic() + STOP_LIMIT_S
-    while time.monotonic() < deadline and not _stands_still(process.pid):
+    while time.monotonic() < deadline and not stands_still(process.pid):
         try:
             process.wait(0.1)
             return
         except subprocess.TimeoutExpired:
             continue
     log.error("the driver stands still or did not stop in %.0f s: killed", STOP_LIMIT_S)
-    process.kill()
-    process.wait()
-
-
-def _stands_still(pid: int) -> bool:
-    """Say whether a process was stopped by a signal: it would not even hear that it shall end."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] in ("T", "t")
-
-
-def _die_with_supervisor() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _end_children() -> None:
-    """Kill what a driver left: its JVM, and Python workers, frozen ones too; they are all our children now."""
-    deadline = time.monotonic() + STOP_LIMIT_S
-    while children := _children():
-        for pid in children:
-            os.kill(pid, signal.SIGKILL)
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
-        if time.monotonic() > deadline:
-            log.error("processes of the last driver did not end: %s", children)
-            return
-
-
-def _children() -> list[int]:
-    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
+    if not kill(process):
+        log.error("the driver (process %d) was killed and did not end in %.0f s", process.pid, KILL_LIMIT_S)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable
 
+from lifecycle.clock import now_ms
 from lifecycle.events import EventType
 from lifecycle.identity import Handle
 from pipeline.event_sender import EventSender
@@ -14,7 +14,7 @@ from pipeline.event_sender import EventSender
 log = logging.getLogger(__name__)
 
 
-def tell_timeout_near(events: EventSender, handle: Handle, batch: int, age_ms: int) -> None:
+def report_timeout_near(events: EventSender, handle: Handle, batch: int, age_ms: int) -> None:
     """Say in the log and as an event that a transaction has used up much of its timeout."""
     log.warning("%s: %d ms of its timeout of %d ms have passed", handle.transaction, age_ms, handle.timeout_ms)
     events.transaction(EventType.TRANSACTION_TIMEOUT_NEAR, handle, batch, age_ms=age_ms, timeout_ms=handle.timeout_ms)
@@ -30,7 +30,7 @@ class TimeoutWatch:
         self._ratio, self._tell = ratio, tell
         self._timers: list[threading.Timer] = []
         self.started = False
-        self.told: frozenset[str] = frozenset()
+        self.reported: frozenset[str] = frozenset()
         """Keys of the transactions that were warned of."""
 
     def start(self, handles: Iterable[Handle]) -> None:
@@ -38,7 +38,7 @@ class TimeoutWatch:
         self.started = True
         for handle in handles:
             if handle.timeout_ms > 0:
-                age_ms = time.time_ns() // 1_000_000 - handle.opened_at_ms
+                age_ms = now_ms() - handle.opened_at_ms
                 timer = threading.Timer(
                     max(0.0, handle.timeout_ms * self._ratio - age_ms) / 1000, self._warn, (handle,)
                 )
@@ -52,5 +52,5 @@ class TimeoutWatch:
             timer.cancel()
 
     def _warn(self, handle: Handle) -> None:
-        self.told |= {handle.key}
-        self._tell(handle, time.time_ns() // 1_000_000 - handle.opened_at_ms)
+        self.reported |= {handle.key}
+        self._tell(handle, now_ms() - handle.opened_at_ms)
