@@ -132,7 +132,8 @@ inline commit(at) {
   :: y < SLOTS*MANAGERS ->
      s = y/MANAGERS; m = FIRST + y%MANAGERS;
      if
-     :: listed[BRANCH(at,s,m)] != 0 -> settle(at, s, m); d_step { failed = failed || answer == LOST; answer = 0; y++ }
+     :: listed[BRANCH(at,s,m)] != 0 ->
+        settle(at, s, m); d_step { failed = failed || answer == LOST || answer == UNKNOWN; answer = 0; y++ }
 #ifdef CALM                               /* elsewhere a crash at this place does the same */
      :: listed[BRANCH(at,s,m)] != 0 && !quiet -> failed = 1; y++        /* the resource manager gives no answer in time */
 #endif
@@ -141,12 +142,31 @@ inline commit(at) {
   :: else -> break
   od;
   s = 0; m = 0; y = 0;
+  append_outcomes(at);
 #ifdef NO_RULE_ONE_DECISION               /* instead: the database is committed when Kafka is */
   do
   :: s < SLOTS && !failed -> database_commit(at, s, TXN(at, s, message[CELL(at,s)]-1)); answer = 0; s++
   :: else -> break
   od;
   s = 0
+#endif
+}
+
+/* After a batch is committed everywhere, its outcomes are appended at once, so no later run needs its markers. */
+inline append_outcomes(at) {
+#ifdef NO_RULE_OUTCOME_AT_COMMIT
+  skip
+#else
+  if
+  :: d_step { !failed ->
+       for (s : 0 .. SLOTS-1) { for (m : FIRST .. LAST) {
+         if :: listed[BRANCH(at,s,m)] != 0 -> append_outcome(at, s, m, COMMITTED) :: else fi } };
+       s = 0; m = 0 }
+  :: failed
+#ifdef EXPIRY
+  :: !failed && !quiet                    /* appending them raises; the batch is committed all the same */
+#endif
+  fi
 #endif
 }
 
@@ -182,9 +202,9 @@ inline finish_batch(at) {
      if :: !failed -> commit(at) :: else fi
   fi;
   if
-  :: failed -> stuck = quiet; assert(!stuck); abort(at)
+  :: failed -> stuck = quiet && !IS_RESTORED; assert(!stuck); abort(at)
   :: else -> d_step {
        printf("run %d batch %d: complete\n", RUN(at), BATCH(at));
-       completed = (completed < BATCH(at) -> BATCH(at) : completed);
-       if :: !quiet -> nothing_is_missing(BATCH(at)) :: else fi }
+       COMPLETED(RUN(at)) = (COMPLETED(RUN(at)) < BATCH(at) -> BATCH(at) : COMPLETED(RUN(at)));
+       if :: !quiet || SINKS > 1 -> nothing_is_missing(SINK_OF(RUN(at)), BATCH(at)) :: else fi }
   fi }

@@ -103,7 +103,7 @@ inline database_end_commit(i) {
   becomes_visible(AT_OF_TXN(i), SLOT_OF_TXN(i), DATABASE) }
 
 /* A committed marker row proves the commit. Else it is lost only when a tombstone could be inserted under the marker's key:
-   that waits for whoever has written the key, and nobody can write it afterwards. Other tries of the same task may hold the
+   that waits for the writer of the key, and no other writer can write it afterwards. Other tries of the same task may hold the
    key, prepared; no decision lists them. */
 inline database_judge(at, s, i) {
   if

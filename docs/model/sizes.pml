@@ -4,7 +4,7 @@
 #define SINK 1                    /* 1 Kafka, 2 a database, 3 both under one decision: a global transaction */
 #endif
 #ifndef RUNS
-#define RUNS 2                    /* runs that may overlap; the quiet one comes on top */
+#define RUNS 2                    /* runs that may overlap; the quiet run is additional */
 #endif
 #ifndef BATCHES
 #define BATCHES 1
@@ -18,9 +18,12 @@
 #ifndef ORDERS
 #define ORDERS 0                  /* orders that an operator may give */
 #endif
+#ifndef CHANGED
+#define CHANGED 0                 /* run 2 has its own: 1 copy of the directory, 2 prefix, 4 log, 8 sink; their sum (lives.pml) */
+#endif
 
 mtype = { COMMIT, VOID, ABORT, OPEN, ACTIVE, PREPARED, COMMITTING, COMMITTED, ABORTED, LOST, FENCED, NO_SUCH_BRANCH,
-          RETRY_LATER, TOMBSTONE };
+          RETRY_LATER, TOMBSTONE, UNKNOWN };
 
 #define KAFKA 0
 #define DATABASE 1
@@ -37,7 +40,12 @@ mtype = { COMMIT, VOID, ABORT, OPEN, ACTIVE, PREPARED, COMMITTING, COMMITTED, AB
 #define MANAGERS (LAST-FIRST+1)
 
 /* A (batch, attempt) is one number, at = 1, 2, ..., in the order of markers. */
-#define LAST_RUN       (RUNS+1)
+#if CHANGED
+#define QUIET_RUNS     2          /* at the end both pipelines are restarted, in either order */
+#else
+#define QUIET_RUNS     1
+#endif
+#define LAST_RUN       (RUNS+QUIET_RUNS)
 #define AT(batch,run)  (((batch)-1)*LAST_RUN + (run))
 #define AT_SIZE        (BATCHES*LAST_RUN + 1)
 #define BATCH(at)      (((at)-1)/LAST_RUN + 1)
@@ -97,12 +105,12 @@ byte ended;
 #define MAY_OVERTAKE(run) true
 #endif
 
-/* -DCALM: nobody disturbs what was checked: no timeout comes afterwards, no zombie moves until its batch is completed, and of
-   two tries Spark hears the last one that it started. Without it the first that answers is heard, which is worse than Spark. */
+/* -DCALM: nothing disturbs a batch after its check: no timeout comes, no zombie moves until the batch is completed, and of two
+   tries Spark takes the answer of the last one. Without it Spark takes the first answer, which is worse than the real Spark. */
 bit checked;
 #ifdef CALM
 #define CALM_NOW true
-#define IS_AWAKE(at,s) (message[CELL(at,s)] == 0 || completed >= BATCH(at))
+#define IS_AWAKE(at,s) (message[CELL(at,s)] == 0 || COMPLETED(RUN(at)) >= BATCH(at))
 #define IS_HEARD(at,s,t) (message[CELL(at,s)] == 0 && started[CELL(at,s)] == 1 + (t))
 #else
 #define CALM_NOW false

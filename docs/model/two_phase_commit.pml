@@ -7,13 +7,15 @@
 
 #include "sizes.pml"
 
-byte visible[MANAGERS*BATCHES*SLOTS];     /* how often read_committed readers see the rows of one fingerprint */
-#define VISIBLE(m,b,f) visible[(((m)-FIRST)*BATCHES + (b)-1)*SLOTS + (f)]
-byte completed;                           /* Spark's commit log: the last completed batch */
+byte newest_run;                          /* runs have numbers in the order of their starts */
 bit quiet;                                /* the quiet restart has begun: nothing else moves any more */
 #ifdef LATE_APPEND
 byte late_at;                             /* the attempt whose commit decision is still on its way to the log */
 #endif
+#include "lives.pml"
+
+byte visible[SINKS*MANAGERS*BATCHES*SLOTS];    /* how often read_committed readers see the rows of one fingerprint */
+#define VISIBLE(k,m,b,f) visible[(((k)*MANAGERS + (m)-FIRST)*BATCHES + (b)-1)*SLOTS + (f)]
 #if ORDERS > 0
 byte orders_given;
 #endif
@@ -22,17 +24,17 @@ byte orders_given;
 bit lost;                         /* a completed batch misses rows */
 bit twice;                        /* rows are visible twice */
 bit one_side_only;                /* at the end a batch is visible in one resource manager and not in the other */
-bit orphaned;                     /* at the end a transaction is in doubt, and nobody will ever end it */
-bit stuck;                        /* a restart that nobody disturbs fails */
-bit wasted;                       /* -DCALM: what was decided is lost, and must be replayed, although nobody disturbed it */
+bit orphaned;                     /* at the end a transaction is in doubt, and no process will ever end it */
+bit stuck;                        /* an undisturbed restart fails */
+bit wasted;                       /* -DCALM: a decided transaction is lost without a disturbance, and must be replayed */
 
 inline becomes_visible(at, s, m) {
-  VISIBLE(m, BATCH(at), F(at,s))++;
-  twice = VISIBLE(m, BATCH(at), F(at,s)) > SLOTS_WITH(F(at,s));
+  VISIBLE(SINK_OF(RUN(at)), m, BATCH(at), F(at,s))++;
+  twice = VISIBLE(SINK_OF(RUN(at)), m, BATCH(at), F(at,s)) > SLOTS_WITH(F(at,s));
   assert(!twice) }
 
-inline nothing_is_missing(b) {
-  for (m : FIRST .. LAST) { for (x : 0 .. SLOTS-1) { lost = lost || VISIBLE(m,b,x) < SLOTS_WITH(x) } };
+inline nothing_is_missing(k, b) {
+  for (m : FIRST .. LAST) { for (x : 0 .. SLOTS-1) { lost = lost || VISIBLE(k,m,b,x) < SLOTS_WITH(x) } };
   m = 0; x = 0;
   assert(!lost) }
 
@@ -46,10 +48,11 @@ inline nothing_is_missing(b) {
 #include "replay.pml"
 #include "recovery.pml"
 #include "batch.pml"
+#include "expiry.pml"
 
-inline nothing_is_open() {
+inline nothing_is_open(a) {
 #if SINK & 1
-  for (x : 0 .. IDS-1) { orphaned = orphaned || state[x] == OPEN };
+  for (x : 0 .. IDS-1) { orphaned = orphaned || (state[x] == OPEN && PREFIX(RUN(holder[x]/2)) == PREFIX(a)) };
 #endif
 #if SINK & 2
   for (x : 0 .. TXNS-1) { orphaned = orphaned || branch[x] == PREPARED };
@@ -61,15 +64,28 @@ proctype Run(byte a) provided (!quiet) {
   byte b, s, m, x, y, answer;
   int todo;
   bit failed;
+#if CHANGED
+  end_not_started: d_step { newest_run == a-1 && MAY_OVERTAKE(a-1) && (a%2 == 1 || copied) ->
+    newest_run = a; pipeline[a] = 1 - a%2;
+    if :: IS_CHANGED(a) -> look_before_adoption(a) :: else -> start_run(a) fi };
+  if
+  :: adopting[a] ->
+     d_step { start_under_old_life(a) };
+     d_step { adopt(a) };
+     d_step { if :: !failed -> start_run(a) :: else fi }
+  :: else
+  fi;
+#else
   end_not_started: d_step { newest_run == a-1 && MAY_OVERTAKE(a-1) -> start_run(a) };
+#endif
   recover(a);
-  b = completed + 1;
+  d_step { choose_batch(a) };
   do
   :: b <= BATCHES && !failed ->
 #if SLOTS > 1
      if :: swapped[AT(b,a)] = 0 :: swapped[AT(b,a)] = 1 fi;
 #endif
-     d_step { for (s : 0 .. SLOTS-1) { started[CELL(AT(b,a),s)] = 1 }; s = 0 };
+     d_step { TO_PLAN(b,a); for (s : 0 .. SLOTS-1) { started[CELL(AT(b,a),s)] = 1 }; s = 0 };
      do
      :: message[CELL(AT(b,a),0)] != 0 && message[CELL(AT(b,a),SLOTS-1)] != 0 -> break
      :: message[CELL(AT(b,a),0)] == FAILED || message[CELL(AT(b,a),SLOTS-1)] == FAILED -> break     /* others go on */
@@ -147,17 +163,61 @@ proctype Operator(byte i) provided (!quiet) {
 }
 #endif
 
+/* An undisturbed run, from recovery to its last batch. It leaves every batch whole, unless it was refused. */
+inline quiet_run(a) {
+  recover(a);
+  choose_batch(a);
+  do
+  :: b <= BATCHES && !failed ->
+#if SLOTS > 1
+     if :: swapped[AT(b,a)] = 0 :: swapped[AT(b,a)] = 1 fi;
+#endif
+     TO_PLAN(b,a); for (s : 0 .. SLOTS-1) { started[CELL(AT(b,a),s)] = 1 };
+     task(AT(b,a), 0, 0);
+#if TRIES > 1
+     if
+     :: message[CELL(AT(b,a),0)] = 0;                        /* but for one executor, which dies before it can tell */
+        started[CELL(AT(b,a),0)] = 2;
+        task(AT(b,a), 0, 1)
+     :: skip
+     fi;
+#endif
+#if SLOTS > 1
+     task(AT(b,a), 1, 0);
+#endif
+     s = 0;
+     finish_batch(AT(b,a));
+     b++
+  :: else -> break
+  od;
+  skip;
+  if
+  :: !failed -> d_step {
+#if SINKS == 1
+     for (b : 1 .. BATCHES) {
+       for (x : 0 .. SLOTS-1) { one_side_only = one_side_only || VISIBLE(0,FIRST,b,x) != VISIBLE(0,LAST,b,x) };
+       assert(!one_side_only);
+       nothing_is_missing(0, b) };
+#endif
+     nothing_is_open(a);
+     b = 0; x = 0; m = 0; s = 0 }
+  :: else
+  fi }
+
 /* From here on nothing else moves: whatever was running is dead, and its connections are closed. Whatever it left behind, this
    one restart must bring every batch to its end, and leave nothing in doubt. */
 proctype QuietRestart() {
   byte a, b, s, m, x, y, answer;
   int todo;
   bit failed;
+#if CHANGED
+  bit is_second, was_refused;
+#endif
   atomic {
     d_step {
-      newest_run > 0 && newest_run < LAST_RUN ->
+      newest_run > 0 ->
       printf("everybody is dead from here on, but for the quiet restart\n");
-      quiet = 1; a = newest_run + 1;
+      quiet = 1;
 #if SINK & 2
       for (x : 0 .. TXNS-1) {
         if
@@ -166,40 +226,23 @@ proctype QuietRestart() {
         :: else
         fi };
 #endif
-      start_run(a) };
-    recover(a);
-    b = completed + 1;
-    do
-    :: b <= BATCHES ->
-#if SLOTS > 1
-       if :: swapped[AT(b,a)] = 0 :: swapped[AT(b,a)] = 1 fi;
-#endif
-       for (s : 0 .. SLOTS-1) { started[CELL(AT(b,a),s)] = 1 };
-       task(AT(b,a), 0, 0);
-#if TRIES > 1
-       if
-       :: message[CELL(AT(b,a),0)] = 0;                        /* but for one executor, which dies before it can tell */
-          started[CELL(AT(b,a),0)] = 2;
-          task(AT(b,a), 0, 1)
-       :: skip
-       fi;
-#endif
-#if SLOTS > 1
-       task(AT(b,a), 1, 0);
-#endif
-       s = 0;
-       finish_batch(AT(b,a));
-       b++
-    :: else -> break
+      x = 0 };
+#if CHANGED
+    if :: copied -> pipeline[newest_run+1] = 1 :: skip fi;
+    do                                                         /* one pipeline, then the other */
+    :: a = newest_run + 1; newest_run = a;
+       if :: IS_CHANGED(a) -> look_before_adoption(a); start_under_old_life(a); adopt(a) :: else fi;
+       if :: !failed -> start_run(a) :: else fi;
+       quiet_run(a);
+       stuck = failed && (was_refused || !copied) && !HAS_EXPIRED; assert(!stuck);
+       if :: !is_second && copied -> is_second = 1; pipeline[a+1] = !pipeline[a] :: else -> break fi;
+       was_refused = failed; failed = 0
     od;
-    skip;
-    d_step {
-      for (b : 1 .. BATCHES) {
-        for (x : 0 .. SLOTS-1) { one_side_only = one_side_only || VISIBLE(FIRST,b,x) != VISIBLE(LAST,b,x) };
-        assert(!one_side_only);
-        nothing_is_missing(b) };
-      nothing_is_open();
-      a = 0; b = 0; x = 0; m = 0; s = 0 }
+#else
+    a = newest_run + 1; start_run(a);
+    quiet_run(a);
+#endif
+    a = 0
   };
   do :: quiet -> skip od
 }
@@ -213,6 +256,9 @@ init {
 #if SINK & 1
     for (a : 0 .. IDS-1) {
       run Timeout(a);
+#ifdef END_MARKER_MISSING
+      run MissingEndMarker(a);
+#endif
 #if ORDERS > 0
       run Operator(a);
 #endif
@@ -226,6 +272,21 @@ init {
 #endif
 #ifndef NOBODY_DIES
     run QuietRestart();
+#endif
+#if CHANGED & 1
+    run Copy();
+#endif
+#ifdef EXPIRY
+    run SevenDays();
+#endif
+#ifdef HEAD_CUT
+    run HeadCut();
+#endif
+#ifdef TRIM
+    run Trim();
+#endif
+#ifdef RESTORE
+    run Restore();
 #endif
     a = 0; s = 0; t = 0 }
   end_init: false

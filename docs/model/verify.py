@@ -124,7 +124,7 @@ def _read(report: str, seconds: float, trace: tuple[str, ...]) -> Verification:
     found = re.search(r"errors: (\d+)\n\s*(\d+) states, stored", report)
     memory = re.search(r"([\d.]+)\s+total actual memory usage", report)
     if found is None or memory is None:
-        raise SpinFailed(f"the verifier told no result:\n{report[-2000:]}")
+        raise SpinFailed(f"the verifier printed no result:\n{report[-2000:]}")
     violation = re.search(r"pan:\d+: (?:assertion violated\s*!\((\w+)\)|(invalid end state|.*)) \(at depth", report)
     violated = "" if violation is None else violation[1] or violation[2]
     if (found[1] != "0") != bool(violated):
