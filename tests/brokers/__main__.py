@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.prerequisites import JARS, ROOT, Missing, fetch_jars, java_home
+from demo.jars import fetch_jars
+from demo.prerequisites import JARS, ROOT, Missing, java_home
 
 KEPT = ROOT / ".run" / "brokers"
 TESTS = (

@@ -1,4 +1,4 @@
-"""A real browser before the whole running demo; a failed test leaves a picture of what the page showed."""
+"""A real browser with the whole running demo; a failed test leaves a picture of the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHROMIUM_ARGUMENTS = [
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
-    """Use the system's Chromium; without one these tests fail and say what to do."""
+    """Use the system's Chromium; without Chromium these tests fail and say what to do."""
     chromium = find_chromium()
     assert chromium is not None, "there is no Chromium for the browser tests: run 'make setup-tests'"
     return {"executable_path": chromium, "args": CHROMIUM_ARGUMENTS}
@@ -34,15 +34,15 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def browser_context_args() -> dict[str, Any]:
-    """A screen as on a desk; times as on a server."""
+    """A desktop screen in UTC."""
     return {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoProcess]:
-    """The whole demo, ready, for all tests of a module: each settles what it caused. Leaves no process behind.
+    """The whole demo, ready, for all tests of a module: each test settles what it caused. Leaves no process behind.
 
-    Not for the session: it would work beside all tests that come after these.
+    The scope is not the session, because the demo would then run during all later tests.
     """
     with DemoProcess(Path(tmp_path_factory.mktemp("demo"))) as process:
         yield process

@@ -22,17 +22,17 @@ START_LIMIT_S = 150.0
 STOP_LIMIT_S = 90.0
 
 
-def wait_for(what: str, look: Callable[[], T], limit_s: float) -> T:
-    """Return the first true answer of ``look``. Fails, naming ``what``, after ``limit_s`` seconds."""
+def wait_for(what: str, check: Callable[[], T], limit_s: float) -> T:
+    """Return the first true answer of ``check``. Fails, naming ``what``, after ``limit_s`` seconds."""
     deadline = time.monotonic() + limit_s
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"waited {limit_s:.0f} s in vain for {what}"
+    while not (answer := check()):
+        assert time.monotonic() < deadline, f"no success after waiting {limit_s:.0f} s for {what}"
         time.sleep(0.2)
-    return found
+    return answer
 
 
 class DemoProcess:
-    """``python -m demo`` with its page; ends with it, and with a check that it left no process."""
+    """``python -m demo`` with its pages; at the end of its context it checks that no process is left."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -59,7 +59,7 @@ class DemoProcess:
         assert code == 0, self._said()
 
     def start(self) -> None:
-        """Start it and return at once."""
+        """Start the demo and return at once."""
         command = [sys.executable, "-m", "demo", "--directory", str(self.directory / "run"), "--keep"]
         with self._log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -67,24 +67,37 @@ class DemoProcess:
             )
 
     def processes(self) -> list[psutil.Process]:
-        """Return every process below the demo, children of children included."""
+        """Return every descendant process of the demo."""
         assert self._process is not None
         return psutil.Process(self._process.pid).children(recursive=True)
 
-    def runs(self, word: str) -> bool:
-        """Say whether one of them has this word in its command line; one that just ended has none."""
+    def running(self, word: str) -> list[psutil.Process]:
+        """Return the processes with this word in their command line; a process that has just ended has none."""
+        matches = []
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 if any(word in part for part in process.cmdline()):
-                    return True
-        return False
+                    matches.append(process)
+        return matches
+
+    def runs(self, word: str) -> bool:
+        """Return whether a process has this word in its command line."""
+        return bool(self.running(word))
 
     def end(self, how: signal.Signals) -> tuple[int, list[str]]:
-        """Send the signal and return (exit code, what is left of its processes ten seconds after it ended)."""
+        """Send the signal; return the exit code and the processes that are left ten seconds after the end."""
         assert self._process is not None
         started = self.processes() if self._process.poll() is None else []
         if self._process.poll() is None:
             self._process.send_signal(how)
+        return self._wait_end(started)
+
+    def wait_end(self) -> tuple[int, list[str]]:
+        """Wait until the demo ends by itself; return the same as ``end``."""
+        return self._wait_end(self.processes())
+
+    def _wait_end(self, started: list[psutil.Process]) -> tuple[int, list[str]]:
+        assert self._process is not None
         code = self._process.wait(STOP_LIMIT_S)
         _, alive = psutil.wait_procs(started, timeout=10)
         return code, [f"{process.pid} {process.name()} {process.status()}" for process in alive]
@@ -94,5 +107,16 @@ class DemoProcess:
         assert self._process.poll() is None, f"the demo ended by itself:\n{self._said()}"
         return json.loads(self._ready_file.read_text()) if self._ready_file.exists() else {}
 
+    @property
+    def pid(self) -> int:
+        """Return the process id of the demo itself."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def said(self) -> str:
+        """Return everything that the demo has printed."""
+        return self._log_file.read_text(errors="replace")
+
     def _said(self) -> str:
-        return self._log_file.read_text(errors="replace")[-3000:]
+        return self.said[-3000:]

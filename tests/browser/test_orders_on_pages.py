@@ -1,4 +1,4 @@
-"""The hand on the button: an engineer sees what is stuck, presses the button, and readers get on."""
+"""Orders on the pages: an engineer sees a stuck transaction, presses its button, and readers continue."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 SHOWN_LIMIT_MS = 45_000
 READ_LIMIT_S = 45.0
 RESTART_LIMIT_MS = 120_000
-"""A driver that stands still is ended by force, and the next one has a JVM to start."""
+"""The supervisor kills a frozen driver, and the next driver must start a JVM."""
 FIRST_BATCH_LIMIT_S = 240.0
 
 
 def hook(page: Page, key: str) -> Locator:
-    """Return the part of the page that carries this key, or whose key starts with it when it ends in a dash."""
+    """Return the part of the page with this key, or with a key that starts with it if it ends in a dash."""
     return page.locator(f'[class*="st-key-{key}"]' if key.endswith("-") else f".st-key-{key}")
 
 
@@ -43,9 +43,9 @@ def written(demo: DemoProcess) -> list[Record]:
 
 
 def open_demo(page: Page, demo: DemoProcess) -> None:
-    """Open the page and wait until the pipeline has committed something, so that there is traffic to be stuck."""
+    """Open the page and wait until the pipeline has committed rows, so that there is traffic."""
     page.goto(demo.app)
-    expect(hook(page, "trouble")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    expect(hook(page, "fault-injection")).to_be_visible(timeout=SHOWN_LIMIT_MS)
     wait_for("the first committed rows", lambda: committed(demo), FIRST_BATCH_LIMIT_S)
 
 
@@ -58,13 +58,15 @@ def cause(page: Page, fault: str) -> None:
 def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     cause(page, "freeze-after-decision")
-    commit = hook(page, "hand-commit-").locator("button").first
+    commit = hook(page, "attention-commit-").locator("button").first
     expect(commit).to_be_enabled(timeout=SHOWN_LIMIT_MS)
     go_to(page, "Pending commits")
     batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
     expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))
     everything, before = written(demo), committed(demo)
-    assert len(everything) > len(before), "the decided rows are on the broker and nobody may read them yet"
+    assert len(everything) > len(before), (
+        "the broker has the decided rows, but no read_committed reader may read them yet"
+    )
 
     press(page, "commit-")
     hook(page, "order-reason").locator("input").fill("its driver stands still, decided batch")
@@ -73,7 +75,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
 
     after = wait_for(
         "a read_committed reader to get the rows",
-        lambda: found if len(found := committed(demo)) >= len(everything) else None,
+        lambda: rows if len(rows := committed(demo)) >= len(everything) else None,
         READ_LIMIT_S,
     )
     assert {(row.partition, row.offset) for row in everything} <= {(row.partition, row.offset) for row in after}
@@ -102,7 +104,7 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     cause(page, "abandoned-producer")
     first = wait_for("the foreign rows", lambda: first_foreign_offsets(written(demo)), READ_LIMIT_S)
     wait_for("rows of the pipeline behind them", lambda: rows_behind(first, written(demo)), READ_LIMIT_S)
-    assert not rows_behind(first, committed(demo)), "nobody may read past an open transaction"
+    assert not rows_behind(first, committed(demo)), "no read_committed reader may read past an open transaction"
 
     go_to(page, "Blocked readers")
     held_back = hook(page, "blocked-table")
@@ -128,14 +130,14 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
 
 
 def expect_audited(page: Page, action: str, reason: str) -> None:
-    """The audit page is a grid on a canvas; its accessible table holds the same text."""
+    """Expect an entry with this action and reason on the audit page."""
     table = hook(page, "audit-table")
     expect(table).to_contain_text(reason, timeout=SHOWN_LIMIT_MS)
     expect(table).to_contain_text(action)
 
 
 def first_foreign_offsets(rows: list[Record]) -> dict[int, int]:
-    """Return for each partition the offset at which the foreign transaction begins, empty before it wrote."""
+    """Return the offset at which the foreign transaction begins on each partition; empty before it wrote."""
     first: dict[int, int] = {}
     for row in rows:
         if row.key == KEY:
@@ -144,5 +146,5 @@ def first_foreign_offsets(rows: list[Record]) -> dict[int, int]:
 
 
 def rows_behind(first: dict[int, int], rows: list[Record]) -> list[Record]:
-    """Return the pipeline's rows that lie behind the foreign ones."""
+    """Return the pipeline's rows after the foreign rows."""
     return [row for row in rows if row.key != KEY and row.offset > first.get(row.partition, row.offset)]

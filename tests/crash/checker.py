@@ -1,73 +1,23 @@
-"""The checker: one schedule from the first record to the verdict, and many of them, some at once."""
+"""The checker: runs a schedule from the first record to the verdict, and several schedules at once."""
 
 from __future__ import annotations
 
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+from tests.crash.beginning import running
 from tests.crash.faults import strike
 from tests.crash.judge import Anomaly, Kind
-from tests.crash.run import running
-from tests.crash.schedule import Schedule, schedule_of
+from tests.crash.schedule import Schedule
 from tests.crash.servers import SharedServers
+from tests.crash.verdict import Verdict
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What the judge found in one run.
-
-    ``lost_rows``: rows of decided transactions that recovery found aborted, so that they had to be replayed; ``notes``: what
-    the faults saw on their way; ``log_tail``: how the pipeline's log ends.
-    """
-
-    schedule: Schedule
-    anomalies: tuple[Anomaly, ...]
-    records: int
-    seconds: float
-    restarts: int
-    lost_rows: int
-    notes: tuple[str, ...]
-    log_tail: str
-
-    @property
-    def clean(self) -> bool:
-        """True when nothing is wrong."""
-        return not self.anomalies
-
-    def __str__(self) -> str:
-        result = "clean" if self.clean else "; ".join(map(str, self.anomalies))
-        lost = f", {self.lost_rows} rows lost after their decision" if self.lost_rows else ""
-        did = f"{self.records} records, {self.restarts} restarts{lost}, {self.seconds:.0f} s"
-        return f"seed {self.schedule.seed}: {did}: {result}"
-
-    def report(self) -> str:
-        """Return all that is known of the run: the schedule, what is wrong, and how to run it again."""
-        return "\n".join(
-            [
-                f"SEED {self.schedule.seed} FAILED",
-                str(self.schedule),
-                *map(str, self.anomalies),
-                *(f"note: {note}" for note in self.notes),
-                f"again: {again(self.schedule)}",
-                f"the pipeline's log ends:\n{self.log_tail}",
-            ]
-        )
-
-
-def again(schedule: Schedule) -> str:
-    """Return the command that runs a schedule again."""
-    faults = [strike.fault for strike in schedule.strikes]
-    command = f".venv/bin/python -m tests.crash --seed {schedule.seed}"
-    if schedule == schedule_of(schedule.seed):
-        return command
-    command += f" --faults {','.join(faults)}"
-    records = {strike.records for strike in schedule.strikes}
-    return command if schedule == schedule_of(schedule.seed, faults) else f"{command} --records {records.pop()}"
+MORE_RECORDS = 50
 
 
 def check(
@@ -77,22 +27,27 @@ def check(
     say: Callable[[str], None],
     given_up: threading.Event,
 ) -> Verdict:
-    """Run one schedule in ``directory`` and judge it; no process of it is left then.
+    """Run a schedule in ``directory`` and judge it; afterwards none of its processes is left.
 
     Raises FaultMissed, NotDelivered, and GivenUp once ``given_up`` is set.
     """
     began = time.monotonic()
     stuck: list[Anomaly] = []
+    struck = 0
     with shared.of(schedule, directory) as servers, running(schedule, servers, directory, given_up) as run:
         try:
             run.settle("the start")
             for number, planned in enumerate(schedule.strikes, 1):
                 say(f"seed {schedule.seed}, {time.monotonic() - began:.0f} s: {number}. {planned}")
                 strike(run, planned)
-                run.settle(f"{number}. {planned}")
-            run.workload.produce(50)
+                # Earlier commits prove nothing about the processes that run now, so new records must arrive.
+                run.workload.produce(MORE_RECORDS)
+                run.settle(f"{number}. {planned.fault}")
+                struck = number
+            run.workload.produce(MORE_RECORDS)
             run.settle("the last records")
             run.pipeline.stop_in_order()
+            run.require_nothing_in_doubt("the last stop in order")
         except AssertionError as error:
             stuck = [Anomaly(kind=Kind.STUCK, where="the pipeline", count=1, examples=str(error))]
         restarts = run.restarts + int(run.pipeline.status.get("restarts", 0))
@@ -101,6 +56,9 @@ def check(
             schedule=schedule,
             anomalies=(*stuck, *run.verdict()),
             records=run.workload.counts.total(),
+            rows_checked=run.rows_checked,
+            struck=struck,
+            signals=Counter(run.signals),
             seconds=time.monotonic() - began,
             restarts=restarts,
             lost_rows=run.lost_rows,
@@ -110,23 +68,25 @@ def check(
 
 
 class Checker:
-    """Runs schedules, ``at_once`` of them at a time: most of a run is waiting. A context manager: take the
-    verdicts before it is left."""
+    """Runs schedules, ``at_once`` at a time, because most of a run is waiting. Take the verdicts before the context ends."""
 
     def __init__(self, directory: Path, shared: SharedServers, say: Callable[[str], None], at_once: int = 2) -> None:
         self._directory, self._shared, self._say = directory, shared, say
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="seed")
         self._given_up = threading.Event()
+        self._counting = threading.Lock()
+        self._planned = self._done = 0
 
     def start(self, schedules: Iterable[Schedule]) -> dict[int, Future[Verdict]]:
-        """Start the shared servers that are needed, then all schedules; return their verdicts to be, by seed."""
+        """Start the necessary shared servers, then all schedules; return the futures of their verdicts by seed."""
         planned = list(schedules)
+        self._planned += len(planned)
         for schedule in planned:
             self._shared.start_for(schedule)
         return {schedule.seed: self._pool.submit(self._check, schedule) for schedule in planned}
 
     def close(self) -> None:
-        """Cancel what has not begun, end what has, and wait for its end."""
+        """Cancel the waiting schedules, end the running ones, and wait for their end."""
         self._given_up.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -140,8 +100,11 @@ class Checker:
         directory = self._directory / f"seed-{schedule.seed}"
         directory.mkdir(parents=True)
         verdict = check(schedule, self._shared, directory, self._say, self._given_up)
-        self._say(str(verdict))
+        with self._counting:
+            self._done += 1
+            done = self._done
+        self._say(f"{done} of {self._planned} done: {verdict}")
         if verdict.clean:
-            # Kept where something is wrong: logs and checkpoint tell why.
+            # The directory of a failed seed stays: its logs and checkpoint show why.
             shutil.rmtree(directory, ignore_errors=True)
         return verdict

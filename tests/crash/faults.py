@@ -1,49 +1,51 @@
-"""What each fault does to a run. A fault that had no effect raises FaultMissed: a clean verdict would prove nothing then."""
+"""The faults' effects on a run. A fault without effect raises FaultMissed, because a clean verdict would then prove nothing."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 from confluent_kafka import Producer
 
 from demo.offset_log import OffsetLog
 from demo.readers import end_offsets
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
+from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.errors import DecisionVoid
-from lifecycle.identity import marker_group
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.topics.decision_log import DecisionLog
+from tests.crash.catalogue import FAULTS
+from tests.crash.expiry import expired_after_crash, expired_after_stop, expired_while_running, log_trimmed
 from tests.crash.full_disk import FullDisk
 from tests.crash.judge import Reread
+from tests.crash.processes import Part
+from tests.crash.random_hits import random_broker, random_database, random_process
 from tests.crash.run import Run
-from tests.crash.schedule import FAULTS, Strike
+from tests.crash.schedule import Strike
+from tests.crash.server_faults import broker_away, broker_of_two_lost, broker_restart, database_restart
 from tests.crash.steps import (
     REACH_LIMIT_S,
+    WHO,
     FaultMissed,
     await_reached,
     await_running_query,
     await_timeout,
     decided,
     end_at,
-    last_decision,
-    let_pass,
     now_ms,
     planned_batch,
     reach_point,
     require_lost,
-    require_overtaken,
+    require_superseded,
     stop,
 )
+from tests.crash.stops import stopped_by_force, stopped_while_busy
 
 ANSWER_LIMIT_S = 30.0
-WHO = "operator checker"
-UNKNOWN = "nobody can tell whether it was committed"
 
 
 def strike(run: Run, planned: Strike) -> None:
-    """Cause a fault, and see it through up to where the pipeline must go on by itself."""
+    """Cause a fault, and wait until the pipeline must continue by itself."""
     if planned.fault.startswith("kill-driver-"):
         kill_driver(run, planned)
     elif planned.fault.startswith("kill-worker-"):
@@ -63,24 +65,24 @@ def kill_driver(run: Run, planned: Strike) -> None:
 
 
 def kill_worker(run: Run, planned: Strike) -> None:
-    """SIGKILL to the one Python process that gets to the point: a task is tried again, a commit worker fails the query."""
+    """SIGKILL to the Python process that reaches the point: Spark retries a task; a commit worker fails the query."""
     reach_point(run, planned, "kill-worker", planned.point)
 
 
 def driver_frozen(run: Run, planned: Strike) -> None:
-    """SIGSTOP past the timeout; a successor starts on the same checkpoint; then the zombie wakes beside it and must stop."""
+    """SIGSTOP past the timeout; a successor starts on the same checkpoint; then the zombie wakes and must stop."""
     reach_point(run, planned, "freeze", planned.point)
     await_timeout(run)
     zombie, successor = run.pipeline, run.start_another()
     try:
         run.settle("the successor's start")
         zombie.wake()
-        # What wakes up must find out that it was overtaken as soon as there is something to decide.
+        # The zombie must notice that it is superseded as soon as it has something to decide.
         run.workload.produce(planned.records)
         run.wait_until(
             "the end of the woken driver's supervisor", lambda: zombie.process.poll() is not None, REACH_LIMIT_S
         )
-        require_overtaken(zombie)
+        require_superseded(zombie)
     except BaseException:
         successor.stop()
         raise
@@ -88,14 +90,14 @@ def driver_frozen(run: Run, planned: Strike) -> None:
 
 
 def worker_frozen(run: Run, planned: Strike) -> None:
-    """SIGSTOP past the timeout to the one Python process that gets to the point; then it goes on."""
+    """SIGSTOP past the timeout to the Python process that reaches the point; then it continues."""
     reach_point(run, planned, "freeze-worker", planned.point)
     await_timeout(run)
     run.pipeline.wake()
 
 
 def timed_out_after_decision(run: Run, planned: Strike) -> None:
-    """Freeze after the decision until the broker has aborted the transactions: what was decided is lost, then replayed."""
+    """Freeze after the decision until the broker has aborted the transactions: the batch is lost, then replayed."""
     reach_point(run, planned, "freeze", planned.point)
     handles = decided(run)
     run.wait_until("the broker's abort of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
@@ -123,7 +125,7 @@ def operator_abort(run: Run, planned: Strike) -> None:
     """Append an operator's abort for the undecided batch of a live driver, then wake it: it must stop itself and replay."""
     reach_point(run, planned, "freeze", planned.point)
     status, log = run.pipeline.status, DecisionLog(run.servers.connection)
-    about = BatchAttempt(life=status["life"], batch=planned_batch(run), attempt=status["attempt"])
+    about = BatchAttempt(checkpoint_id=status["checkpoint_id"], batch=planned_batch(run), attempt=status["attempt"])
     opened = KafkaResourceManager(run.servers.connection).recover(run.prefix)
     try:
         log.decide(Decision(prefix=run.prefix, about=about, ruling=Ruling.ABORT, handles=(), who=WHO, at_ms=now_ms()))
@@ -132,7 +134,7 @@ def operator_abort(run: Run, planned: Strike) -> None:
     finally:
         log.close()
     if planned.hard:
-        # As the collector's action does after its decision; without, the driver's own abort has to.
+        # The collector does this after its decision; otherwise the driver's own abort must.
         KafkaResourceManager(run.servers.connection).fence(opened, ANSWER_LIMIT_S)
     run.pipeline.wake()
     run.wait_until(
@@ -140,65 +142,34 @@ def operator_abort(run: Run, planned: Strike) -> None:
     )
 
 
-def broker_restart(run: Run, planned: Strike) -> None:
-    """Stop (hard: SIGKILL) the broker at the point and start it on the same data; then the driver goes on."""
-    reach_point(run, planned, "freeze", planned.point)
-    _restart_broker(run, planned)
-
-
-def broker_away(run: Run, planned: Strike) -> None:
-    """The same, and the broker stays away for longer than the transaction timeout."""
-    reach_point(run, planned, "freeze", planned.point)
-    _restart_broker(run, planned, away_s=run.schedule.timeout_ms / 1000 + 1)
-
-
-def _restart_broker(run: Run, planned: Strike, away_s: float = 0) -> None:
-    broker = run.servers.broker
-    broker.kill() if planned.hard else broker.stop()
-    if away_s:
-        let_pass(run, away_s)
-    broker.start()
-    run.servers.await_broker()
-    run.pipeline.wake()
-
-
-def database_restart(run: Run, planned: Strike) -> None:
-    """Stop (hard: SIGKILL) the database between prepare and commit and start it on the same data; the driver goes on."""
-    reach_point(run, planned, "freeze", planned.point)
-    database = run.servers.database
-    assert database is not None
-    database.kill() if planned.hard else database.stop()
-    database.start()
-    run.pipeline.wake()
-
-
 def checkpoint_copied(run: Run, planned: Strike) -> None:
-    """Stop, copy the checkpoint directory, start both: the one whose run started first must stop, the other goes on."""
+    """Stop, copy the checkpoint directory, start both: the pipeline that started first must stop, the other continues."""
     stop(run)
     copy = run.checkpoint.with_name(f"{run.checkpoint.name}-copy")
     shutil.copytree(run.checkpoint, copy)
-    rivals = [run.start_another(checkpoint) for checkpoint in (run.checkpoint, copy)]
+    directory_of = {run.start_another(directory): directory for directory in (run.checkpoint, copy)}
+    rivals = list(directory_of)
     try:
 
         def one_is_over() -> bool:
-            # Who has nothing to decide does not notice that it was overtaken.
+            # A pipeline with nothing to decide does not notice that it is superseded.
             run.workload.produce(2)
             return any(rival.process.poll() is not None for rival in rivals)
 
         run.wait_until("the end of one of two pipelines on copies of one checkpoint", one_is_over, REACH_LIMIT_S)
         winner, loser = sorted(rivals, key=lambda rival: rival.process.poll() is not None)
-        require_overtaken(loser)
+        require_superseded(loser)
     except BaseException:
         for rival in rivals:
             rival.stop()
         raise
     loser.stop()
-    run.checkpoint = Path(winner.settings["checkpoint"])
+    run.checkpoint = directory_of[winner]
     run.take_over(winner)
 
 
 def checkpoint_deleted(run: Run, planned: Strike) -> None:
-    """Delete the checkpoint directory and start the same prefix afresh: a new life, which reads the source from its start."""
+    """Delete the checkpoint directory and start the same prefix again: it reads the source from its start."""
     end_at(run, planned)
     produced = dict(run.workload.counts)
     shutil.rmtree(run.checkpoint)
@@ -207,7 +178,7 @@ def checkpoint_deleted(run: Run, planned: Strike) -> None:
 
 
 def partitions_added(run: Run, planned: Strike) -> None:
-    """Add source partitions while the pipeline is down, and keys that live in them."""
+    """Add source partitions, with keys of their own, while the pipeline is down."""
     end_at(run, planned)
     run.workload.add_partitions(1 + planned.records % 2)
     run.take_over(run.start_another())
@@ -215,9 +186,9 @@ def partitions_added(run: Run, planned: Strike) -> None:
 
 
 def empty_batch(run: Run, planned: Strike) -> None:
-    """Give the source records of an aborted transaction only: a batch in which there is nothing to read."""
+    """Write only records of an aborted transaction to the source: a batch without a readable record."""
     run.workload.produce_aborted(planned.records)
-    ends = end_offsets(run.servers.broker.bootstrap_servers, run.source)
+    ends = end_offsets(run.servers.bootstrap_servers, run.source)
     log = OffsetLog(run.checkpoint, run.source)
 
     def went_past() -> bool:
@@ -229,12 +200,12 @@ def empty_batch(run: Run, planned: Strike) -> None:
 
 
 def large_record(run: Run, planned: Strike) -> None:
-    """Put a record of 2 MB into the middle of others."""
+    """Write a record of 2 MB between others."""
     run.workload.produce_around_large(planned.records)
 
 
 def disk_full(run: Run, planned: Strike) -> None:
-    """Leave no room under the checkpoint directory until the pipeline has failed for it; then make room again."""
+    """Fill the checkpoint directory's disk until the pipeline fails, then make room again."""
     await_running_query(run)
     restarts = run.pipeline.status["restarts"]
     with FullDisk(run.checkpoint.parent, run.pipeline) as disk:
@@ -250,46 +221,20 @@ def disk_full(run: Run, planned: Strike) -> None:
         run.take_over(run.start_another())
 
 
-def marker_expired(run: Run, planned: Strike) -> None:
-    """Let marker and transactional ids of a decided batch be forgotten: the pipeline must refuse and say so, not guess.
-
-    Then do what its text tells: look at the sink, and append the outcome to the decision log.
-    """
-    before = run.committed_now()
-    reach_point(run, planned, "freeze", planned.point)
-    handles, about = decided(run), last_decision(run).about
-    manager = KafkaResourceManager(run.servers.connection)
-    run.wait_until("the end of the decided transactions", lambda: not run.open_transactions(), REACH_LIMIT_S)
-    run.pipeline.kill_all()
-    ids = [handle.transaction for handle in handles]
-    run.wait_until("the expiry of their transactional ids", lambda: not manager.describe(ids), REACH_LIMIT_S)
-    groups = sorted({marker_group(run.prefix, handle.slot) for handle in handles})
-    admin = run.servers.admin
-    for deleted in admin.delete_consumer_groups(groups).values():
-        deleted.result(ANSWER_LIMIT_S)
-    run.take_over(run.start_another())
-    run.wait_until("the refusal to guess", lambda: UNKNOWN in run.pipeline.log, REACH_LIMIT_S)
-    run.pipeline.kill_all()
-    committed = run.committed_now() != before
-    if committed != (planned.point == "after-commit"):
-        raise FaultMissed(f"at {planned.point} the batch is {'' if committed else 'not '}in the sink")
-    log = DecisionLog(run.servers.connection)
-    for handle in handles:
-        settled = Settled.COMMITTED if committed else Settled.LOST
-        log.append(
-            Outcome(prefix=run.prefix, about=about, handle_key=handle.key, settled=settled, who=WHO, at_ms=now_ms())
-        )
-    log.close()
-    run.take_over(run.start_another())
-
-
 _OTHERS: dict[str, Callable[[Run, Strike], None]] = {
     "driver-frozen": driver_frozen,
     "worker-frozen": worker_frozen,
     "timed-out-after-decision": timed_out_after_decision,
     "broker-restart": broker_restart,
     "broker-away": broker_away,
+    "broker-of-two-lost": broker_of_two_lost,
     "database-restart": database_restart,
+    **{f"random-{part.value}": partial(random_process, part=part) for part in Part},
+    "random-broker": random_broker,
+    "random-brokers": random_broker,
+    "random-database": random_database,
+    "stopped-while-busy": stopped_while_busy,
+    "stopped-by-force": stopped_by_force,
     "checkpoint-copied": checkpoint_copied,
     "checkpoint-deleted": checkpoint_deleted,
     "partitions-added": partitions_added,
@@ -298,6 +243,9 @@ _OTHERS: dict[str, Callable[[Run, Strike], None]] = {
     "disk-full": disk_full,
     "operator-abort": operator_abort,
     "foreign-fence": foreign_fence,
-    "marker-expired": marker_expired,
+    "log-trimmed": log_trimmed,
+    "expired-after-stop": expired_after_stop,
+    "expired-after-crash": expired_after_crash,
+    "expired-while-running": expired_while_running,
 }
 IMPLEMENTED = frozenset(name for name in FAULTS if name.startswith("kill-")) | _OTHERS.keys()

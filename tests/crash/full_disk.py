@@ -1,7 +1,7 @@
-"""A disk without room under the checkpoint directory: a tiny tmpfs where we may mount one, a file size limit elsewhere.
+"""A full disk under the checkpoint directory: a tiny tmpfs if mounting is allowed, a file size limit otherwise.
 
-The tmpfs is the real thing (ENOSPC). Mounting takes root's rights, which containers often lack; then the running driver's
-RLIMIT_FSIZE is set to nothing, so that each write of its processes fails (EFBIG), and the next driver has room again.
+The tmpfs gives the real error (ENOSPC). Mounting needs root's rights, which containers often lack. Without them the running
+driver's RLIMIT_FSIZE is 0, so each write of its processes fails (EFBIG), and the next driver has room again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = b"\0" * 4096
 
 @contextlib.contextmanager
 def small_disk(directory: Path) -> Iterator[bool]:
-    """Mount a tmpfs of 16 MB on the directory, made if missing; yield False, and change nothing, where that is not allowed."""
+    """Mount a tmpfs of 16 MB on the directory, which is made if missing; yield False if mounting is not allowed."""
     directory.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(directory)]
     try:
@@ -41,7 +41,7 @@ def small_disk(directory: Path) -> Iterator[bool]:
 
 
 class FullDisk:
-    """While its context is open the pipeline finds no room; ``how`` says which way."""
+    """While its context is open the pipeline's disk is full; ``how`` describes the method."""
 
     def __init__(self, directory: Path, pipeline: CrashPipeline) -> None:
         self._directory, self._pipeline = directory, pipeline
@@ -79,7 +79,7 @@ class FullDisk:
     def _limit(self, size: int) -> None:
         supervisor = self._pipeline.process.pid
         for pid in self._pipeline.pids:
-            # Only the soft limit: the hard one could not be raised again without root's rights.
+            # Only the soft limit, because raising the hard limit again needs root's rights.
             with contextlib.suppress(ProcessLookupError):
                 if pid != supervisor:
                     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)

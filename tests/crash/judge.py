@@ -1,11 +1,11 @@
-"""The judge: compares what was produced with what independent readers saw, and names every anomaly as Jepsen does.
+"""The judge: compares the produced records with those that independent readers saw, and names every anomaly as Jepsen does.
 
-Pure: it is given histories and never asks the pipeline. A record is (key, serial); a key's serials count from 0 in the order
-in which they were produced, all into one source partition.
+It is pure: it gets histories and never asks the pipeline. A record is (key, serial); a key's serials count from 0 in the order
+of production, all in one source partition.
 
-A *reread* is what a deleted checkpoint directory asks for: the new life reads the source from its start, so a record that an
-earlier life had committed is there once more. The judge expects exactly that: for each reread one more copy of what had been
-committed for certain, at most one more of what had been produced by then, none of what came later.
+A *reread* follows a deleted checkpoint directory: the new checkpoint id reads the source from its start, so a record that an
+earlier checkpoint id committed is there once more. The judge expects exactly that for each reread: one more copy of each record
+that was certainly committed, at most one more of each record that was produced by then, and none of later records.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from enum import Enum
 Record = tuple[str, int]
 """A key and a serial number."""
 Place = Hashable
-"""Where a record stands for good: (partition, offset) in a topic."""
+"""A record's permanent position: (partition, offset) in a topic."""
 
 
 class Kind(Enum):
-    """What can be wrong."""
+    """The kinds of anomalies."""
 
     LOST_WRITE = "lost write"
-    """A record that was produced is in the source and not in the sink."""
+    """A produced record is in the source but not in the sink."""
     DUPLICATE = "duplicate"
     """A record is in the sink more often than it should be."""
     PRECOMMITTED_READ = "precommitted read"
-    """A read_committed reader saw, during the run, what a later final read does not hold."""
+    """During the run a read_committed reader saw a row that the final read does not have."""
     OUT_OF_ORDER = "out of order"
-    """The records of one key stand in another order than they were produced in, or in two partitions."""
+    """A key's records are not in the order of production, or are in two partitions."""
     NEVER_PRODUCED = "never produced"
-    """The sink holds what nobody produced, or what was aborted in the source."""
+    """The sink has a row that the workload did not produce, or that was aborted in the source."""
     ORPHANED = "orphaned transaction"
     """After the end a transaction of this pipeline is still in doubt."""
     ONE_SIDED = "one-sided commit"
     """A global transaction is committed in one resource manager and not in the other."""
     BLOCKED_READERS = "blocked readers"
-    """After the end read_committed readers of the sink cannot reach its end."""
+    """After the end of the run, read_committed readers cannot reach the end of the sink."""
     STUCK = "stuck"
-    """The pipeline did not do within the limit what it must: the text says what."""
+    """The pipeline did not finish a step within the limit; the text names the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One kind of anomaly in one place, how often, and the first examples."""
+    """A kind of anomaly in one sink, with its count and the first examples."""
 
     kind: Kind
     where: str
@@ -59,7 +59,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
-    """A new life began: how many of each key's records were in the sink for certain, and how many were produced by then."""
+    """A new checkpoint id: how many of each key's records were certainly in the sink, and how many were produced by then."""
 
     committed: Mapping[str, int]
     produced: Mapping[str, int]
@@ -67,7 +67,7 @@ class Reread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRead:
-    """One record as a reader of a topic got it; ``record`` is None for a value that nobody produced."""
+    """A record as a reader of a topic got it; ``record`` is None for a value that the workload did not produce."""
 
     partition: int
     offset: int
@@ -77,13 +77,13 @@ class TopicRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produced:
-    """What was produced: how many records of each key, and the rereads in their order."""
+    """The produced records: how many of each key, and the rereads in order."""
 
     counts: Mapping[str, int]
     rereads: Sequence[Reread] = ()
 
     def copies(self, record: Record) -> range:
-        """Return how often the record may be in the sink; a record that was never produced: not at all."""
+        """Return how often the record may be in the sink: never, if it was not produced."""
         key, serial = record
         if not 0 <= serial < self.counts.get(key, 0):
             return range(1)
@@ -97,32 +97,32 @@ class Produced:
 
 
 def judge_topic(where: str, produced: Produced, final: Sequence[TopicRead], live: Sequence[TopicRead]) -> list[Anomaly]:
-    """Judge a topic: ``final`` is a fresh read_committed scan after the end, ``live`` what one saw during the run."""
-    found = _judge_copies(where, produced, Counter(read.record for read in final if read.record is not None))
-    found += _anomaly(Kind.NEVER_PRODUCED, where, [_place(read) for read in final if read.record is None])
-    found += _anomaly(Kind.OUT_OF_ORDER, where, _order_breaks(final, lives=1 + len(produced.rereads)))
+    """Judge a topic: ``final`` is a fresh read_committed scan after the end, ``live`` the records read during the run."""
+    anomalies = _judge_copies(where, produced, Counter(read.record for read in final if read.record is not None))
+    anomalies += _anomaly(Kind.NEVER_PRODUCED, where, [_place(read) for read in final if read.record is None])
+    anomalies += _anomaly(Kind.OUT_OF_ORDER, where, _order_breaks(final, checkpoint_ids=1 + len(produced.rereads)))
     places = {(read.partition, read.offset): read.value for read in final}
     early = [read for read in live if places.get((read.partition, read.offset)) != read.value]
-    return found + _anomaly(Kind.PRECOMMITTED_READ, where, [_place(read) for read in early])
+    return anomalies + _anomaly(Kind.PRECOMMITTED_READ, where, [_place(read) for read in early])
 
 
 def judge_table(
     where: str, produced: Produced, final: Counter[Record | bytes], live: Mapping[Record | bytes, int]
 ) -> list[Anomaly]:
-    """Judge a table without a key: ``final`` counts its rows after the end, ``live`` the most of each seen at one time.
+    """Judge a table without a key: ``final`` counts each row after the end, ``live`` is each row's highest count during the run.
 
-    A row that is not a record of the workload stands there as its bytes.
+    A row that is not a record of the workload appears as its bytes.
     """
-    found = _judge_copies(where, produced, Counter({row: n for row, n in final.items() if isinstance(row, tuple)}))
-    found += _anomaly(Kind.NEVER_PRODUCED, where, [repr(row[:60]) for row in final if isinstance(row, bytes)])
+    anomalies = _judge_copies(where, produced, Counter({row: n for row, n in final.items() if isinstance(row, tuple)}))
+    anomalies += _anomaly(Kind.NEVER_PRODUCED, where, [repr(row[:60]) for row in final if isinstance(row, bytes)])
     early = [f"{_name(row)} {seen} times, later {final[row]}" for row, seen in live.items() if seen > final[row]]
-    return found + _anomaly(Kind.PRECOMMITTED_READ, where, early)
+    return anomalies + _anomaly(Kind.PRECOMMITTED_READ, where, early)
 
 
 def judge_counts(
     where: str, produced: Mapping[str, int], final: Mapping[str, int], live: Mapping[str, Sequence[int]]
 ) -> list[Anomaly]:
-    """Judge a table of running counts (upserts): ``live`` holds the values of each word as a reader saw them, in order."""
+    """Judge a table of running counts (upserts): ``live`` has the values of each word as a reader saw them, in order."""
     low = [f"{word}: {final.get(word, 0)} of {count}" for word, count in produced.items() if final.get(word, 0) < count]
     high = [f"{word}: {final[word]} of {n}" for word, n in produced.items() if final.get(word, 0) > n]
     back = [
@@ -138,20 +138,22 @@ def judge_counts(
     ]
 
 
-def judge_sides(names: tuple[str, str], one: Counter[Record | bytes], other: Counter[Record | bytes]) -> list[Anomaly]:
-    """Judge a global transaction: what is in one resource manager must be in the other as often."""
+def judge_sides(
+    names: tuple[str, str], first: Counter[Record | bytes], other: Counter[Record | bytes]
+) -> list[Anomaly]:
+    """Judge a global transaction: both resource managers must have each row equally often."""
     apart = [
-        f"{_name(row)}: {one[row]} in {names[0]}, {other[row]} in {names[1]}"
-        for row in {**one, **other}
-        if one[row] != other[row]
+        f"{_name(row)}: {first[row]} in {names[0]}, {other[row]} in {names[1]}"
+        for row in {**first, **other}
+        if first[row] != other[row]
     ]
     return _anomaly(Kind.ONE_SIDED, " and ".join(names), apart)
 
 
 def judge_end(orphans: Collection[str], blocked: Collection[str]) -> list[Anomaly]:
-    """Judge what is left after the end: transactions in doubt, and partitions whose end readers cannot reach."""
-    found = _anomaly(Kind.ORPHANED, "the resource managers", list(orphans))
-    return found + _anomaly(Kind.BLOCKED_READERS, "the sink topic", list(blocked))
+    """Judge the state after the end: transactions in doubt, and partitions whose end readers cannot reach."""
+    anomalies = _anomaly(Kind.ORPHANED, "the resource managers", list(orphans))
+    return anomalies + _anomaly(Kind.BLOCKED_READERS, "the sink topic", list(blocked))
 
 
 def _judge_copies(where: str, produced: Produced, found: Counter[Record]) -> list[Anomaly]:
@@ -166,8 +168,8 @@ def _judge_copies(where: str, produced: Produced, found: Counter[Record]) -> lis
     ]
 
 
-def _order_breaks(reads: Sequence[TopicRead], lives: int) -> list[str]:
-    """Return where a key's serials do not ascend; a new life may begin at 0 again, in the same partition."""
+def _order_breaks(reads: Sequence[TopicRead], checkpoint_ids: int) -> list[str]:
+    """Return the positions where a key's serials do not ascend; a new checkpoint id may start at 0 again, in the same partition."""
     partition_of: dict[str, int] = {}
     last: dict[str, int] = {}
     restarts: Counter[str] = Counter()
@@ -178,10 +180,10 @@ def _order_breaks(reads: Sequence[TopicRead], lives: int) -> list[str]:
         key, serial = read.record
         if partition_of.setdefault(key, read.partition) != read.partition:
             breaks.append(f"{key} in partitions {partition_of[key]} and {read.partition}")
-        elif serial == 0 and key in last and restarts[key] < lives - 1:
+        elif serial == 0 and key in last and restarts[key] < checkpoint_ids - 1:
             restarts[key] += 1
-        elif serial < last.get(key, -1) or (lives > 1 and serial == last.get(key)):
-            # Among several lives a copy too many in one could hide behind a copy too few in another.
+        elif serial < last.get(key, -1) or (checkpoint_ids > 1 and serial == last.get(key)):
+            # Among several checkpoint ids, an extra copy in one checkpoint id could hide behind a missing copy in another.
             breaks.append(f"{_name((key, serial))} after {last[key]}, offset {read.offset}")
         last[key] = serial
     return breaks

@@ -1,30 +1,47 @@
-"""A pipeline whose processes are found by their mark: killed whole, frozen or woken, and none left behind."""
+"""A pipeline whose processes are found by their mark, so that tests can kill, freeze and wake all of them or each of them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from pipeline.settings import CRASH_POINTS_VARIABLE
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import PipelineProcess, wait_until
 
 END_LIMIT_S = 30.0
 STOP_LIMIT_S = 120.0
 
 
-class CrashPipeline(PipelineProcess):
-    """A supervised pipeline; every process of it inherits the name of its crash points' directory, which is its own."""
+class Part(Enum):
+    """A process of a pipeline by its role."""
 
-    def __init__(self, connection: KafkaConnection, directory: Path, **settings: Any) -> None:
+    SUPERVISOR = "supervisor"
+    DRIVER = "driver"
+    JVM = "jvm"
+    WORKER = "worker"
+    """Spark's Python processes: the daemon, and the workers that it forks."""
+
+
+class CrashPipeline(PipelineProcess):
+    """A supervised pipeline; all of its processes inherit the name of its own crash point directory.
+
+    ``signals`` counts the sent signals by signal and process.
+    """
+
+    def __init__(self, connection: KafkaConnection, directory: Path, signals: Counter[str], **settings: Any) -> None:
         super().__init__(connection, directory, **settings)
+        self.signals = signals
         self._mark = f"{CRASH_POINTS_VARIABLE}={self.crash_points}".encode()
 
     def arm(self, point: str, deed: str) -> None:
-        """Arm a crash point at once: a task that looks meanwhile must not read half of it."""
+        """Arm a crash point atomically, because a task may read the file at the same time."""
         self.forget(point)
         draft = self.crash_points / f".{point}"
         draft.write_text(deed)
@@ -37,51 +54,90 @@ class CrashPipeline(PipelineProcess):
 
     @property
     def pids(self) -> list[int]:
-        """Return all processes of this pipeline, the supervisor too, in no order; zombies left out."""
-        found = []
+        """Return all processes of this pipeline including the supervisor, without zombies, in no order."""
+        pids = []
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if self._mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-        return found
+                    pids.append(int(folder.name))
+        return pids
+
+    def pids_of(self, part: Part) -> list[int]:
+        """Return the processes with this role; a supervisor has at most one driver and one JVM."""
+        return sorted(pid for pid in self.pids if _part_of(pid) is part)
 
     def wake(self) -> None:
-        """Let everything that stands still go on."""
-        self._send(signal.SIGCONT, self.pids)
+        """Wake every frozen process."""
+        send(signal.SIGCONT, self.pids)
 
     def kill_driver(self) -> None:
         """End driver, JVM and Python workers by SIGKILL, frozen or not; the supervisor starts another."""
-        self._send(signal.SIGKILL, [pid for pid in self.pids if pid != self.process.pid])
+        self.signals["SIGKILL driver"] += 1
+        send(signal.SIGKILL, [pid for pid in self.pids if pid != self.process.pid])
 
     def kill_all(self) -> None:
-        """End every process by SIGKILL, the supervisor first, as when the machine dies; return when none is left."""
-        self._send(signal.SIGKILL, [self.process.pid])
+        """End every process by SIGKILL, the supervisor first, like a dying machine, and wait for their end."""
+        self.signals["SIGKILL pipeline"] += 1
+        send(signal.SIGKILL, [self.process.pid])
         self.process.wait(END_LIMIT_S)
         self._end_rest()
 
     def stop(self) -> None:
-        """Stop in order, also when the driver stands still; whatever is left then ends by SIGKILL."""
+        """Stop in order, even if the driver is frozen; then end every remaining process by SIGKILL."""
         self.wake()
         super().stop()
         self._end_rest()
 
     def stop_in_order(self) -> None:
-        """Ask the supervisor to stop, and wait until it did. Raises AssertionError when it does not, or with an error."""
+        """Ask the supervisor to stop and wait for it. Raises AssertionError if it does not stop, or stops with an error."""
+        code = self.terminate()
+        assert code == 0, f"stopped on request, the pipeline ended with code {code}"
+
+    def terminate(self) -> int:
+        """Ask the supervisor to stop, and return its exit code. Raises AssertionError if it does not stop."""
+        self.signals["SIGTERM supervisor"] += 1
         self.process.terminate()
         wait_until("the pipeline's end after SIGTERM", lambda: self.process.poll() is not None, STOP_LIMIT_S)
-        code = self.process.returncode
-        assert code == 0, f"stopped on request, the pipeline ended with code {code}"
+        return int(self.process.returncode)
 
     def _end_rest(self) -> None:
         def ended() -> bool:
             pids = self.pids
-            self._send(signal.SIGKILL, pids)
+            send(signal.SIGKILL, pids)
             return not pids
 
         wait_until(f"the end of what is left of {self.directory}", ended, END_LIMIT_S)
 
-    @staticmethod
-    def _send(number: signal.Signals, pids: list[int]) -> None:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+
+def send(number: signal.Signals, pids: Iterable[int]) -> int:
+    """Send a signal to each of these processes; return how many of them existed."""
+    reached = 0
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+            reached += 1
+    return reached
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all of its descendants, each once, parents first."""
+    pids = [pid]
+    for parent in pids:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                pids += [child for child in map(int, children.read_text().split()) if child not in pids]
+    return pids
+
+
+def _part_of(pid: int) -> Part | None:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return None
+    if words[0].endswith("/java"):
+        return Part.JVM
+    named = {"run": Part.SUPERVISOR, "driver": Part.DRIVER}
+    if words[1:3] == ["-m", "pipeline"] and len(words) > 3:
+        return named.get(words[3])
+    # Spark's start script is replaced by the JVM, so the script itself has no role.
+    return Part.WORKER if "python" in Path(words[0]).name else None

@@ -1,4 +1,4 @@
-"""A run: one pipeline with its topics, table, workload and independent readers, for faults to work on and to be judged."""
+"""A run: a pipeline with its topics, table, workload and independent readers, for faults and for the judge."""
 
 from __future__ import annotations
 
@@ -6,47 +6,41 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from kafka import KafkaAdminClient
 
 from demo.readers import LiveReader, scan
 from demo.readers import Record as KafkaRecord
 from lifecycle.identity import TransactionalId
 from tests.crash import judge
-from tests.crash.full_disk import small_disk
 from tests.crash.judge import Anomaly, Produced, Record, Reread, TopicRead
 from tests.crash.processes import CrashPipeline
-from tests.crash.schedule import Schedule, Sink
+from tests.crash.schedule import Schedule
 from tests.crash.servers import Servers
-from tests.crash.tables import Table, TableWatch, branches_in_doubt, write_properties
-from tests.crash.workload import LARGEST_MESSAGE_BYTES, Workload
+from tests.crash.tables import Table, TableWatch, branches_in_doubt
+from tests.crash.workload import Workload
 from tests.integration.pipeline_process import wait_until
 
 SETTLE_LIMIT_S = 300.0
 ADMIN_LIMIT_S = 30.0
-ALL_RESTARTS = 1000
+COMPLETION_LIMIT_S = 15.0
+DECISIONS = "transaction_decisions"
 BUSY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-# A driver lives for seconds here: what the JVM's second compiler would cost, it never earns back.
-QUICK_START = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-class FaultMissed(Exception):
-    """A fault did not do what it is there for, so a clean verdict would prove nothing; the message says what failed."""
 
 
 class GivenUp(Exception):
-    """Whoever asked for the run does not wait for it any more."""
+    """The caller no longer waits for the run."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What the faults work on: one pipeline with its topics, table, workload and readers."""
+    """A pipeline with its topics, table, workload and readers, for the faults."""
 
     schedule: Schedule
     servers: Servers
@@ -61,13 +55,19 @@ class Run:
     pipeline: CrashPipeline
     checkpoint: Path
     given_up: threading.Event
+    signals: Counter[str]
+    """The number of sent signals by signal and process."""
     notes: list[str] = field(default_factory=list)
+    anomalies: list[Anomaly] = field(default_factory=list)
+    """Anomalies that were seen during the run."""
+    rows_checked: int = 0
+    """How many rows the final readers got, in all sinks."""
     rereads: list[Reread] = field(default_factory=list)
     restarts: int = 0
     lost_rows: int = 0
     _pipelines: int = 0
     _counted: tuple[Any, Any, int] = (None, None, 0)
-    """What ``missing`` found last: for which state of the readers, their look (held, so that its id stays its own), how many."""
+    """The last result of ``missing``: the readers' state, the object behind it (kept so that its id stays unique), the number."""
 
     @property
     def prefix(self) -> str:
@@ -76,11 +76,11 @@ class Run:
 
     @property
     def produced(self) -> Produced:
-        """Return what the judge must expect now."""
+        """Return the records that the judge must expect now."""
         return Produced(counts=dict(self.workload.counts), rereads=tuple(self.rereads))
 
     def wait_until(self, what: str, holds: Callable[[], Any], limit_s: float) -> Any:
-        """Return the first true answer of ``holds``. Raises AssertionError naming what was waited for, and GivenUp."""
+        """Return the first true answer of ``holds``. Raises AssertionError, naming ``what``, and GivenUp."""
 
         def look() -> Any:
             if self.given_up.is_set():
@@ -90,37 +90,38 @@ class Run:
         return wait_until(what, look, limit_s)
 
     def start_another(self, checkpoint: Path | None = None) -> CrashPipeline:
-        """Start one more supervisor of this very pipeline, on the same checkpoint directory unless told otherwise."""
+        """Start another supervisor of this pipeline, by default on the same checkpoint directory."""
         self._pipelines += 1
         settings = dict(self.pipeline.settings)
         settings.pop("status_file")
-        settings["checkpoint"] = str(checkpoint or self.checkpoint)
-        another = CrashPipeline(self.servers.connection, self.directory / f"pipeline-{self._pipelines}", **settings)
+        settings["checkpoint"] = self.schedule.checkpoint_setting(checkpoint or self.checkpoint)
+        directory = self.directory / f"pipeline-{self._pipelines}"
+        another = CrashPipeline(self.servers.connection, directory, self.signals, **settings)
         another.start()
         return another
 
     def take_over(self, successor: CrashPipeline) -> None:
-        """Go on with another supervisor; the one before has ended."""
+        """Continue with another supervisor; the earlier one has ended."""
         self.restarts += int(self.pipeline.status.get("restarts", 0)) + 1
         self.pipeline.stop()
         self.pipeline = successor
 
     def settle(self, what: str) -> None:
-        """Wait until the readers see every record that was produced. Raises AssertionError saying how many are missing."""
+        """Wait until the readers see every produced record. Raises AssertionError with the number of missing records."""
         try:
             self.wait_until(f"all records in the sink after {what}", self.caught_up, SETTLE_LIMIT_S)
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.missing()} records are missing") from None
 
     def caught_up(self) -> bool:
-        """Say whether the live readers have seen every record as often as it must be there."""
+        """Return whether the live readers have seen every record as often as expected."""
         return self.missing() == 0
 
     def missing(self) -> int:
-        """Return how many records the readers have not seen yet; a record due twice and seen once counts as one."""
+        """Return how many records the readers have not seen yet; a record expected twice and seen once counts as one."""
         read = self.live.records() if self.live is not None else []
         looked = self.watch.seen() if self.watch is not None else None
-        # Most looks find nothing new: two cores have better things to do than to count it again.
+        # Most polls bring nothing new, so the count is repeated only after a change.
         state = (len(read), id(looked), self.workload.counts.total(), len(self.rereads))
         if state != self._counted[0]:
             self._counted = (state, looked, self._missing(read))
@@ -133,7 +134,7 @@ class Run:
             return sum(max(0, count - seen[word]) for word, count in produced.counts.items())
         sides: list[Counter[Any]] = []
         if self.live is not None:
-            sides.append(Counter(self.workload.record_of(one.key, one.value) for one in read))
+            sides.append(Counter(self.workload.record_of(record.key, record.value) for record in read))
         if self.watch is not None:
             sides.append(self.watch.seen())
         return sum(
@@ -141,12 +142,12 @@ class Run:
         )
 
     def committed_now(self) -> dict[str, int]:
-        """Return how many records of each key a fresh read_committed scan of the sink finds."""
+        """Return how many records of each key a fresh read_committed scan of the sink returns."""
         return dict(Counter(read.record[0] for read in self.read_sink() if read.record is not None))
 
     def read_sink(self) -> list[TopicRead]:
-        """Return what a fresh read_committed reader of the sink topic gets."""
-        return self._reads(scan(self.servers.broker.bootstrap_servers, self.sink))
+        """Return the sink topic's records from a fresh read_committed reader."""
+        return self._reads(scan(self.servers.bootstrap_servers, self.sink))
 
     def _reads(self, records: Any) -> list[TopicRead]:
         return [
@@ -159,43 +160,74 @@ class Run:
             for read in records
         ]
 
-    def open_transactions(self) -> list[str]:
-        """Return this prefix's Kafka transactions that are open or being completed, as the brokers list them."""
+    def transactional_ids(self) -> dict[str, str]:
+        """Return the state of every transactional id of this prefix, as the brokers list them."""
         admin = KafkaAdminClient(**self.servers.connection.for_kafka_python())
         try:
-            listings = [listed for found in admin.list_transactions().values() for listed in found]
+            listings = [listed for of_broker in admin.list_transactions().values() for listed in of_broker]
         finally:
             admin.close()
-        ids = [listed.transactional_id for listed in listings if listed.state.value in BUSY]
-        return [id_ for id_ in ids if (parsed := TransactionalId.parse(id_)) and parsed.prefix == self.prefix]
+        states = {listed.transactional_id: str(listed.state.value) for listed in listings}
+        return {id_: state for id_, state in states.items() if self._is_ours(id_)}
+
+    def _is_ours(self, transactional_id: str) -> bool:
+        parsed = TransactionalId.parse(transactional_id)
+        return parsed is not None and parsed.prefix == self.prefix
+
+    def open_transactions(self) -> list[str]:
+        """Return this prefix's Kafka transactions that are open or being completed, as the brokers list them."""
+        return [id_ for id_, state in self.transactional_ids().items() if state in BUSY]
+
+    def marker_groups(self) -> list[str]:
+        """Return the consumer groups that keep the markers of this prefix's slots."""
+        # Keep the client until the answer has arrived: a collected client cancels its request.
+        admin = self.servers.admin
+        listed = admin.list_consumer_groups().result(ADMIN_LIMIT_S)
+        assert not listed.errors, f"the consumer groups could not be listed: {listed.errors}"
+        return [group.group_id for group in listed.valid if self._is_ours(f"{group.group_id}-0")]
+
+    def require_nothing_in_doubt(self, after: str) -> None:
+        """Note an anomaly for each transaction that is still open in any resource manager after the pipeline's end.
+
+        The broker may take a moment to complete a transaction, but this does not wait for a timeout to end one.
+        """
+        kafka = self.transactional_ids()
+        with contextlib.suppress(AssertionError):
+            self.wait_until("the end of what is being completed", lambda: not self._completing(), COMPLETION_LIMIT_S)
+        left = [f"kafka {id_}" for id_, state in kafka.items() if state == "Ongoing"]
+        left += [f"kafka {id_}, {COMPLETION_LIMIT_S:.0f} s being completed" for id_ in self._completing()]
+        left += self._branches()
+        self.anomalies += judge.judge_end([f"{orphan} after {after}" for orphan in left], [])
+
+    def _completing(self) -> list[str]:
+        return [id_ for id_, state in self.transactional_ids().items() if state in BUSY - {"Ongoing"}]
+
+    def _branches(self) -> list[str]:
+        database = self.servers.database
+        return [] if database is None else branches_in_doubt(database.administrator, self.prefix)
 
     def verdict(self) -> list[Anomaly]:
-        """Judge the run as it stands after the pipeline's end, by fresh readers."""
+        """Judge the run after the pipeline's end, with fresh readers."""
         produced = self.produced
         if self.table is not None and self.watch is not None and self.table.counts:
             final = dict(self.table.final())
-            return [
-                *judge.judge_counts(self.table.name, produced.counts, final, self.watch.values),
-                *judge.judge_end(self._orphans(), []),
-            ]
+            self.rows_checked = len(final)
+            counts = judge.judge_counts(self.table.name, produced.counts, final, self.watch.values)
+            return [*self.anomalies, *counts, *judge.judge_end([], self._pending_markers())]
         reads = self.read_sink()
+        self.rows_checked = len(reads)
         assert self.live is not None
-        found = judge.judge_topic(self.sink, produced, reads, self._reads(self.live.records()))
+        anomalies = judge.judge_topic(self.sink, produced, reads, self._reads(self.live.records()))
         if self.table is not None and self.watch is not None:
             rows = Counter(self._row(key, value) for key, value in self.table.final())
-            found += judge.judge_table(f"table {self.table.name}", produced, rows, self.watch.most)
+            self.rows_checked += rows.total()
+            anomalies += judge.judge_table(f"table {self.table.name}", produced, rows, self.watch.most)
             topic: Counter[Record | bytes] = Counter(read.record or read.value for read in reads)
-            found += judge.judge_sides((self.sink, f"table {self.table.name}"), topic, rows)
-        return found + judge.judge_end(self._orphans(), self._blocked())
+            anomalies += judge.judge_sides((self.sink, f"table {self.table.name}"), topic, rows)
+        return [*self.anomalies, *anomalies, *judge.judge_end([], [*self._blocked(), *self._pending_markers()])]
 
     def _row(self, key: bytes, value: bytes) -> Record | bytes:
         return self.workload.record_of(key, value) or value
-
-    def _orphans(self) -> list[str]:
-        found = [f"kafka {id_}" for id_ in self.open_transactions()]
-        if self.servers.database is not None:
-            found += branches_in_doubt(self.servers.database.administrator, self.prefix)
-        return found
 
     def _blocked(self) -> list[str]:
         """Return the sink's partitions whose last stable offset is not their end."""
@@ -210,87 +242,21 @@ class Run:
         stable, end = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
         return [f"partition {n} ends at {end[n]}, readable to {stable[n]}" for n in end if stable[n] < end[n]]
 
+    def _pending_markers(self) -> list[str]:
+        """Return this prefix's groups with a marker that is still neither committed nor aborted after a wait."""
+        left = self.marker_groups()
 
-@contextlib.contextmanager
-def running(schedule: Schedule, servers: Servers, directory: Path, given_up: threading.Event) -> Iterator[Run]:
-    """Yield a run whose pipeline has been started; on the way out everything of it ends."""
-    dice = random.Random(f"run {schedule.seed}")
-    prefix = f"crash-{schedule.seed}"
-    source, sink, words = f"in-{prefix}", f"out-{prefix}", not schedule.sink.has_topic
-    large = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES)}
-    topics = [NewTopic(source, schedule.partitions, 1, config=large), NewTopic(sink, 2, 1, config=large)]
-    admin = servers.admin
-    for made in admin.create_topics(topics).values():
-        made.result(ADMIN_LIMIT_S)
-    workload = Workload(
-        servers.connection, source, partitions=schedule.partitions, keys=schedule.keys, dice=dice, words=words
-    )
-    workload.produce(schedule.first_records)
-    settings: dict[str, Any] = {
-        "job": "word_count" if words else "passthrough",
-        "source": source,
-        "sink": sink,
-        "prefix": prefix,
-        "transaction_timeout_ms": schedule.timeout_ms,
-        "trigger_interval_ms": schedule.trigger_ms,
-        "restart_delay_ms": 300,
-        "restart_attempts": ALL_RESTARTS,
-        "producer_properties": f"message.max.bytes={LARGEST_MESSAGE_BYTES}",
-        # Two tasks at once; one that fails is tried again twice, as on a cluster.
-        "spark_master": "local[2,3]",
-        "spark_properties": QUICK_START,
-    }
-    table = _table(schedule, servers, directory, settings)
-    disk = directory / "disk"
-    with contextlib.ExitStack() as stack:
-        if any(strike.fault == "disk-full" for strike in schedule.strikes):
-            stack.enter_context(small_disk(disk))
-        settings["checkpoint"] = str(disk / "checkpoint")
-        pipeline = CrashPipeline(servers.connection, directory / "pipeline-0", **settings)
-        live = LiveReader(servers.broker.bootstrap_servers, sink) if schedule.sink.has_topic else None
-        watch = TableWatch(table, _head_reader(workload)) if table else None
-        for reader in (live, watch):
-            if reader is not None:
-                stack.enter_context(reader)
-        run = Run(
-            schedule=schedule,
-            servers=servers,
-            directory=directory,
-            workload=workload,
-            source=source,
-            sink=sink,
-            table=table,
-            live=live,
-            watch=watch,
-            dice=dice,
-            pipeline=pipeline,
-            checkpoint=disk / "checkpoint",
-            given_up=given_up,
-        )
-        pipeline.start()
-        stack.callback(lambda: run.pipeline.stop())
-        yield run
+        def settled() -> bool:
+            left[:] = [group for group in left if self._is_pending(group)]
+            return not left
 
+        with contextlib.suppress(AssertionError):
+            self.wait_until("stable markers", settled, COMPLETION_LIMIT_S)
+        return [f"group {group} has a pending marker" for group in left]
 
-def _table(schedule: Schedule, servers: Servers, directory: Path, settings: dict[str, Any]) -> Table | None:
-    """Make the schedule's table, and name it in the pipeline's settings."""
-    if servers.database is None:
-        return None
-    connection = servers.database.connection
-    table = Table(connection, settings["prefix"].replace("-", "_"), counts=schedule.sink is Sink.COUNTS_IN_MYSQL)
-    table.create()
-    write_properties(directory / "database.properties", connection)
-    settings["database_properties"] = str(directory / "database.properties")
-    written = f"{connection.kind}:{table.name}"
-    settings["sink"] = f"{settings['sink']},{written}" if schedule.sink.has_topic else written
-    return table
-
-
-def _head_reader(workload: Workload) -> Callable[[bytes, bytes], Record | bytes]:
-    """Return how a look during the run names a row: by the head of its value, which holds key and serial."""
-
-    def record_of(key: bytes, head: bytes) -> Record | bytes:
-        name, _, serial = head[:40].rpartition(b":")[0].partition(b":")
-        return (key.decode(), int(serial)) if name == key and serial.isdigit() else head
-
-    return record_of
+    def _is_pending(self, group: str) -> bool:
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(DECISIONS, 0)])
+        admin = self.servers.admin
+        answer = admin.list_consumer_group_offsets([asked], require_stable=True)[group]
+        (marker,) = answer.result(ADMIN_LIMIT_S).topic_partitions
+        return marker.error is not None and marker.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT

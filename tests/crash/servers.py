@@ -1,4 +1,4 @@
-"""The servers of a run of seeds: shared ones, started once, and ones of its own for a seed that restarts them."""
+"""The servers of a run of seeds: shared servers, and own servers for a seed that restarts them."""
 
 from __future__ import annotations
 
@@ -15,49 +15,66 @@ from demo.broker import Broker
 from demo.database_server import DatabaseServer
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from tests.crash.catalogue import Own
+from tests.crash.cluster import Cluster
 from tests.crash.schedule import Schedule
 from tests.integration.pipeline_process import make_topics, wait_until
 
-ID_EXPIRY_MS = 10_000
-_SHORT_LIVED_IDS = {
-    "transactional.id.expiration.ms": str(ID_EXPIRY_MS),
+_DAYS_ARE_SECONDS = {
+    "transactional.id.expiration.ms": "10000",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+    "producer.id.expiration.ms": "15000",
+    "producer.id.expiration.check.interval.ms": "1000",
+    # Kafka's minimum is a minute.
+    "offsets.retention.minutes": "1",
+    "offsets.retention.check.interval.ms": "1000",
+    "log.retention.ms": "15000",
+    "log.roll.ms": "5000",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "1000",
 }
-"""For the seed whose markers expire: ids expire after 7 days by default."""
+"""By default Kafka keeps ids, committed offsets and segments for 7 days, and producer ids for one day."""
 DATABASES: Mapping[str, type[DatabaseServer]] = {"mysql": MariaDbServer, "postgres": PostgresServer}
 ANSWER_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
-    """The servers that one seed uses; ``database`` is None for a sink that is a topic alone."""
+    """The servers of a seed: one broker, or the two of ``cluster``; ``database`` is None if the sink is only a topic."""
 
-    broker: Broker
+    brokers: tuple[Broker, ...]
+    cluster: Cluster | None
     database: DatabaseServer | None
 
     @property
+    def bootstrap_servers(self) -> str:
+        """Return the addresses of all brokers."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    @property
     def connection(self) -> KafkaConnection:
-        """Return a connection to the broker."""
-        return KafkaConnection(self.broker.bootstrap_servers)
+        """Return a connection to the brokers."""
+        return KafkaConnection(self.bootstrap_servers)
 
     @property
     def admin(self) -> AdminClient:
-        """Return a new admin client, to be kept while it works; its reconnects while the broker is down are no news to anybody."""
+        """Return a new admin client without log lines; keep it while its requests run."""
         return AdminClient(self.connection.for_librdkafka(log_level=0))
 
     def await_broker(self) -> None:
-        """Return when the broker answers with its topics, after a restart."""
+        """Wait until a restarted broker answers with its topics, and until both of two brokers have every partition."""
         admin = self.admin
         wait_until("the broker's answer after its restart", lambda: _answers(admin), ANSWER_LIMIT_S)
+        if self.cluster is not None:
+            self.cluster.await_replicas(admin)
 
 
 class SharedServers:
-    """A context manager that ends what it started. Enter it in a thread that lives as long as the servers must."""
+    """A context manager that ends the servers that it started. Enter it in a thread that lives as long as they must."""
 
     def __init__(self, directory: Path, broker: Broker | None = None, **databases: DatabaseServer) -> None:
-        """``broker`` and ``databases`` (by kind) that run already are used and not ended."""
+        """Use ``broker`` and ``databases`` (by kind) that run already, and do not end them."""
         self._directory, self._broker, self._databases = directory, broker, dict(databases)
         self._stack = contextlib.ExitStack()
         self._making_topics = threading.Lock()
@@ -71,30 +88,34 @@ class SharedServers:
         self._stack.close()
 
     def start_for(self, schedule: Schedule) -> None:
-        """Start what the schedule shares with others and what does not run yet."""
-        if "broker" not in schedule.owns and self._broker is None:
+        """Start the shared servers of this schedule that do not run yet."""
+        if schedule.broker is None and self._broker is None:
             self._broker = self._stack.enter_context(Broker(self._directory / "broker"))
         kind = schedule.sink.database
-        if kind and "database" not in schedule.owns and kind not in self._databases:
+        if kind and Own.DATABASE not in schedule.owns and kind not in self._databases:
             self._databases[kind] = self._stack.enter_context(DATABASES[kind](self._directory / kind))
 
     @contextlib.contextmanager
     def of(self, schedule: Schedule, directory: Path) -> Iterator[Servers]:
-        """Yield the Servers of one seed; its own end with it, the shared ones stay."""
+        """Yield the Servers of a seed; its own servers end with the context, the shared ones stay."""
         with contextlib.ExitStack() as own:
-            broker = self._broker
-            if "broker" in schedule.owns:
-                expires = any(strike.fault == "marker-expired" for strike in schedule.strikes)
-                broker = own.enter_context(Broker(directory / "broker", settings=_SHORT_LIVED_IDS if expires else None))
+            cluster: Cluster | None = None
+            if schedule.broker is Own.CLUSTER:
+                cluster = own.enter_context(Cluster(directory / "cluster", schedule.min_isr))
+                brokers: tuple[Broker, ...] = cluster.brokers
+            elif schedule.broker is not None:
+                settings = _DAYS_ARE_SECONDS if schedule.broker is Own.EXPIRING else None
+                brokers = (own.enter_context(Broker(directory / "broker", settings=settings)),)
+            else:
+                assert self._broker is not None, "start_for was not called for this schedule"
+                brokers = (self._broker,)
             kind = schedule.sink.database
             database = self._databases.get(kind)
-            if "database" in schedule.owns:
+            if Own.DATABASE in schedule.owns:
                 database = own.enter_context(DATABASES[kind](directory / kind))
-            assert broker is not None, "start_for was not called for this schedule"
-            servers = Servers(broker=broker, database=database if kind else None)
+            servers = Servers(brokers=brokers, cluster=cluster, database=database if kind else None)
             servers.await_broker()
             with self._making_topics:
-                DecisionLog(servers.connection).ensure_topic()
                 make_topics(servers.connection, "transaction_lifecycle")
             yield servers
 

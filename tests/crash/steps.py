@@ -1,4 +1,4 @@
-"""The steps that faults are made of: get the pipeline to a point, let a timeout pass, look up what was decided."""
+"""The steps of faults: bring the pipeline to a point, let a timeout pass, read what was decided."""
 
 from __future__ import annotations
 
@@ -6,58 +6,69 @@ import time
 
 from lifecycle.decisions import Decision, Settled
 from lifecycle.identity import Handle
-from pipeline.exit_codes import OVERTAKEN
-from resource_managers.decision_log import DecisionLog
+from pipeline.exit_codes import SUPERSEDED
+from resource_managers.topics.decision_log import DecisionLog
 from tests.crash.processes import CrashPipeline
 from tests.crash.run import Run
 from tests.crash.schedule import Strike
 
 REACH_LIMIT_S = 240.0
+WHO = "operator checker"
+"""The name in the decision log for decisions and outcomes by hand."""
+_SENT = {
+    "kill": "SIGKILL driver",
+    "kill-worker": "SIGKILL worker",
+    "freeze": "SIGSTOP driver",
+    "freeze-worker": "SIGSTOP worker",
+}
+"""The signal of each action at a crash point, and its target."""
 
 
 class FaultMissed(Exception):
-    """A fault did not do what it is there for; the message says what did not happen."""
+    """A fault had no effect; the message says what did not happen."""
 
 
 def reach_point(run: Run, planned: Strike, deed: str, point: str) -> None:
-    """Arm the point, produce, and wait until the pipeline got there."""
+    """Arm the point, produce, and wait until the pipeline reaches it."""
     run.pipeline.arm(point, deed)
     run.workload.produce(planned.records)
     await_reached(run, point)
+    run.signals[_SENT[deed]] += 1
 
 
 def await_reached(run: Run, point: str) -> None:
-    """Return when an armed point was reached; it can be armed again then."""
+    """Wait until the pipeline has reached an armed point; then it can be armed again."""
     run.wait_until(f"the pipeline at {point}", lambda: run.pipeline.reached(point), REACH_LIMIT_S)
     run.pipeline.forget(point)
 
 
 def await_timeout(run: Run) -> None:
-    """Return when the transaction timeout has passed since now, and with it every open transaction of the prefix."""
+    """Wait until the transaction timeout has passed and every open transaction of the prefix has ended."""
     let_pass(run, run.schedule.timeout_ms / 1000)
     run.wait_until("the broker's abort of what is open", lambda: not run.open_transactions(), REACH_LIMIT_S)
 
 
 def let_pass(run: Run, seconds: float) -> None:
-    """Let time go by: the fault itself, not a wait for something."""
+    """Let time pass; the length is part of the fault, not a wait for a condition."""
     until = time.monotonic() + seconds
     run.wait_until("time to pass", lambda: time.monotonic() >= until, seconds + 1)
 
 
 def await_running_query(run: Run) -> None:
-    """Return when records went all the way: what recovery alone commits is no sign that the query runs again."""
+    """Wait until new records reach the sink, because recovery's commits do not prove that the query runs again."""
     run.workload.produce(20)
     run.settle("a few more")
 
 
 def stop(run: Run) -> None:
-    """Stop the pipeline in order, once its query runs."""
+    """Stop the pipeline in order, once its query runs; nothing may be in doubt then."""
     await_running_query(run)
     run.pipeline.stop_in_order()
+    run.require_nothing_in_doubt("a stop in order")
 
 
 def end_at(run: Run, planned: Strike) -> None:
-    """End every process: in order when no point is given, else all at once, by SIGKILL, at the point."""
+    """End every process: in order without a point, otherwise all at once, by SIGKILL, at the point."""
     if not planned.point:
         stop(run)
         return
@@ -65,10 +76,12 @@ def end_at(run: Run, planned: Strike) -> None:
     run.pipeline.kill_all()
 
 
-def require_overtaken(pipeline: CrashPipeline) -> None:
-    """Return when the supervisor ended because a newer run of its prefix had started. Raises AssertionError."""
+def require_superseded(pipeline: CrashPipeline) -> None:
+    """Wait until the supervisor ends because a newer run of its prefix has started. Raises AssertionError."""
     code = pipeline.process.returncode
-    assert code == OVERTAKEN, f"overtaken, the pipeline ended with code {code}, not {OVERTAKEN}: {pipeline.log[-600:]}"
+    assert code == SUPERSEDED, (
+        f"the superseded pipeline ended with code {code}, not {SUPERSEDED}: {pipeline.log[-600:]}"
+    )
 
 
 def last_decision(run: Run) -> Decision:
@@ -77,7 +90,7 @@ def last_decision(run: Run) -> Decision:
     decisions = log.read_to_end().commit_decisions(run.prefix)
     log.close()
     if not decisions:
-        raise FaultMissed("the batch was to be decided, and no commit decision counts")
+        raise FaultMissed("the batch should be decided, but no commit decision counts")
     return max(decisions, key=lambda pair: pair[0])[1]
 
 
@@ -87,7 +100,7 @@ def decided(run: Run) -> list[Handle]:
 
 
 def require_lost(run: Run, handles: list[Handle]) -> None:
-    """Return when recovery has recorded that these handles were lost: else nothing was there to replay."""
+    """Wait until recovery has recorded that these handles were lost; otherwise there is nothing to replay."""
     log = DecisionLog(run.servers.connection)
 
     def lost() -> bool:
@@ -101,10 +114,10 @@ def require_lost(run: Run, handles: list[Handle]) -> None:
 
 
 def planned_batch(run: Run) -> int:
-    """Return the batch under way: the newest in Spark's offset log. Raises FaultMissed when it is complete."""
+    """Return the batch in progress, the newest in Spark's offset log. Raises FaultMissed if it is complete."""
     batch = max(int(file.name) for file in (run.checkpoint / "offsets").iterdir() if file.name.isdigit())
     if (run.checkpoint / "commits" / str(batch)).exists():
-        raise FaultMissed(f"batch {batch} is complete: none is under way")
+        raise FaultMissed(f"batch {batch} is complete, and no other batch is in progress")
     return batch
 
 

@@ -1,4 +1,4 @@
-"""Tables that runs write to, read by a second connection that knows nothing of the pipeline."""
+"""The tables of runs, read through a connection that is independent of the pipeline."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pymysql
 from psycopg import sql
 
 from lifecycle.branch_id import BranchId
-from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database.connection import DatabaseConnection
 from tests.crash.judge import Record
 
-LOOK_EVERY_S = 0.2
+READ_EVERY_S = 0.2
 DOWN_LIMIT_S = 60.0
 HEAD_BYTES = 60
-"""How much of a value a look during the run takes; the last look takes whole values."""
+"""How much of a value a read during the run takes; the final read takes whole values."""
 
 _CREATE = {
     ("mysql", "rows"): "create table {} ({key} varbinary(64), {value} longblob) engine=InnoDB",
@@ -34,7 +34,7 @@ Lost = (pymysql.MySQLError, psycopg.Error)
 
 
 def connect(connection: DatabaseConnection) -> Any:
-    """Return a DB-API connection in autocommit mode: each statement sees what is committed when it starts."""
+    """Return a DB-API connection in autocommit mode: each statement sees all commits before its start."""
     if connection.kind == "mysql":
         return pymysql.connect(
             host=connection.host,
@@ -70,15 +70,15 @@ def branches_in_doubt(administrator: DatabaseConnection, prefix: str) -> list[st
         if administrator.kind == "mysql":
             cursor.execute("xa recover")
             split = [(row[0], row[3][: row[1]], row[3][row[1] : row[1] + row[2]]) for row in map(_as_bytes, cursor)]
-            found = [BranchId.from_xid(*parts) for parts in split]
+            branches = [BranchId.from_xid(*parts) for parts in split]
         else:
             cursor.execute("select gid from pg_prepared_xacts")
-            found = [BranchId.parse(row[0]) for row in cursor]
-    return [f"{administrator.kind} {branch}" for branch in found if branch is not None and branch.prefix == prefix]
+            branches = [BranchId.parse(row[0]) for row in cursor]
+    return [f"{administrator.kind} {branch}" for branch in branches if branch is not None and branch.prefix == prefix]
 
 
 class Table:
-    """One table of a run: rows of records, or running counts by word."""
+    """A table of a run: rows of records, or running counts by word."""
 
     def __init__(self, connection: DatabaseConnection, name: str, *, counts: bool) -> None:
         self.name, self.counts = name, counts
@@ -119,9 +119,9 @@ class Table:
 
 
 class TableWatch:
-    """Looks at a table again and again in a thread of its own, and remembers what it saw; a context manager.
+    """Reads a table repeatedly in a thread of its own, and keeps what it saw; a context manager.
 
-    ``record_of`` turns a row into its record, or into the row's bytes when it is none.
+    ``record_of`` turns a row into its record, or into the row's bytes if it is not a record.
     """
 
     def __init__(self, table: Table, record_of: Callable[[bytes, bytes], Record | bytes]) -> None:
@@ -145,19 +145,19 @@ class TableWatch:
         self._thread.join(DOWN_LIMIT_S)
 
     def seen(self) -> Counter[Any]:
-        """Return the last look: how often each record, or the count of each word. Raises AssertionError when it failed."""
+        """Return the last read: how often each record, or the count of each word. Raises AssertionError if it failed."""
         assert not self._failure, f"the reader of table {self._table.name} stopped: {self._failure}"
         return self.now
 
     def _run(self) -> None:
         opened, down_since = None, time.monotonic()
-        while not self._stop.wait(LOOK_EVERY_S):
+        while not self._stop.wait(READ_EVERY_S):
             try:
                 opened = opened or self._table.open()
                 self._note(self._table.read(opened, whole=False))
                 down_since = time.monotonic()
             except Lost as error:
-                # The server is being restarted by a fault: connect anew.
+                # A fault restarts the server: connect again.
                 opened = None
                 if time.monotonic() - down_since > DOWN_LIMIT_S:
                     self._failure = f"no answer for {DOWN_LIMIT_S:.0f} s: {error}"

@@ -1,4 +1,4 @@
-"""The judge is fed histories with each defect and must name it: a judge that cannot fail proves nothing."""
+"""The judge gets histories with each defect and must name the defect: a judge that cannot fail proves nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRODUCED = Produced(counts={"a": 4, "b": 2})
 
 
 def topic(*records: tuple[str, int] | bytes, partition: int = 0, first: int = 0) -> list[TopicRead]:
-    """Return reads of one partition in offset order; bytes are a value that nobody produced."""
+    """Return reads of one partition in offset order; bytes are a value that the workload did not produce."""
     return [
         TopicRead(
             partition=partition,
@@ -58,9 +58,9 @@ def test_a_reader_that_saw_less_than_the_end_is_clean():
 
 
 def test_a_missing_record_is_a_lost_write_and_is_named():
-    (found,) = judge_topic("out", PRODUCED, topic(A[0], A[1], A[3]) + topic(*B, partition=1), [])
-    assert (found.kind, found.count) == (Kind.LOST_WRITE, 1)
-    assert "a 2" in found.examples
+    (anomaly,) = judge_topic("out", PRODUCED, topic(A[0], A[1], A[3]) + topic(*B, partition=1), [])
+    assert (anomaly.kind, anomaly.count) == (Kind.LOST_WRITE, 1)
+    assert "a 2" in anomaly.examples
 
 
 def test_the_last_record_missing_is_a_lost_write():
@@ -88,12 +88,12 @@ def test_a_key_in_two_partitions_is_out_of_order():
 
 
 @pytest.mark.parametrize("stray", [b"aborted", ("a", 4), ("c", 0)], ids=["harmed or aborted", "beyond", "unknown key"])
-def test_what_nobody_produced_is_named(stray):
+def test_a_value_that_was_not_produced_is_named(stray):
     assert judged([*CLEAN, *topic(stray, first=4)]) == {Kind.NEVER_PRODUCED}
 
 
 def test_a_record_that_a_reader_saw_and_that_is_gone_later_is_a_precommitted_read():
-    # A replay put it to another place, so it is neither lost nor double at the end.
+    # A replay wrote it at another offset, so at the end it is neither lost nor duplicated.
     seen_early = topic(A[0], first=90)
     assert judged(CLEAN, live=[*CLEAN, *seen_early]) == {Kind.PRECOMMITTED_READ}
 
@@ -110,29 +110,29 @@ REREAD = Produced(counts={"a": 4, "b": 2}, rereads=(Reread(committed={"a": 2}, p
     [topic(*A[:2], *A) + topic(*B, partition=1), topic(*A[:3], *A) + topic(B[0], *B, partition=1)],
     ids=["what was committed for certain", "all that was produced by then"],
 )
-def test_a_new_life_reads_again_what_the_earlier_one_had_committed(reads):
+def test_a_new_checkpoint_id_reads_again_what_the_earlier_one_had_committed(reads):
     assert judged(reads, produced=REREAD) == set()
 
 
-def test_a_new_life_that_does_not_read_again_has_lost_a_copy():
+def test_a_new_checkpoint_id_that_does_not_read_again_has_lost_a_copy():
     assert judged(topic(*A) + topic(*B, partition=1), produced=REREAD) == {Kind.LOST_WRITE}
 
 
-def test_a_record_produced_after_the_new_life_began_may_not_be_there_twice():
+def test_a_record_produced_after_the_new_checkpoint_id_began_may_not_be_there_twice():
     assert judged(topic(*A, *A) + topic(*B, partition=1), produced=REREAD) == {Kind.DUPLICATE}
 
 
-def test_three_copies_are_too_many_for_two_lives():
+def test_three_copies_are_too_many_for_two_checkpoint_ids():
     reads = topic(A[0], A[1], A[0], A[0], A[1], A[2], A[3]) + topic(*B, partition=1)
     assert Kind.DUPLICATE in judged(reads, produced=REREAD)
 
 
-def test_a_copy_too_many_in_one_life_does_not_hide_behind_one_too_few_in_another():
+def test_a_copy_too_many_in_one_checkpoint_id_does_not_hide_behind_one_too_few_in_another():
     reads = topic(A[0], A[1], A[1], A[0], A[2], A[3]) + topic(*B, partition=1)
     assert judged(reads, produced=REREAD) == {Kind.OUT_OF_ORDER}
 
 
-def test_a_life_that_goes_on_in_the_middle_is_out_of_order():
+def test_a_checkpoint_id_that_goes_on_in_the_middle_is_out_of_order():
     reads = topic(A[0], A[1], A[2], A[1], A[0], A[1], A[3]) + topic(*B, partition=1)
     assert Kind.OUT_OF_ORDER in judged(reads, produced=REREAD)
 
@@ -176,9 +176,9 @@ def test_a_count_that_a_reader_saw_too_early_is_a_precommitted_read(values):
 
 def test_a_global_transaction_on_one_side_only_is_named():
     assert judge_sides(("out", "t"), table(*A), table(*A)) == []
-    (found,) = judge_sides(("out", "t"), table(*A), table(*A[:3]))
-    assert found.kind is Kind.ONE_SIDED
-    assert "a 3: 1 in out, 0 in t" in found.examples
+    (anomaly,) = judge_sides(("out", "t"), table(*A), table(*A[:3]))
+    assert anomaly.kind is Kind.ONE_SIDED
+    assert "a 3: 1 in out, 0 in t" in anomaly.examples
     assert kinds(judge_sides(("out", "t"), table(*A[:3]), table(*A))) == {Kind.ONE_SIDED}
 
 

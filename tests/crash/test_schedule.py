@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from tests.crash.catalogue import FAULTS, Own, Sink
 from tests.crash.faults import IMPLEMENTED
-from tests.crash.schedule import FAULTS, SEEDS_OF_A_DEAL, Sink, schedule_of
+from tests.crash.schedule import SEEDS_OF_A_DEAL, schedule_of
 
 TEN = [schedule_of(seed) for seed in range(1, SEEDS_OF_A_DEAL + 1)]
 
@@ -35,7 +37,7 @@ def test_a_seed_is_always_the_same_schedule_and_one_that_its_sink_allows(seed):
 
 
 def test_seeds_differ():
-    assert all(one.strikes != next_.strikes for one, next_ in pairwise(TEN))
+    assert all(schedule.strikes != next_.strikes for schedule, next_ in pairwise(TEN))
     assert [schedule_of(seed).strikes for seed in range(11, 21)] != [schedule.strikes for schedule in TEN]
 
 
@@ -46,7 +48,12 @@ def test_chosen_faults_come_in_their_order():
 
 
 @pytest.mark.parametrize(
-    ("faults", "said"), [(["no-such"], "no fault 'no-such'"), (["broker-away", "database-restart"], "no sink takes")]
+    ("faults", "said"),
+    [
+        (["no-such"], "unknown fault 'no-such'"),
+        (["broker-away", "database-restart"], "no sink allows"),
+        (["broker-of-two-lost", "expired-after-stop"], "need .* and two brokers"),
+    ],
 )
 def test_faults_that_cannot_be_are_refused(faults, said):
     with pytest.raises(ValueError, match=said):
@@ -56,4 +63,25 @@ def test_faults_that_cannot_be_are_refused(faults, said):
 def test_a_seed_that_harms_a_server_has_it_for_itself():
     for schedule in TEN:
         harmed = {name for strike in schedule.strikes for name in ("broker", "database") if name in strike.fault}
-        assert harmed <= schedule.owns
+        assert "broker" not in harmed or schedule.broker in (Own.BROKER, Own.CLUSTER)
+        assert "database" not in harmed or Own.DATABASE in schedule.owns
+
+
+@pytest.mark.parametrize("deal", range(10))
+def test_a_seed_has_one_kind_of_broker_only(deal):
+    for place in range(1, SEEDS_OF_A_DEAL + 1):
+        assert len(schedule_of(deal * SEEDS_OF_A_DEAL + place).owns - {Own.DATABASE}) <= 1
+
+
+def test_signals_at_random_times_kill_once_and_freeze_once_at_least():
+    for name, fault in FAULTS.items():
+        if not fault.hits:
+            continue
+        (strike,) = schedule_of(3, [name]).strikes
+        assert {hit.kills for hit in strike.hits} == {True, False}
+        assert len({hit.after_s for hit in strike.hits}) == len(strike.hits)
+
+
+def test_some_seeds_give_the_checkpoint_as_a_uri_and_some_as_a_path():
+    settings = {schedule.checkpoint_is_uri: schedule.checkpoint_setting(Path("/a b")) for schedule in TEN}
+    assert settings == {True: "file:///a%20b", False: "/a b"}

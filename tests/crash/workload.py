@@ -1,4 +1,4 @@
-"""The workload: keyed records with a serial number per key, written by a plain producer that knows what it produced."""
+"""The workload: keyed records with a serial number per key, from a plain producer that counts what it produced."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.crash.judge import Record
 
 LARGE_BYTES = 2_000_000
 LARGEST_MESSAGE_BYTES = 4_000_000
-"""What topics and producers of a run are told to take."""
+"""The largest record of a run's topics and producers."""
 DELIVERY_LIMIT_S = 60.0
 FILLER_BYTES = 40
 
 
 class NotDelivered(Exception):
-    """The broker did not take a record of the workload, so nothing can be judged; the message says why."""
+    """The broker did not accept a record of the workload, so the run cannot be judged; the message says why."""
 
 
 class Workload:
-    """Produces into one topic. A key belongs to one source partition for good, so its order is defined."""
+    """Produces into a topic. A key always belongs to the same source partition, so its order is defined."""
 
     def __init__(
         self, connection: KafkaConnection, topic: str, *, partitions: int, keys: int, dice: random.Random, words: bool
     ) -> None:
-        """``words``: the value is the key alone, for a job that counts words."""
+        """``words``: the value is only the key, for a job that counts words."""
         self._connection, self._topic, self._dice, self._words = connection, topic, dice, words
         self.partitions = partitions
         self._partition_of = {f"k{number:03d}": number % partitions for number in range(keys)}
@@ -38,12 +38,12 @@ class Workload:
         self._producer = self._connect()
 
     def produce(self, records: int) -> None:
-        """Write records of keys drawn by dice and wait until the broker has them. Raises NotDelivered."""
+        """Write records of random keys and wait until the broker has them. Raises NotDelivered."""
         keys = list(self._partition_of)
         self._write([self._next(self._dice.choice(keys)) for _ in range(records)])
 
     def produce_around_large(self, records: int) -> None:
-        """Write records with one of 2 MB in the middle. Raises NotDelivered."""
+        """Write records with a record of 2 MB in the middle. Raises NotDelivered."""
         keys = list(self._partition_of)
         before = [self._next(self._dice.choice(keys)) for _ in range(records // 2)]
         large = self._next(self._dice.choice(keys))
@@ -52,7 +52,7 @@ class Workload:
         self._write([*before, large, *after])
 
     def produce_aborted(self, records: int) -> None:
-        """Write records in a transaction and abort it: the source goes on, and there is nothing to read in it."""
+        """Write records in a transaction and abort it: the source grows, but has no new readable record."""
         producer = Producer(
             self._connection.for_librdkafka(**{"transactional.id": f"aborted-{uuid4().hex}", "log_level": 0})
         )
@@ -69,7 +69,7 @@ class Workload:
         total = self.partitions + more
         admin = AdminClient(self._connection.for_librdkafka(log_level=0))
         admin.create_partitions([NewPartitions(self._topic, total)])[self._topic].result(DELIVERY_LIMIT_S)
-        # The one before would not know the new partitions for a while.
+        # The old producer would not know the new partitions for a while.
         self._producer = self._connect()
         known = len(self._partition_of)
         for number in range(4 * more):
@@ -77,7 +77,7 @@ class Workload:
         self.partitions = total
 
     def record_of(self, key: bytes | None, value: bytes | None) -> Record | None:
-        """Return the record that these bytes are, whole and unharmed, or None when this workload has none such."""
+        """Return the record of these bytes if they are intact, or None if this workload did not produce them."""
         try:
             name, serial = (key or b"").decode(), int((value or b"").split(b":", 2)[1])
         except (ValueError, IndexError):
@@ -86,7 +86,7 @@ class Workload:
         return record if name in self._partition_of and self._value(record) == value else None
 
     def _connect(self) -> Producer:
-        # Its reconnects while the broker is down are no news to anybody: log level 0.
+        # Log level 0: reconnects while the broker is down are expected.
         return Producer(
             self._connection.for_librdkafka(
                 **{"acks": "all", "enable.idempotence": True, "linger.ms": 5},

@@ -15,7 +15,7 @@ import atheris
 from tests.fuzz.json_mutator import mutated
 
 CORPUS = Path(__file__).with_name("corpus")
-INPUT_BYTES_MOST = 4096
+MAX_INPUT_BYTES = 4096
 
 with atheris.instrument_imports(include=["collector", "lifecycle"], enable_loader_override=False):
     from tests.fuzz.targets import JSON_TARGETS, TARGETS
@@ -32,7 +32,7 @@ def main() -> None:
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     flags = [f"-runs={given.runs}", f"-max_total_time={given.seconds}", f"-seed={given.seed}"]
-    flags += [f"-max_len={INPUT_BYTES_MOST}", f"-artifact_prefix={given.directory}/found-", "-timeout=10"]
+    flags += [f"-max_len={MAX_INPUT_BYTES}", f"-artifact_prefix={given.directory}/found-", "-timeout=10"]
     command = [sys.argv[0], *flags, str(given.directory), str(CORPUS / given.target)]
     mutators = {"custom_mutator": _mutated} if given.target in JSON_TARGETS else {}
     atheris.Setup(command, TARGETS[given.target], **mutators)

@@ -9,21 +9,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from collector import history_rows, lifecycle_batch, table_schemas
-from collector.fold import apply
-from collector.judging import Judged
-from collector.observations import DecisionSeen, EventSeen, Observation, Observed, Position
-from collector.observers.transaction_log import TOPIC, record_of
-from collector.state import State
-from collector.transaction_joins import find, views
-from collector.transaction_rows import checkpoint_row, detail_row, transaction_row
-from collector.transaction_state_batch import StateDecoder
-from collector.transaction_state_records import BrokerStatus, TransactionStateValue, decode_key, decode_value
-from collector.verdicts import Case, Limits, LogSight, judge
+from collector.api.arrow_stream import arrow_stream
+from collector.history import row_encoding
+from collector.records.formats import lifecycle_event_batch
+from collector.records.formats.transaction_state import BrokerStatus, TransactionStateValue, decode_key, decode_value
+from collector.records.formats.transaction_state_batch import StateDecoder
+from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
+from collector.rows.transactions import checkpoint_row, detail_row, transaction_row
+from collector.sources.transaction_state_log import TOPIC, record_of
+from collector.state.fold import apply
+from collector.state.state import State
+from collector.state.transaction_join import find, views
+from collector.verdicts.judging import Judged
+from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
+from collector.verdicts.verdict_rules import judge
 from lifecycle import decisions, events
+from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.identity import Handle
+from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.rows.row_json import row_to_json
+from lifecycle.rows.transactions import TransactionRow
 
 NOW_MS = 1_795_000_100_000
 KEY = b"\0\0\0\x0cip-count-0-1"
@@ -35,9 +42,9 @@ ONGOING = TransactionStateValue(
     partitions=(),
     update_ms=NOW_MS,
     start_ms=NOW_MS - 1000,
-    client_version=2,
+    client_transaction_version=2,
 )
-RUN = RunStarted(prefix="ip-count", life="life-1", run="r", at_ms=NOW_MS - 50_000)
+RUN = RunStarted(prefix="ip-count", checkpoint_id="checkpoint id-1", run="r", at_ms=NOW_MS - 50_000)
 """The run that the corpus' decisions are of, so that they count."""
 
 
@@ -56,7 +63,14 @@ def transaction_state_value(data: bytes) -> None:
     if ordinary[0]:
         alone = decode_value(data)
         assert columns.partition_sets[columns.partition_set[0]] == alone.partitions
-        for name in ("producer_id", "producer_epoch", "timeout_ms", "update_ms", "start_ms", "client_version"):
+        for name in (
+            "producer_id",
+            "producer_epoch",
+            "timeout_ms",
+            "update_ms",
+            "start_ms",
+            "client_transaction_version",
+        ):
             assert getattr(columns, name)[0] == getattr(alone, name), name
         assert columns.status[0] == alone.status.value
     try:
@@ -81,7 +95,7 @@ def lifecycle_event(data: bytes) -> None:
 
 def _agrees_in_columns(data: bytes) -> None:
     """Check that an event which passes in columns passes by itself, but for fields that columns leave out, and says the same."""
-    columns, numbers = lifecycle_batch.decode([data] * lifecycle_batch.SMALLEST)
+    columns, numbers = lifecycle_event_batch.decode([data] * lifecycle_event_batch.SMALLEST)
     if not len(numbers):
         return
     alone = events.decode(_without_unused_fields(data))
@@ -95,8 +109,8 @@ def _agrees_in_columns(data: bytes) -> None:
 
 def _without_unused_fields(data: bytes) -> bytes:
     fields = json.loads(data)
-    used = {field.name for field in lifecycle_batch.COLUMNS} - {"data"}
-    of_data = {field.name for field in lifecycle_batch.COLUMNS.field("data").type}
+    used = {field.name for field in lifecycle_event_batch.COLUMNS} - {"data"}
+    of_data = {field.name for field in lifecycle_event_batch.COLUMNS.field("data").type}
     told = {name: value for name, value in fields["data"].items() if name in of_data}
     return json.dumps({**{name: fields[name] for name in used & set(fields)}, "data": told}).encode()
 
@@ -110,6 +124,15 @@ def decision_record(data: bytes) -> None:
     raw = data.decode(errors="replace")
     assert decisions.decode(raw.encode()) == record
     assert decisions.decode(decisions.encode(record)) == record
+    if isinstance(record, decisions.Part):
+        return
+    if isinstance(record, decisions.Snapshot):
+        # It stands for the records that it repeats: these are what the collector takes.
+        DecisionLedger.of_snapshot(record).kept()
+        for kept in record.kept:
+            seen = DecisionSeen(offset=kept.offset, record=kept.record, counts=kept.counts)
+            _is_taken(seen, decisions.encode(kept.record).decode())
+        return
     _is_taken(DecisionSeen(offset=1, record=record), raw)
 
 
@@ -129,15 +152,17 @@ def _is_taken(observation: Observation, raw: str) -> None:
     except MalformedRecord:
         return  # the collector keeps such an event aside
     observed = Observed(position=Position(source="s", partition=0, offset=0), observation=observation, raw=raw)
-    name, row = history_rows.row(observed)
-    history_rows.arrow_table(name, [row])
+    name, row = row_encoding.row(observed)
+    row_encoding.arrow_table(name, [row])
     judged = [_judged(view) for view in views(state, settled=True)]
     rows = [transaction_row(one) for one in judged]
-    table_schemas.arrow_stream(table_schemas.TRANSACTIONS, rows, {})
+    arrow_stream(TransactionRow, rows, {})
     checkpoints = [checkpoint_row(one, None) for one in state.checkpoints.values()]
-    table_schemas.arrow_stream(table_schemas.CHECKPOINTS, checkpoints, {})
-    details = [detail_row(one, [], []) for one in judged]
-    json.dumps([rows, checkpoints, details], ensure_ascii=False, allow_nan=False).encode()
+    arrow_stream(CheckpointRow, checkpoints, {})
+    details = [detail_row(one, [], [], None) for one in judged]
+    json.dumps(
+        [row_to_json(row) for row in (*rows, *checkpoints, *details)], ensure_ascii=False, allow_nan=False
+    ).encode()
     for one in judged:
         find(state, one.view.key)
 
@@ -146,10 +171,11 @@ def _judged(view: object) -> Judged:
     case = Case(
         transaction=view,  # type: ignore[arg-type]
         pipeline=None,
-        log_sight=LogSight.READABLE,
+        log_status=DecisionLogStatus.READABLE,
         log_error="",
         replayed_ms=None,
         later_batch_decided=False,
+        rulable=None,
         limits=Limits(),
         now_ms=NOW_MS,
     )

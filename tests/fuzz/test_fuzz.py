@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.current_state import CurrentState
-from collector.observations import DecisionSeen, EventSeen, Observation, Observed, Position
-from collector.store import Store
-from collector.verdicts import Limits
+from collector.history.store import Store
+from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle import decisions, events
 from lifecycle.errors import MalformedRecord
 from tests.fuzz.json_mutator import mutated
@@ -101,7 +101,8 @@ def _observed(number: int, path: Path) -> list[Observed]:
         if path.parent.name == "lifecycle_event":
             observation: Observation | None = EventSeen(event=events.decode(data))
         elif path.parent.name == "decision_record":
-            observation = DecisionSeen(offset=number, record=decisions.decode(data))
+            record = decisions.decode(data)
+            observation = None if isinstance(record, decisions.Part) else DecisionSeen(offset=number, record=record)
     except MalformedRecord:
         return []
     position = Position(source=path.parent.name, partition=0, offset=number)

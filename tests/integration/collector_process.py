@@ -26,6 +26,10 @@ ORDER_LIMIT_S = 90.0
 class CollectorProcess:
     """Started and killed as often as a test wants, on the same directory."""
 
+    program: Sequence[str | Path] = (sys.executable, "-m", "collector")
+    """Another one, for an instance: the installed one."""
+    cwd = ROOT
+
     def __init__(
         self,
         bootstrap_servers: str,
@@ -36,8 +40,8 @@ class CollectorProcess:
         self.directory = directory
         self.url = ""
         self.log = directory / "collector.log"
-        self._command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
-        self._command += ["--directory", str(directory), "--port", "0", *arguments]
+        self._arguments = ["--bootstrap-servers", bootstrap_servers, "--directory", str(directory)]
+        self._arguments += ["--port", "0", *arguments]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("INDOUBT_")}
         tokens = {"INDOUBT_OPERATOR_TOKEN": f"anna:{OPERATOR}", "INDOUBT_VIEWER_TOKEN": f"ben:{VIEWER}"}
         self._environment = {**inherited, **tokens, **(environment or {})}
@@ -49,7 +53,12 @@ class CollectorProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True
+                [*self.program, *self._arguments],
+                cwd=self.cwd,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         assert self._process.stdout is not None
         url = self._process.stdout.readline().strip()

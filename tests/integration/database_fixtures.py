@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,11 +25,11 @@ from demo.database_server import DatabaseServer
 from demo.prerequisites import ROOT
 from lifecycle.identity import Fingerprint, Handle, Marker
 from lifecycle.outcomes import CommitOutcome
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.database_resource_manager import DatabaseResourceManager
-from resource_managers.database_transaction import DatabaseOpenTransaction
-from resource_managers.mysql import MySqlResourceManager
-from resource_managers.postgres import PostgresResourceManager
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.resource_manager import DatabaseResourceManager
+from resource_managers.database.transaction import DatabaseOpenTransaction
+from resource_managers.mysql.resource_manager import MySqlResourceManager
+from resource_managers.postgres.resource_manager import PostgresResourceManager
 from resource_managers.protocol import SlotAttempt
 
 LIMIT_S = 30.0
@@ -73,19 +73,23 @@ def counts(**by_word: int) -> pa.RecordBatch:
     )
 
 
-def slot_attempt(prefix: str, *, slot: int = 0, batch: int = 0, attempt: int = 1, life: str = "L") -> SlotAttempt:
+def slot_attempt(
+    prefix: str, *, slot: int = 0, batch: int = 0, attempt: int = 1, checkpoint_id: str = "L"
+) -> SlotAttempt:
     """Return what a task writes under."""
-    return SlotAttempt(prefix=prefix, slot=slot, marker=Marker(batch=batch, attempt=attempt, life=life))
+    return SlotAttempt(
+        prefix=prefix, slot=slot, marker=Marker(batch=batch, attempt=attempt, checkpoint_id=checkpoint_id)
+    )
 
 
 @dataclass
 class DatabaseSink:
-    """One table, one prefix and one life of its own on a server that tests share."""
+    """One table, one prefix and one checkpoint id of its own on a server that tests share."""
 
     server: DatabaseServer
     table: str
     prefix: str
-    life: str = field(default_factory=lambda: uuid4().hex)
+    checkpoint_id: str = field(default_factory=lambda: uuid4().hex)
     connection: DatabaseConnection | None = None
 
     def __post_init__(self) -> None:
@@ -108,11 +112,14 @@ class DatabaseSink:
         return MANAGERS[self.kind](dataclasses.replace(self.server.connection, **changes), table=self.table)
 
     def marker(self, *, batch: int = 0, attempt: int = 1) -> Marker:
-        return Marker(batch=batch, attempt=attempt, life=self.life)
+        return Marker(batch=batch, attempt=attempt, checkpoint_id=self.checkpoint_id)
 
-    def begin(self, *, slot: int = 0, batch: int = 0, attempt: int = 1, **options: Any) -> DatabaseOpenTransaction:
+    def begin(
+        self, *, slot: int = 0, batch: int = 0, attempt: int = 1, decided: Collection[int] = (), **options: Any
+    ) -> DatabaseOpenTransaction:
+        marker = self.marker(batch=batch, attempt=attempt)
         return self.manager(**options).begin(
-            SlotAttempt(prefix=self.prefix, slot=slot, marker=self.marker(batch=batch, attempt=attempt))
+            SlotAttempt(prefix=self.prefix, slot=slot, marker=marker, decided=frozenset(decided))
         )
 
     def prepare(
@@ -149,11 +156,12 @@ class DatabaseSink:
         )
 
     def markers(self) -> list[tuple[int, int, int, str]]:
-        """Return (slot, batch, attempt, state) of this life's marker rows, in order."""
+        """Return (slot, batch, attempt, state) of this checkpoint id's marker rows, in order."""
         statement = (
-            "select slot, batch, attempt, state from indoubt_markers where life = %s order by slot, batch, attempt"
+            "select slot, batch, attempt, state from indoubt_markers where checkpoint_id = %s and slot >= 0 "
+            "order by slot, batch, attempt"
         )
-        return [(int(a), int(b), int(c), str(d)) for a, b, c, d in self.ask(statement, (self.life,))]
+        return [(int(a), int(b), int(c), str(d)) for a, b, c, d in self.ask(statement, (self.checkpoint_id,))]
 
     @contextlib.contextmanager
     def open_marker(self, handle: Handle) -> Iterator[Any]:
@@ -162,8 +170,9 @@ class DatabaseSink:
         try:
             driver.cursor().execute("begin")
             driver.cursor().execute(
-                "insert into indoubt_markers (life, slot, batch, attempt, branch, state) values (%s, %s, 0, 1, %s, 'committed')",
-                (self.life, handle.slot, handle.transaction),
+                "insert into indoubt_markers (checkpoint_id, slot, batch, attempt, branch, state) "
+                "values (%s, %s, 0, 1, %s, 'committed')",
+                (self.checkpoint_id, handle.slot, handle.transaction),
             )
             yield driver
         finally:
@@ -216,7 +225,7 @@ class WriterProcess:
             "connection": sink.server.connection.to_json(),
             "table": sink.table,
             "prefix": sink.prefix,
-            "life": sink.life,
+            "checkpoint_id": sink.checkpoint_id,
             "attempt": attempt,
             "rows": rows,
             "until": until,

@@ -9,7 +9,7 @@ import json
 import sys
 
 from lifecycle.errors import IndoubtError
-from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database.connection import DatabaseConnection
 from tests.integration.database_fixtures import FINGERPRINT, MANAGERS, counts, slot_attempt
 
 
@@ -18,10 +18,12 @@ def main() -> None:
     order = json.loads(sys.stdin.readline())
     connection = DatabaseConnection.from_json(order["connection"])
     manager = MANAGERS[connection.kind](connection, table=order["table"], lock_timeout_s=5.0)
-    transaction = manager.begin(slot_attempt(order["prefix"], life=order["life"], attempt=order["attempt"]))
+    transaction = manager.begin(
+        slot_attempt(order["prefix"], checkpoint_id=order["checkpoint_id"], attempt=order["attempt"])
+    )
     transaction.write(counts(**order["rows"]))
     if order["until"] == "open":
-        print(json.dumps({"open": transaction.so_far.transaction}), flush=True)
+        print(json.dumps({"open": transaction.provisional_handle.transaction}), flush=True)
         sys.stdin.readline()
     try:
         print(json.dumps(transaction.prepare(FINGERPRINT).to_json()), flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lifecycle.identity import Fingerprint, Handle, Marker
-from resource_managers.decision_log import DecisionLog
 from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_transaction import KafkaOpenTransaction
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.kafka.transaction import KafkaOpenTransaction
 from resource_managers.protocol import OpenTransactionView, SlotAttempt
+from resource_managers.topics.decision_log import DecisionLog
 
 LIMIT_S = 20.0
 
@@ -58,11 +58,18 @@ class Sink:
         )
 
     def begin(
-        self, batch: int = 0, attempt: int = 1, slot: int = 0, life: str = "L", timeout_ms: int = 60_000
+        self,
+        batch: int = 0,
+        attempt: int = 1,
+        slot: int = 0,
+        checkpoint_id: str = "L",
+        timeout_ms: int = 60_000,
+        decided: Iterable[int] = (),
     ) -> KafkaOpenTransaction:
-        """Begin a transaction of this prefix."""
-        marker = Marker(batch=batch, attempt=attempt, life=life)
-        return self.manager(timeout_ms).begin(SlotAttempt(prefix=self.prefix, slot=slot, marker=marker))
+        """Begin a transaction of this prefix; ``decided``: attempts at this batch that the log knows of."""
+        marker = Marker(batch=batch, attempt=attempt, checkpoint_id=checkpoint_id)
+        attempt_there = SlotAttempt(prefix=self.prefix, slot=slot, marker=marker, decided=frozenset(decided))
+        return self.manager(timeout_ms).begin(attempt_there)
 
     def prepare(
         self,
@@ -70,18 +77,18 @@ class Sink:
         batch: int = 0,
         attempt: int = 1,
         slot: int = 0,
-        life: str = "L",
+        checkpoint_id: str = "L",
         timeout_ms: int = 60_000,
     ) -> Handle:
         """Begin, write, prepare."""
-        transaction = self.begin(batch, attempt, slot, life, timeout_ms)
+        transaction = self.begin(batch, attempt, slot, checkpoint_id, timeout_ms)
         if values:
             transaction.write(rows(*values))
         return transaction.prepare(fingerprint_of(*values))
 
-    def commit(self, handle: Handle, batch: int = 0, attempt: int = 1, life: str = "L") -> Any:
+    def commit(self, handle: Handle, batch: int = 0, attempt: int = 1, checkpoint_id: str = "L") -> Any:
         """Return the outcome of one commit."""
-        marker = Marker(batch=batch, attempt=attempt, life=life)
+        marker = Marker(batch=batch, attempt=attempt, checkpoint_id=checkpoint_id)
         return self.manager().commit([handle], [marker], LIMIT_S)[0]
 
     def view(self, id_: str) -> OpenTransactionView:

@@ -7,8 +7,8 @@ import sys
 import time
 
 from lifecycle.identity import Marker
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import fingerprint_of, rows
 
@@ -17,11 +17,11 @@ def main() -> None:
     """Arguments: bootstrap servers, topic, prefix, batch, ``prepared`` or ``open``."""
     bootstrap_servers, topic, prefix, batch, until = sys.argv[1:]
     manager = KafkaResourceManager(KafkaConnection(bootstrap_servers), topic=topic, transaction_timeout_ms=60_000)
-    marker = Marker(batch=int(batch), attempt=1, life="L")
+    marker = Marker(batch=int(batch), attempt=1, checkpoint_id="L")
     transaction = manager.begin(SlotAttempt(prefix=prefix, slot=0, marker=marker))
     transaction.write(rows(b"a", b"b", b"c"))
     if until == "open":
-        transaction._outlet.flush()
+        transaction._arrow_producer.flush()
         print(json.dumps({}), flush=True)
     else:
         print(json.dumps(transaction.prepare(fingerprint_of(b"a", b"b", b"c")).to_json()), flush=True)

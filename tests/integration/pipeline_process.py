@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +21,7 @@ from kafka import KafkaAdminClient
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
 from pipeline.settings import CRASH_POINTS_VARIABLE, ROOT
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 LIMIT_S = 180.0
 """Generous: on a busy machine a first batch takes more than a minute."""
@@ -45,7 +45,7 @@ def make_topics(connection: KafkaConnection, *topics: str, partitions: int = 2) 
     """Create topics that do not exist yet."""
     admin = AdminClient(connection.for_librdkafka())
     there = admin.list_topics(timeout=30).topics
-    new = [NewTopic(topic, partitions, 1) for topic in topics if topic not in there]
+    new = [NewTopic(topic, partitions) for topic in topics if topic not in there]
     for future in (admin.create_topics(new) if new else {}).values():
         future.result(30)
 
@@ -97,6 +97,10 @@ def open_transactions(connection: KafkaConnection, prefix: str) -> list[str]:
 class PipelineProcess:
     """``python -m pipeline run``: a context manager that leaves no process behind."""
 
+    program: Sequence[str | Path] = (sys.executable, "-m", "pipeline")
+    """Another one, for an instance: the installed one."""
+    cwd = ROOT
+
     def __init__(self, connection: KafkaConnection, directory: Path, **settings: Any) -> None:
         self.directory = directory
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -117,15 +121,18 @@ class PipelineProcess:
 
     def start(self) -> PipelineProcess:
         """Start the supervisor."""
-        command = [sys.executable, "-m", "pipeline", "run"]
-        for name, value in self.settings.items():
-            command += ["--" + name.replace("_", "-"), str(value)]
+        command = self.command("run")
         environment = {**os.environ, "JAVA_HOME": java_home(), CRASH_POINTS_VARIABLE: str(self.crash_points)}
         self._log = self.log_file.open("ab")
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=self._log, stderr=self._log, preexec_fn=die_with_parent
+            command, cwd=self.cwd, env=environment, stdout=self._log, stderr=self._log, preexec_fn=die_with_parent
         )
         return self
+
+    def command(self, name: str) -> list[str | Path]:
+        """Return a command of the pipeline's with its settings."""
+        given = [("--" + setting.replace("_", "-"), str(value)) for setting, value in self.settings.items()]
+        return [*self.program, name, *(word for pair in given for word in pair)]
 
     def arm(self, point: str, deed: str) -> None:
         """Arm a crash point (see pipeline/crash_points.py)."""

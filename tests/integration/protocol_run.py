@@ -5,7 +5,6 @@ All three are the pipeline's own, on real resource managers; only Spark, which c
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,20 +16,25 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
+from kafka.admin import TransactionListing
+from kafka.errors import RetriableError
+from pyarrow import fs
 
 from demo.database_server import DatabaseServer
-from lifecycle.decisions import BatchAttempt, DecisionLedger
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import BatchAttempt
 from lifecycle.identity import Handle, TransactionalId
+from pipeline.connections import connect_databases
 from pipeline.coordinator import Coordinator
 from pipeline.crash_points import CrashPoint, CrashPoints
 from pipeline.recovery import Recovered, Recovery
 from pipeline.settings import PipelineSettings
 from pipeline.sink_options import SinkOptions
 from pipeline.slot_writer import SlotMessage, SlotWriter
-from resource_managers.database_connection import read_database_properties
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.several import ResourceManagers
+from resource_managers.checkpoint_location import CheckpointLocation
+from resource_managers.global_transaction import ResourceManagers
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks
 
@@ -83,19 +87,22 @@ class ProtocolRun:
 
     def about(self, batch: int = 0) -> BatchAttempt:
         """Return what a decision of this run on a batch is about."""
-        return BatchAttempt(life=self.options.life, batch=batch, attempt=self.options.attempt)
+        return BatchAttempt(checkpoint_id=self.options.checkpoint_id, batch=batch, attempt=self.options.attempt)
 
     def slot(self, slot: int, *values: bytes, batch: int = 0) -> SlotMessage:
-        """Write and prepare one slot of a batch, as its task does."""
-        return SlotWriter(self.options, slot=slot, batch=batch).write(iter([rows(*values)] if values else []))
+        """Write and prepare one slot of a batch that Spark has planned, as its task does."""
+        write_number(self.settings.checkpoint, "offsets", batch)
+        return SlotWriter(self.options, slot=slot, batch=batch, steps=self.options.steps()).write(
+            iter([rows(*values)] if values else [])
+        )
 
     def commit(self, *messages: SlotMessage, batch: int = 0) -> None:
         """Decide and commit, as Spark asks for when every task has answered."""
-        Coordinator(self.options).commit(messages, batch)
+        Coordinator(self.options, self.options.steps()).commit(messages, batch)
 
     def abort(self, *messages: SlotMessage, batch: int = 0) -> None:
         """Abort, as Spark asks for when a task failed, and when ``commit`` raised."""
-        Coordinator(self.options).abort(messages, batch)
+        Coordinator(self.options, self.options.steps()).abort(messages, batch)
 
     def roll_back(self, *handles: Handle) -> None:
         """Abort prepared transactions behind the protocol's back, as a timeout or a stranger does."""
@@ -125,12 +132,16 @@ class ProtocolSinks:
         """Return the checkpoint directory of a run that was told no other."""
         return self.directory / "checkpoint"
 
-    def recovery(self, **changes: Any) -> Recovery:
-        """Return the recovery of a run with these settings changed."""
+    def pipeline_settings(self, **changes: Any) -> PipelineSettings:
+        """Return the settings of a run with these changed."""
         given = {"job": "passthrough", "bootstrap_servers": self.connection.bootstrap_servers}
         given |= {"checkpoint": str(self.checkpoint), "lifecycle_topic": ""}
-        settings = PipelineSettings.read({**given, **self.sinks.settings(*self.names), **changes})
-        databases = read_database_properties(self.sinks.properties_file) if self.sinks.databases else {}
+        return PipelineSettings.read({**given, **self.sinks.settings(*self.names), **changes})
+
+    def recovery(self, **changes: Any) -> Recovery:
+        """Return the recovery of a run with these settings changed."""
+        settings = self.pipeline_settings(**changes)
+        databases = connect_databases(settings) if self.sinks.databases else {}
         recovery = Recovery(settings, self.connection, databases)
         recovery.verify(COLUMNS)
         self._settings = settings
@@ -181,10 +192,17 @@ class ProtocolSinks:
 
     def ids(self) -> dict[str, str]:
         """Return every transactional id of this prefix that the broker lists (ListTransactions), with its state."""
-        listed = [one for found in _admin(self.connection).list_transactions().values() for one in found]
+        # A broker that was restarted is away for a moment for a client that knew it before.
+        (listed,) = wait_until("the broker to list its transactions", self._listed, LIMIT_S)
         parsed = {one.transactional_id: TransactionalId.parse(one.transactional_id) for one in listed}
         mine = {id_ for id_, found in parsed.items() if found is not None and found.prefix == self.prefix}
         return {one.transactional_id: one.state.value for one in listed if one.transactional_id in mine}
+
+    def _listed(self) -> tuple[list[TransactionListing]] | None:
+        try:
+            return ([listing for found in _admin(self.connection).list_transactions().values() for listing in found],)
+        except RetriableError:
+            return None
 
 
 def protocol_sinks(
@@ -203,9 +221,22 @@ def _admin(connection: KafkaConnection) -> KafkaAdminClient:
     return KafkaAdminClient(**connection.for_kafka_python())
 
 
-def spark_checkpoint(directory: Path, *, planned: int, committed: int) -> None:
-    """Write the files by which Spark says how far it got: batches up to ``planned``, finished up to ``committed``."""
+def spark_checkpoint(directory: Path | str, *, planned: int, committed: int) -> None:
+    """Make the files by which Spark says how far it got: batches up to ``planned``, finished up to ``committed``, none beyond."""
+    filesystem, path = CheckpointLocation.read(str(directory)).filesystem()
     for folder, last in (("offsets", planned), ("commits", committed)):
-        (directory / folder).mkdir(parents=True, exist_ok=True)
+        there = filesystem.get_file_info(fs.FileSelector(f"{path}/{folder}", allow_not_found=True))
+        for file in there:
+            if int(file.base_name) > last:
+                filesystem.delete_file(file.path)
         for batch in range(last + 1):
-            (directory / folder / str(batch)).write_text(json.dumps({}))
+            write_number(directory, folder, batch)
+
+
+def write_number(directory: Path | str, folder: str, batch: int) -> None:
+    """Write a file of one of Spark's two logs, wherever the checkpoint directory lies."""
+    filesystem, path = CheckpointLocation.read(str(directory)).filesystem()
+    if isinstance(filesystem, fs.LocalFileSystem):
+        filesystem.create_dir(f"{path}/{folder}")
+    with filesystem.open_output_stream(f"{path}/{folder}/{batch}") as stream:
+        stream.write(b"{}")

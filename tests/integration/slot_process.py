@@ -9,19 +9,22 @@ from __future__ import annotations
 import json
 import sys
 
+import pyarrow as pa
+
 from lifecycle.errors import IndoubtError
 from pipeline.sink_options import SinkOptions
 from pipeline.slot_writer import SlotWriter
-from tests.integration.protocol_run import rows
 
 
 def main() -> None:
     """Write the slot as a Spark task does."""
     order = json.loads(sys.stdin.readline())
     options = SinkOptions.read(order["options"])
-    values = [value.encode() for value in order["values"]]
+    # Made here: the fixtures that make rows elsewhere take a second to import, and a dozen tests start this.
+    rows = pa.record_batch({"value": pa.array([value.encode() for value in order["values"]], pa.binary())})
     try:
-        message = SlotWriter(options, slot=order["slot"], batch=order["batch"]).write(iter([rows(*values)]))
+        writer = SlotWriter(options, slot=order["slot"], batch=order["batch"], steps=options.steps())
+        message = writer.write(iter([rows]))
         print(json.dumps({"handles": [handle.to_json() for handle in message.handles]}), flush=True)
     except IndoubtError as error:
         print(json.dumps({"error": type(error).__name__, "text": str(error)}), flush=True)

@@ -18,14 +18,14 @@ import schemathesis
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.collector_client import CollectorClient
+from app.client.collector_client import CollectorClient
 from app.settings import COLLECTOR_CA, COLLECTOR_URL, TOKEN, Settings
 from demo.broker import Broker
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, OPERATOR, VIEWER, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
-from tests.unit.hostile_calls import hostile_calls
+from tests.unit.collector.api.hostile_calls import hostile_calls
 
 pytestmark = pytest.mark.integration
 LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
@@ -91,7 +91,7 @@ def collector(
         with running(broker.bootstrap_servers, directory / "collector", arguments, settings) as process:
             for slot in (0, 1):
                 process.wait_for(f"{sink.prefix}-{slot}-0")
-            wait_until("the malformed record is kept aside", lambda: process.rows("malformed"))
+            wait_until("the malformed record is quarantined", lambda: process.rows("quarantined"))
             yield process
 
 
@@ -151,7 +151,11 @@ def test_what_exists_is_answered_as_described_too(
         answer = collector.order("abort", rows[0], **abort, **changes)
         assert answer.status_code == status, answer.text
         order.validate_response(answer)
-    for path, name in (("/api/v1/audit", "audit"), ("/api/v1/malformed", "offset"), ("/api/v1/checkpoints", "number")):
+    for path, name in (
+        ("/api/v1/audit", "audit"),
+        ("/api/v1/quarantined", "offset"),
+        ("/api/v1/checkpoints", "number"),
+    ):
         answer = client.get(path)
         assert name in answer.json()["rows"][0]
         schema[path]["GET"].validate_response(answer)
@@ -187,7 +191,7 @@ def test_the_app_trusts_the_authority_that_it_was_given_and_no_other(client: htt
     trusting.close()
     env = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
     script = (
-        "from app.collector_client import CollectorClient, CollectorError\nfrom app.settings import Settings\n"
+        "from app.client.collector_client import CollectorClient, CollectorError\nfrom app.settings import Settings\n"
         "try:\n    CollectorClient(Settings.from_environment()).status()\nexcept CollectorError as error:\n    print(error)\n"
     )
     root = Path(__file__).parents[2]
@@ -217,5 +221,5 @@ def test_no_secret_is_in_the_log(collector: CollectorProcess, client: httpx.Clie
     assert "GET /api/v1/transactions/{key:path}: 404" in lines, "it does write its requests"
     assert "DEBUG collector" in lines
     assert [secret for secret in (*given, mistaken) if secret in lines] == []
-    answers = json.dumps([collector.get("status"), collector.rows("malformed")])
+    answers = json.dumps([collector.get("status"), collector.rows("quarantined")])
     assert [secret for secret in given if secret in answers] == []

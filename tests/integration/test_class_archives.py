@@ -43,6 +43,7 @@ def test_the_broker_starts_from_its_archive(broker: Broker) -> None:
     assert str(BROKER_CLASSES) in Path(f"/proc/{broker.pid}/maps").read_text()
 
 
+@pytest.mark.long
 def test_spark_starts_from_its_archive_and_without_a_word_from_one_that_does_not_fit() -> None:
     started = files_mapped_by_spark(SPARK_CLASSES).stdout
     assert str(SPARK_CLASSES) in started

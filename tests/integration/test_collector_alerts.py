@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo.broker import Broker
 from lifecycle.decisions import RunStarted
 from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.kafka_fixtures import make_sink, wait_until
-from tests.unit.http_receiver import Receiver, receiving
+from tests.unit.collector.alerting.http_receiver import Receiver, receiving
 
 pytestmark = pytest.mark.integration
 SECRET = "a-secret-of-sixteen-and-more"
@@ -33,7 +33,7 @@ def test_an_abandoned_transaction_near_its_timeout_is_told_once_over_a_kill_and_
     lifecycle = f"lifecycle-{uuid.uuid4().hex[:8]}"
     admin = AdminClient(connection.for_librdkafka())
     admin.create_topics([NewTopic(lifecycle, 1, 1)])[lifecycle].result(LIMIT_S)
-    sink, log, life = make_sink(connection), DecisionLog(connection), uuid.uuid4().hex
+    sink, log, checkpoint_id = make_sink(connection), DecisionLog(connection), uuid.uuid4().hex
     with receiving() as receiver:
         environment = {
             "INDOUBT_LIFECYCLE_TOPIC": lifecycle,
@@ -48,9 +48,9 @@ def test_an_abandoned_transaction_near_its_timeout_is_told_once_over_a_kill_and_
         collector = CollectorProcess(broker.bootstrap_servers, tmp_path, environment=environment)
         try:
             collector.start()
-            attempt = log.start_run(_run(sink.prefix, life))
-            _tell_start(connection, lifecycle, sink.prefix, life, attempt)
-            abandoned = sink.prepare(b"a", attempt=attempt, life=life)
+            attempt = log.start_run(_run(sink.prefix, checkpoint_id))
+            _tell_start(connection, lifecycle, sink.prefix, checkpoint_id, attempt)
+            abandoned = sink.prepare(b"a", attempt=attempt, checkpoint_id=checkpoint_id)
 
             def own(state: str) -> dict[str, Any] | None:
                 rows = collector.rows(f"alerts?rule=A1&state={state}")
@@ -72,7 +72,7 @@ def test_an_abandoned_transaction_near_its_timeout_is_told_once_over_a_kill_and_
             assert 'indoubt_notifications_waiting{receiver="webhook"} 0.0' in collector.metrics()
             assert [one["status"] for one in _told(receiver, abandoned.transaction)] == ["firing"]
 
-            log.start_run(_run(sink.prefix, life))
+            log.start_run(_run(sink.prefix, checkpoint_id))
             row = collector.wait_for(abandoned.transaction, verdict="abort it", may_abort=True)
             assert collector.order("abort", row, reason="its driver is gone").json()["outcome"] == "accepted"
             wait_until("it is resolved", lambda: own("resolved"), LIMIT_S)
@@ -88,13 +88,19 @@ def test_an_abandoned_transaction_near_its_timeout_is_told_once_over_a_kill_and_
     assert "secret-in-the-path" not in written
 
 
-def _run(prefix: str, life: str) -> RunStarted:
-    return RunStarted(prefix=prefix, life=life, run=uuid.uuid4().hex[:6], at_ms=_now_ms())
+def _run(prefix: str, checkpoint_id: str) -> RunStarted:
+    return RunStarted(prefix=prefix, checkpoint_id=checkpoint_id, run=uuid.uuid4().hex[:6], at_ms=_now_ms())
 
 
-def _tell_start(connection: KafkaConnection, topic: str, prefix: str, life: str, attempt: int) -> None:
+def _tell_start(connection: KafkaConnection, topic: str, prefix: str, checkpoint_id: str, attempt: int) -> None:
     settings = {"interval_ms": 1_000, "restart_delay_ms": RESTART_DELAY_MS}
-    data = {"pipeline": prefix, "life": life, "attempt": attempt, "job": "passthrough", "settings": settings}
+    data = {
+        "pipeline": prefix,
+        "checkpoint_id": checkpoint_id,
+        "attempt": attempt,
+        "job": "passthrough",
+        "settings": settings,
+    }
     event = LifecycleEvent(
         type=EventType.PIPELINE_STARTED, source=f"/pipeline/{prefix}", subject=prefix, at_ms=_now_ms(), data=data
     )

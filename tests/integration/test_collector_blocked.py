@@ -17,9 +17,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from demo.broker import Broker
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import KafkaPartitions
-from resource_managers.kafka_wire import wire
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.partitions import KafkaPartitions
+from resource_managers.kafka.wire import wire
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until
 
@@ -231,7 +231,7 @@ def test_a_transaction_that_nobody_coordinates_is_found_and_aborted_by_an_order(
     blocked = wait_for_kinds(collector, topic, **{reader.name: "waiting"})
     assert blocked["holder_key"] == row["key"]
     overview = collector.get("overview")
-    (needed,) = [group for group in overview["needs_hand"] if row["key"] in group["keys"]]
+    (needed,) = [group for group in overview["action_required"] if row["key"] in group["keys"]]
     assert (needed["verdict"], needed["partitions"]) == ("hanging", [f"{topic}-0"])
     assert overview["quiet_since_ms"] is None
 

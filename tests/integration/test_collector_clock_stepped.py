@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, offsets_of, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 

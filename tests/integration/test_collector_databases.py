@@ -20,12 +20,12 @@ from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
 from lifecycle.decisions import Decision, Ruling, RunStarted, Settled
 from lifecycle.identity import Handle, Marker
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.database_markers import MarkerState
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.mysql import MySqlResourceManager
-from resource_managers.postgres import PostgresResourceManager
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.markers import MarkerState
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.mysql.resource_manager import MySqlResourceManager
+from resource_managers.postgres.resource_manager import PostgresResourceManager
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.database_fixtures import ask, connect
 from tests.integration.kafka_fixtures import wait_until
@@ -96,7 +96,7 @@ def start_another_run(run: ProtocolRun) -> None:
     log.start_run(
         RunStarted(
             prefix=run.options.prefix,
-            life=run.options.life,
+            checkpoint_id=run.options.checkpoint_id,
             run=uuid.uuid4().hex[:6],
             at_ms=time.time_ns() // 1_000_000,
         )
@@ -157,7 +157,7 @@ def test_ours_and_foreign_branches_appear_and_their_ages_outlive_the_collector(
         row = collector.wait_for(ours[kind].transaction, state="prepared", verdict="in progress")
         assert (row["resource_manager"], row["key"], row["ours"]) == (kind, ours[kind].key, True)
         assert (row["pipeline"], row["batch"], row["slot"]) == (sinks.prefix, 0, 0)
-        assert (row["life"], row["attempt"]) == (run.options.life, run.options.attempt)
+        assert (row["checkpoint_id"], row["attempt"]) == (run.options.checkpoint_id, run.options.attempt)
         assert not row["may_abort"]
         seen[kind] = row
         row = collector.wait_for(foreign[kind], verdict="foreign", may_abort=True, loses_data=True)
@@ -267,11 +267,11 @@ def test_a_branch_that_vanished_is_told_by_its_marker(
         collector.wait_for(second[kind].transaction, verdict="commit it")
     run.roll_back(*second.values())
     for kind in MANAGERS:
-        row = collector.wait_for(second[kind].transaction, verdict="unknown", rule=9)
+        row = collector.wait_for(second[kind].transaction, verdict="unknown", rule=10)
         assert any("no marker row proves a commit" in fact["fact"] for fact in row["evidence"])
         assert not row["may_commit"]
     # The pipeline's own way to finish: it commits what is there, and puts a tombstone where it finds no marker.
-    marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+    marker = Marker(batch=0, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
     run.managers.commit(handles, [marker] * len(handles), LIMIT_S)
     for kind in MANAGERS:
         row = collector.wait_for(first[kind].transaction, state="committed", verdict="settled")
@@ -287,7 +287,7 @@ def test_a_batch_on_one_side_only_stands_out_and_settle_completes_it(
     handles = [handle for slot in (0, 1) for handle in run.slot(slot, b"slot %d" % slot).handles]
     offset = decide(run, *handles)
     mysql = [handle for handle in handles if handle.resource_manager == "mysql"]
-    marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+    marker = Marker(batch=0, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
     run.managers.commit(mysql, [marker] * len(mysql), LIMIT_S)
 
     def one_sided() -> dict[str, object] | None:
@@ -404,7 +404,7 @@ def test_the_least_right_is_enough_to_watch(kind: str, sinks: ProtocolSinks, run
     try:
         assert handle.transaction in {branch.transaction for branch in watch.look().branches}
         assert watch.proofs([handle.transaction]) == {}
-        marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+        marker = Marker(batch=0, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
         run.managers.commit([handle], [marker], LIMIT_S)
         assert handle.transaction not in {branch.transaction for branch in watch.look().branches}
         assert watch.proofs([handle.transaction]) == {handle.transaction: MarkerState.COMMITTED}

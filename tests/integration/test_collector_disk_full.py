@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from collector.observations import EventSeen, Observed, Position
-from collector.store import Store, StoreFailed
+from collector.history.store import Store, StoreFailed
+from collector.records.observations import EventSeen, Observed, Position
 from lifecycle.events import EventType, encode
 from tests.crash.full_disk import small_disk
 from tests.integration.kafka_fixtures import wait_until
-from tests.unit.collector_observations import event
+from tests.unit.collector.observations import event
 
 pytestmark = pytest.mark.integration
 LIMIT_S = 60.0
 AT_ONCE = 500
-WAITING_MOST = 10_000
+MAX_WAITING = 10_000
 AUDIT = (1, "anna", "abort", "[]", "it hangs", "refused", "", "[]")
 
 
@@ -37,7 +37,7 @@ def test_a_full_disk_stops_nothing_for_good(tmp_path: Path) -> None:
     with small_disk(disk) as is_mounted:
         if not is_mounted:
             pytest.skip("no right to mount a tmpfs")
-        store = Store(disk / "history.duckdb", WAITING_MOST)
+        store = Store(disk / "history.duckdb", MAX_WAITING)
         store.append(told(0, AT_ONCE))
         assert store.append_audit(AUDIT) == 1
         ballast = disk / "ballast"
@@ -47,15 +47,15 @@ def test_a_full_disk_stops_nothing_for_good(tmp_path: Path) -> None:
 
         def feed() -> None:
             nonlocal handed_over
-            while not feeding.is_set() and handed_over < 2 * WAITING_MOST:
+            while not feeding.is_set() and handed_over < 2 * MAX_WAITING:
                 store.append(told(handed_over, AT_ONCE))
                 handed_over += AT_ONCE
 
         feeder = threading.Thread(target=feed, daemon=True)
         feeder.start()
         wait_until("writes fail", lambda: store.error, LIMIT_S)
-        wait_until("the queue is full", lambda: store.waiting >= WAITING_MOST - AT_ONCE, LIMIT_S)
-        assert store.waiting <= WAITING_MOST, "what waits is bounded: the rest stays in its topic"
+        wait_until("the queue is full", lambda: store.waiting >= MAX_WAITING - AT_ONCE, LIMIT_S)
+        assert store.waiting <= MAX_WAITING, "what waits is bounded: the rest stays in its topic"
         with pytest.raises(StoreFailed):
             store.check_writable(1.0)
         feeding.set()

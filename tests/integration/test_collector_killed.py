@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
 from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, offsets_of
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 KILLS = 6
 EVENTS_AT_ONCE = 20
-TABLES = ("transaction_records", "lifecycle_events", "decision_records", "malformed")
+TABLES = ("transaction_records", "lifecycle_events", "decision_records", "quarantined")
 
 
 class Load:
@@ -68,13 +68,14 @@ class Load:
 def _event(number: int) -> bytes:
     # Now: what is older than the limit of history leaves it.
     now_ms = time.time_ns() // 1_000_000
-    data = {"pipeline": "told", "life": "l", "attempt": 0, "batch": number}
+    data = {"pipeline": "told", "checkpoint_id": "l", "attempt": 0, "batch": number}
     event = LifecycleEvent(
         type=EventType.CHECKPOINT_STARTED, source="/pipeline/told", subject="s", at_ms=now_ms, data=data
     )
     return encode(event)
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_it_counts_every_record_once(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
@@ -100,7 +101,7 @@ def test_killed_at_any_moment_it_counts_every_record_once(
             states = offsets_of(broker.bootstrap_servers, "__transaction_state")
             decisions = offsets_of(broker.bootstrap_servers, "transaction_decisions")
             status = collector.get("status")
-            return bool(status["events"] + status["malformed"] >= len(told) + len(states) + len(decisions))
+            return bool(status["events"] + status["quarantined"] >= len(told) + len(states) + len(decisions))
 
         wait_until("it caught up", caught_up, LIMIT_S)
         status = collector.get("status")
@@ -113,8 +114,8 @@ def test_killed_at_any_moment_it_counts_every_record_once(
         assert {(p, o) for source, p, o in recorded if source == "__transaction_state"} >= states
         # What was asked of partitions about other tests' aborted transactions is counted too, and stands in no topic.
         asked = _rows_of(tmp_path / "history.duckdb", "transaction_offsets")
-        assert status["events"] + status["malformed"] == in_history.total() + asked
-        assert status["malformed"] == load.committed
+        assert status["events"] + status["quarantined"] == in_history.total() + asked
+        assert status["quarantined"] == load.committed
         assert load.committed > 10 * KILLS, "there was load at each kill"
     finally:
         collector.kill()

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker, free_port
 from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 
@@ -55,7 +55,15 @@ def create_topic(connection: KafkaConnection, topic: str) -> None:
 
 
 def checkpoint_completed(batch: int) -> bytes:
-    data = {"pipeline": "told", "life": "l", "attempt": 0, "batch": batch, "rows": 5, "bytes": 50, "duration_ms": 20}
+    data = {
+        "pipeline": "told",
+        "checkpoint_id": "l",
+        "attempt": 0,
+        "batch": batch,
+        "rows": 5,
+        "bytes": 50,
+        "duration_ms": 20,
+    }
     event = LifecycleEvent(
         type=EventType.CHECKPOINT_COMPLETED, source="/pipeline/told", subject="s", at_ms=batch, data=data
     )
@@ -95,7 +103,7 @@ def test_a_taken_over_transaction_is_in_the_abort_history_as_fenced(collector: C
     )
 
 
-def test_a_bad_event_is_kept_aside_and_the_rest_goes_on(
+def test_a_bad_event_is_quarantined_and_the_rest_goes_on(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
     topic = f"lifecycle-{uuid.uuid4().hex[:8]}"
@@ -114,13 +122,13 @@ def test_a_bad_event_is_kept_aside_and_the_rest_goes_on(
     assert producer.flush(LIMIT_S) == 0
     with running(broker.bootstrap_servers, tmp_path, environment={"INDOUBT_LIFECYCLE_TOPIC": topic}) as collector:
         wait_until("both good events", lambda: len(collector.rows("checkpoints?pipeline=told")) == 2, LIMIT_S)
-        wait_until("bad events in history", lambda: len(collector.rows("malformed")) == len(bad), LIMIT_S)
-        aside = {row["offset"]: row for row in collector.rows("malformed")}
+        wait_until("bad events in history", lambda: len(collector.rows("quarantined")) == len(bad), LIMIT_S)
+        aside = {row["offset"]: row for row in collector.rows("quarantined")}
         assert set(aside) == {1, 2, 3, 4, 5}
         assert all(row["source"] == topic and row["error"] and len(row["value"]) <= 200 for row in aside.values())
         assert "specversion" in aside[2]["error"]
         assert "'seven'" in aside[4]["error"]
-        assert collector.get("status")["malformed"] == len(bad)
+        assert collector.get("status")["quarantined"] == len(bad)
         assert collector.observer("lifecycle events")["state"] == "up"
 
 
@@ -170,7 +178,7 @@ def test_a_spark_checkpoint_directory_is_followed_and_not_counted_twice(broker: 
         (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
         wait_until("batch 0 completed", lambda: _states(collector) == [(0, "completed")], LIMIT_S)
         (checkpoint / "offsets" / "1").write_text("v7\n{}")
-        wait_until("batch 1 aside", lambda: collector.rows("malformed"), LIMIT_S)
+        wait_until("batch 1 aside", lambda: collector.rows("quarantined"), LIMIT_S)
         assert collector.stop() == 0
         collector.start()
         (checkpoint / "offsets" / "2").write_text(offsets)
@@ -179,7 +187,7 @@ def test_a_spark_checkpoint_directory_is_followed_and_not_counted_twice(broker: 
         wait_until(
             "batch 2 in history", lambda: collector.observer("checkpoints of any-query")["records"] == 1, LIMIT_S
         )
-        assert len(collector.rows("malformed")) == 1, "the file that was kept aside before is not kept aside again"
+        assert len(collector.rows("quarantined")) == 1, "the file that was quarantined before is not quarantined again"
     finally:
         collector.kill()
 
@@ -225,8 +233,8 @@ def test_a_broker_that_is_away_at_start_and_a_record_of_a_newer_version(tmp_path
             key = struct.pack(">hh", 0, 5) + b"newer"
             writer.produce("__transaction_state", struct.pack(">h", 9) + os.urandom(20), key=key, partition=0)
             assert writer.flush(LIMIT_S) == 0
-            wait_until("the record aside", lambda: collector.rows("malformed"), LIMIT_S)
-            (aside,) = collector.rows("malformed")
+            wait_until("the record aside", lambda: collector.rows("quarantined"), LIMIT_S)
+            (aside,) = collector.rows("quarantined")
             assert (aside["source"], aside["partition"]) == ("__transaction_state", 0)
             assert "version 9" in aside["error"]
             producer.commit_transaction(LIMIT_S)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
 from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.kafka_fixtures import wait_until
 
@@ -25,7 +25,7 @@ def tell(connection: KafkaConnection, topic: str, first: int, count: int) -> Non
     """Tell of checkpoints, all in one partition."""
     producer = Producer(connection.for_librdkafka())
     for number in range(first, first + count):
-        data = {"pipeline": "told", "life": "l", "attempt": 0, "batch": number}
+        data = {"pipeline": "told", "checkpoint_id": "l", "attempt": 0, "batch": number}
         at_ms = time.time_ns() // 1_000_000
         event = LifecycleEvent(type=EventType.CHECKPOINT_STARTED, source="/p", subject="s", at_ms=at_ms, data=data)
         producer.produce(topic, encode(event), partition=0)

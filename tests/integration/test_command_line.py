@@ -7,7 +7,7 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import make_sink, wait_until

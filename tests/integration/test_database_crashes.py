@@ -1,4 +1,4 @@
-"""Killed servers, killed, frozen and overtaken writers: what is prepared stays, what is not leaves nothing."""
+"""Killed servers, killed, frozen and superseded writers: what is prepared stays, what is not leaves nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lifecycle.errors import Unreachable, ZombieWriter
 from lifecycle.identity import Handle
 from lifecycle.outcomes import Committed, Lost, RetryLater
-from resource_managers.database_errors import LockTimeout
+from resource_managers.database.errors import LockTimeout
 from tests.integration.database_fixtures import FINGERPRINT, DatabaseSink, WriterProcess, counts, make_sink
 from tests.integration.pipeline_process import wait_until
 
@@ -91,15 +91,15 @@ def test_a_writer_whose_slot_a_later_attempt_has_taken_is_refused_before_anythin
 @pytest.mark.parametrize(("batch", "attempt"), [(4, 7), (4, 6), (3, 7), (3, 9)])
 def test_a_writer_at_or_behind_the_slots_marker_is_a_zombie(sink, batch, attempt):
     sink.commit(sink.prepare(counts(a=1), batch=4, attempt=7), batch=4, attempt=7)
-    with pytest.raises(ZombieWriter, match=r"batch 4.*attempt 7|overtaken"):
+    with pytest.raises(ZombieWriter, match=r"batch 4.*attempt 7|superseded"):
         sink.begin(batch=batch, attempt=attempt)
     assert sink.prepared() == []
 
 
-def test_the_slots_marker_does_not_stop_the_next_batch_or_another_slot_or_life(sink):
+def test_the_slots_marker_does_not_stop_the_next_batch_or_another_slot_or_checkpoint_id(sink):
     sink.commit(sink.prepare(counts(a=1), batch=4, attempt=7), batch=4, attempt=7)
     for key in ({"batch": 5, "attempt": 7}, {"batch": 4, "attempt": 8}, {"batch": 4, "attempt": 7, "slot": 1}):
-        sink.begin(**key).abort()
+        sink.begin(**key, decided={7}).abort()
     other = DatabaseSink(sink.server, table=sink.table, prefix=f"{sink.prefix}.other")
     other.begin(batch=0, attempt=1).abort()
 
@@ -107,7 +107,7 @@ def test_the_slots_marker_does_not_stop_the_next_batch_or_another_slot_or_life(s
 def test_a_tombstone_stops_the_writer_that_was_given_up(sink):
     slow = sink.begin()
     slow.write(counts(a=1))
-    assert isinstance(sink.commit(slow.so_far), Lost)
+    assert isinstance(sink.commit(slow.provisional_handle), Lost)
     with pytest.raises(ZombieWriter, match="its marker is there already"):
         slow.prepare(FINGERPRINT)
     slow.abort()

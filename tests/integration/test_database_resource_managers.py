@@ -9,7 +9,7 @@ import pytest
 
 from lifecycle.errors import ZombieWriter
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, RolledBack, Unknown
-from resource_managers.database_markers import KEPT_BATCHES
+from resource_managers.database.markers import KEPT_BATCHES
 from tests.integration.database_fixtures import FINGERPRINT, LIMIT_S, DatabaseSink, counts, make_sink
 
 pytestmark = pytest.mark.integration

@@ -14,9 +14,9 @@ from demo.database_server import DatabaseServer
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
 from lifecycle.errors import SettingsError
-from resource_managers.database_session import DatabaseSession
-from resource_managers.mysql_session import MySqlSession
-from resource_managers.postgres_session import PostgresSession
+from resource_managers.database.session import DatabaseSession
+from resource_managers.mysql.session import MySqlSession
+from resource_managers.postgres.session import PostgresSession
 
 pytestmark = pytest.mark.integration
 

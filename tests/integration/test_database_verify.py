@@ -12,7 +12,7 @@ import pytest
 from demo.postgres_server import PostgresServer
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from lifecycle.outcomes import Committed
-from resource_managers.database_connection import DatabaseConnection
+from resource_managers.database.connection import DatabaseConnection
 from tests.integration.database_fixtures import COLUMNS, MANAGERS, DatabaseSink, ask, counts, make_sink
 
 pytestmark = pytest.mark.integration

@@ -7,17 +7,25 @@ import subprocess
 import sys
 import threading
 import uuid
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
 
 from demo.broker import Broker
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
-from lifecycle.errors import DecisionLogUnreadable, DecisionVoid
-from resource_managers.decision_log import RETENTION_MS, DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, SettingsError
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import LIMIT_S, ROOT, wait_until
 
 pytestmark = pytest.mark.integration
@@ -30,12 +38,14 @@ def topic(connection) -> str:
     return name
 
 
-def start(log: DecisionLog, life: str = "L", run: str = "one") -> int:
-    return log.start_run(RunStarted(prefix="p", life=life, run=run, at_ms=1))
+def start(log: DecisionLog, checkpoint_id: str = "L", run: str = "one") -> int:
+    return log.start_run(RunStarted(prefix="p", checkpoint_id=checkpoint_id, run=run, at_ms=1))
 
 
-def ruling(attempt: int, kind: Ruling = Ruling.COMMIT, batch: int = 0, who: str = "run", life: str = "L") -> Decision:
-    about = BatchAttempt(life=life, batch=batch, attempt=attempt)
+def ruling(
+    attempt: int, kind: Ruling = Ruling.COMMIT, batch: int = 0, who: str = "run", checkpoint_id: str = "L"
+) -> Decision:
+    about = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
     return Decision(prefix="p", about=about, ruling=kind, handles=(), who=who, at_ms=2)
 
 
@@ -45,7 +55,7 @@ def test_the_first_decision_counts_and_the_second_is_told_who_was_first(connecti
     offset = operator.decide(ruling(attempt, Ruling.ABORT, who="anna"))
     with pytest.raises(DecisionVoid, match=rf"abort by anna \(log offset {offset}\)"):
         driver.decide(ruling(attempt))
-    counting = driver.read_to_end().counting(BatchAttempt(life="L", batch=0, attempt=attempt))
+    counting = driver.read_to_end().counting(BatchAttempt(checkpoint_id="L", batch=0, attempt=attempt))
     assert counting is not None
     assert counting.who == "anna"
 
@@ -58,6 +68,24 @@ def test_a_zombie_is_told_which_run_is_newer(connection, topic):
         zombie.decide(ruling(old))
     assert newer.decide(ruling(new)) > new
     assert zombie.decide(ruling(old, Ruling.ABORT, batch=1)), "an abort counts whoever is newer"
+
+
+def test_a_zombie_is_told_of_a_newer_run_of_its_checkpoint_id(connection, topic):
+    zombie = DecisionLog(connection, topic)
+    old = start(zombie, run="old")
+    renamed = RunStarted(prefix="p2", checkpoint_id="L", run="new", at_ms=1)
+    new = DecisionLog(connection, topic).start_run(renamed)
+    with pytest.raises(DecisionVoid, match=rf"run new \(log offset {new}\) of the same checkpoint, with prefix 'p2'"):
+        zombie.decide(ruling(old))
+
+
+def test_a_batch_below_the_last_decided_one_is_told_which_is_later(connection, topic):
+    log = DecisionLog(connection, topic)
+    log.decide(ruling(start(log), batch=4))
+    with pytest.raises(DecisionVoid, match="batch 4 of the same checkpoint was decided before"):
+        log.decide(ruling(start(log), batch=3))
+    with pytest.raises(DecisionVoid, match="the log has no such run"):
+        log.decide(ruling(999, checkpoint_id="M"))
 
 
 def test_of_writers_that_race_for_one_attempt_exactly_one_wins(connection, topic):
@@ -83,7 +111,7 @@ def test_of_writers_that_race_for_one_attempt_exactly_one_wins(connection, topic
     assert sorted(batch for batch, _ in results) == list(range(20))
     ledger = DecisionLog(connection, topic).read_to_end()
     for batch, winner in results:
-        counting = ledger.counting(BatchAttempt(life="L", batch=batch, attempt=attempt))
+        counting = ledger.counting(BatchAttempt(checkpoint_id="L", batch=batch, attempt=attempt))
         assert counting is not None
         assert counting.who == winner
 
@@ -92,10 +120,10 @@ def test_two_processes_that_start_runs_get_different_attempts(connection, topic)
     code = (
         "import sys\n"
         "from lifecycle.decisions import RunStarted\n"
-        "from resource_managers.decision_log import DecisionLog\n"
-        "from resource_managers.kafka_connection import KafkaConnection\n"
+        "from resource_managers.topics.decision_log import DecisionLog\n"
+        "from resource_managers.kafka.connection import KafkaConnection\n"
         "log = DecisionLog(KafkaConnection(sys.argv[1]), sys.argv[2])\n"
-        "print(log.start_run(RunStarted(prefix='p', life='L', run=sys.argv[3], at_ms=1)))\n"
+        "print(log.start_run(RunStarted(prefix='p', checkpoint_id='L', run=sys.argv[3], at_ms=1)))\n"
     )
     command = [sys.executable, "-c", code, connection.bootstrap_servers, topic]
     children = [
@@ -114,7 +142,10 @@ def test_reading_goes_on_where_it_was_and_to_an_offset_not_beyond(connection, to
     writer, reader = DecisionLog(connection, topic), DecisionLog(connection, topic)
     first = start(writer, run="first")
     second = start(writer, run="second")
-    assert reader.read_to(first).latest_run("p") == (first, RunStarted(prefix="p", life="L", run="first", at_ms=1))
+    assert reader.read_to(first).latest_run("p") == (
+        first,
+        RunStarted(prefix="p", checkpoint_id="L", run="first", at_ms=1),
+    )
     assert reader.read_to(first).next_offset == first + 1
     latest = reader.read_to_end().latest_run("p")
     assert latest is not None
@@ -124,24 +155,40 @@ def test_reading_goes_on_where_it_was_and_to_an_offset_not_beyond(connection, to
 
 def test_outcomes_of_a_woken_recovery_do_not_count(connection, topic):
     log = DecisionLog(connection, topic)
-    about = BatchAttempt(life="L", batch=0, attempt=start(log))
+    about = BatchAttempt(checkpoint_id="L", batch=0, attempt=start(log))
     for settled in (Settled.LOST, Settled.COMMITTED):
-        log.append(Outcome(prefix="p", about=about, handle_key="k", settled=settled, who="recovery", at_ms=3))
+        log.append(Outcome(prefix="p", about=about, handle_keys=("k",), settled=settled, who="recovery", at_ms=3))
     outcome = log.read_to_end().outcome("k")
     assert outcome is not None
     assert outcome.settled is Settled.LOST
 
 
-def test_a_malformed_record_is_kept_aside_with_its_offset_and_the_rest_counts(connection, topic):
+def test_a_malformed_record_is_quarantined_with_its_offset_and_the_rest_counts(connection, topic):
     log = DecisionLog(connection, topic)
     attempt = start(log)
     raw = Producer(connection.for_librdkafka())
-    for value in (b"nonsense", b"", None, b'{"version": 9}'):
+    for value in (b"nonsense", b"", None, b'{"version": "9"}'):
         raw.produce(topic, value, partition=0)
     assert raw.flush(30) == 0
     assert log.decide(ruling(attempt)) == attempt + 5
     assert [entry.offset - attempt for entry in log.malformed] == [1, 2, 3, 4]
-    assert "version 9" in log.malformed[-1].error
+    assert "version '9'" in log.malformed[-1].error
+
+
+@pytest.mark.parametrize("newer", [b'{"version": 2, "type": "decision"}', b'{"version": 1, "type": "promise"}'])
+def test_what_a_newer_program_wrote_makes_it_unreadable_for_good(connection, topic, newer):
+    log = DecisionLog(connection, topic)
+    attempt = start(log)
+    log.read_to_end()
+    raw = Producer(connection.for_librdkafka())
+    raw.produce(topic, newer, partition=0)
+    assert raw.flush(30) == 0
+    said = rf"at offset {attempt + 1} what a newer program wrote .*Run the newer program"
+    for reader in (log, log, DecisionLog(connection, topic)):
+        with pytest.raises(DecisionLogUnreadable, match=said):
+            reader.read_to_end()
+        with pytest.raises(DecisionLogUnreadable, match=said):
+            reader.decide(ruling(attempt))
 
 
 def test_a_fork_reads_for_itself(connection, topic):
@@ -156,18 +203,47 @@ def test_a_fork_reads_for_itself(connection, topic):
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    counting = log.read_to_end().counting(BatchAttempt(life="L", batch=0, attempt=attempt))
+    counting = log.read_to_end().counting(BatchAttempt(checkpoint_id="L", batch=0, attempt=attempt))
     assert counting is not None
     assert counting.who == "child"
 
 
-def test_the_topic_is_made_once_with_one_partition_and_eight_weeks(connection, topic):
-    DecisionLog(connection, topic).ensure_topic()
+def test_the_topic_is_made_once_with_one_partition_and_forgets_nothing(connection):
+    name = f"decisions-{uuid.uuid4().hex[:8]}"
+    DecisionLog(connection, name).ensure_topic(replication_factor=1, min_insync_replicas=1)
+    DecisionLog(connection, name).ensure_topic()
     admin = AdminClient(connection.for_librdkafka())
-    assert len(admin.list_topics(topic, timeout=30).topics[topic].partitions) == 1
-    resource = ConfigResource(ResourceType.TOPIC, topic)
+    assert len(admin.list_topics(timeout=30).topics[name].partitions) == 1
+    resource = ConfigResource(ResourceType.TOPIC, name)
     config = admin.describe_configs([resource])[resource].result(30)
-    assert (config["cleanup.policy"].value, config["retention.ms"].value) == ("delete", str(RETENTION_MS))
+    told = {
+        key: config[key].value for key in ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas")
+    }
+    assert told == {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "min.insync.replicas": "1",
+    }
+    assert config["min.insync.replicas"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+
+
+@pytest.mark.parametrize(
+    "config", [{"retention.ms": "604800000"}, {"retention.bytes": "1000000"}, {"cleanup.policy": "compact"}]
+)
+def test_a_log_that_forgets_by_itself_is_refused_with_the_mend(connection, config):
+    name, (key, value) = f"decisions-{uuid.uuid4().hex[:8]}", *config.items()
+    admin = AdminClient(connection.for_librdkafka())
+    forever = {"retention.ms": "-1", "retention.bytes": "-1"}
+    admin.create_topics([NewTopic(name, 1, 1, config=forever | config)])[name].result(30)
+    log = DecisionLog(connection, name)
+    with pytest.raises(SettingsError, match=f"has {key}={value}: .*--entity-name {name} --add-config") as refused:
+        log.ensure_topic()
+    mend = dict(pair.split("=") for pair in str(refused.value).rpartition(" ")[2].split(","))
+    alter = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in mend.items()]
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=alter)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    log.ensure_topic()
 
 
 @pytest.mark.parametrize("read", [lambda log: log.read_to_end(), lambda log: log.read_to(0)], ids=["end", "offset"])
@@ -185,47 +261,108 @@ def test_a_topic_with_two_partitions_is_refused(connection):
 
 
 def test_an_unreachable_broker_makes_it_unreadable(monkeypatch):
-    monkeypatch.setattr("resource_managers.decision_log.READ_LIMIT_S", 1.0)
+    monkeypatch.setattr("resource_managers.topics.decision_log_topic.ANSWER_LIMIT_S", 1.0)
     with pytest.raises(DecisionLogUnreadable, match="transaction_decisions"):
         DecisionLog(KafkaConnection("127.0.0.1:1")).read_to_end()
 
 
-def test_a_log_whose_head_expired_is_read_from_its_first_record(connection, topic):
-    log = DecisionLog(connection, topic)
-    start(log, run="expired")
-    attempt = start(log, run="kept")
-    admin, head = AdminClient(connection.for_librdkafka()), TopicPartition(topic, 0, attempt)
+def cut_before(connection, topic: str, offset: int) -> None:
+    """Delete the log's head, as a retention does."""
+    admin, head = AdminClient(connection.for_librdkafka()), TopicPartition(topic, 0, offset)
     admin.delete_records([head])[head].result(30)
+
+
+def test_a_log_whose_head_is_gone_is_unreadable_never_void(connection, topic):
+    log = DecisionLog(connection, topic)
+    attempt = start(log)
+    log.decide(ruling(attempt))
+    cut_before(connection, topic, attempt + 1)
     fresh = DecisionLog(connection, topic)
-    latest = fresh.read_to_end().latest_run("p")
-    assert latest is not None
-    assert latest[1].run == "kept"
-    assert fresh.decide(ruling(attempt)) == attempt + 1
+    with pytest.raises(DecisionLogUnreadable, match=f"before offset {attempt + 1} are gone, and no snapshot stands"):
+        fresh.read_to_end()
+    with pytest.raises(DecisionLogUnreadable, match="no snapshot stands"):
+        fresh.decide(ruling(attempt, batch=1))
+    assert log.decide(ruling(attempt, batch=2)), "who read it before knows what was there"
+    cut_before(connection, topic, attempt + 4)
+    with pytest.raises(DecisionLogUnreadable, match=f"before offset {attempt + 4} are gone"):
+        DecisionLog(connection, topic).read_to_end()
 
 
-def test_the_log_is_read_as_soon_as_its_broker_is_back_also_by_who_asked_while_it_was_gone(tmp_path: Path):
-    with Broker(tmp_path / "broker") as broker:
-        log = DecisionLog(KafkaConnection(broker.bootstrap_servers))
-        log.ensure_topic()
-        attempt = start(log)
+def make_anew(connection: KafkaConnection, topic: str) -> None:
+    admin = AdminClient(connection.for_librdkafka())
+    admin.delete_topics([topic])[topic].result(30)
+    wait_until("the topic is gone", lambda: topic not in admin.list_topics(timeout=30).topics)
+    DecisionLog(connection, topic).ensure_topic()
+
+
+@pytest.mark.parametrize("read", [lambda log, _: log.read_to_end(), lambda log, run: log.decide(ruling(run, batch=1))])
+def test_a_log_that_was_made_anew_and_has_grown_past_its_reader_is_unreadable(connection, topic, read):
+    """Whoever reads it from its start finds no run that may decide."""
+    log = DecisionLog(connection, topic)
+    attempt = start(log)
+    log.decide(ruling(attempt))
+    make_anew(connection, topic)
+    other = DecisionLog(connection, topic)
+    for number in range(4):
+        other.start_run(RunStarted(prefix=f"other-{number}", checkpoint_id=f"M{number}", run="r", at_ms=1))
+    for _ in range(2):
+        with pytest.raises(DecisionLogUnreadable, match="was made anew"):
+            read(log, attempt)
+    assert DecisionLog(connection, topic).read_to_end().last_decided_batch("L") is None
+
+
+def test_a_log_that_was_made_anew_is_unreadable_for_who_read_it(connection, topic, monkeypatch):
+    monkeypatch.setattr("resource_managers.topics.decision_log_reader.SETTLING_S", 0.2)
+    log = DecisionLog(connection, topic)
+    for _ in range(3):
+        start(log)
+    log.read_to_end()
+    make_anew(connection, topic)
+    with pytest.raises(DecisionLogUnreadable, match="lost its end, or was made anew"):
         log.read_to_end()
-        told, back = [], threading.Event()
 
-        def ask() -> None:
-            while not back.wait(0.02):
-                try:
-                    log.read_to_end()
-                except DecisionLogUnreadable as error:
-                    told.append(error)
 
-        asking = threading.Thread(target=ask)
-        broker.kill()
-        asking.start()
-        try:
-            wait_until("it was told that the broker is gone", lambda: told)
-            broker.start()
-        finally:
-            back.set()
-            asking.join(LIMIT_S)
-        assert not asking.is_alive(), "the log was still being read"
-        assert log.read_to_end().latest_run("p")[0] == attempt
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that may be killed, and that makes topics by itself."""
+    with Broker(tmp_path_factory.mktemp("broker"), settings={"auto.create.topics.enable": "true"}) as broker:
+        yield broker
+
+
+def test_reading_makes_no_log_where_brokers_make_topics_by_themselves(own_broker):
+    connection = KafkaConnection(own_broker.bootstrap_servers)
+    admin = AdminClient(connection.for_librdkafka())
+    for read in (lambda log: log.read_to_end(), lambda log: log.read_to(0)):
+        with pytest.raises(DecisionLogUnreadable, match="does not exist: a pipeline makes it when it starts"):
+            read(DecisionLog(connection, "by-itself"))
+    # Asked for by its name it is made, which shows that this broker does so.
+    admin.list_topics("asked-for", timeout=30)
+    wait_until("the topic that was asked for", lambda: "asked-for" in admin.list_topics(timeout=30).topics)
+    assert "by-itself" not in admin.list_topics(timeout=30).topics
+
+
+def test_the_log_is_read_as_soon_as_its_broker_is_back_also_by_who_asked_while_it_was_gone(own_broker):
+    log = DecisionLog(KafkaConnection(own_broker.bootstrap_servers))
+    log.ensure_topic()
+    attempt = start(log)
+    log.read_to_end()
+    told, back = [], threading.Event()
+
+    def ask() -> None:
+        while not back.wait(0.02):
+            try:
+                log.read_to_end()
+            except DecisionLogUnreadable as error:
+                told.append(error)
+
+    asking = threading.Thread(target=ask)
+    own_broker.kill()
+    asking.start()
+    try:
+        wait_until("it was told that the broker is gone", lambda: told)
+        own_broker.start()
+    finally:
+        back.set()
+        asking.join(LIMIT_S)
+    assert not asking.is_alive(), "the log was still being read"
+    assert log.read_to_end().latest_run("p")[0] == attempt

@@ -16,7 +16,7 @@ from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from lifecycle.errors import Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.kafka_fixtures import make_sink, rows
 from tests.integration.pipeline_process import PipelineProcess, produce, read_committed, wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks
@@ -70,11 +70,13 @@ def run_and_kill(connection, sinks: Sinks, directory, guarantee: str, point: str
     return sinks.everywhere()
 
 
+@pytest.mark.long
 def test_exactly_once_neither_loses_nor_doubles_after_kill_9_of_a_task_that_has_prepared(connection, sinks, tmp_path):
     for name, seen in run_and_kill(connection, sinks, tmp_path, "exactly_once", "slot-prepared").items():
         assert seen == Counter(values(0, 300)), name
 
 
+@pytest.mark.long
 def test_at_least_once_loses_nothing_and_doubles_what_was_delivered_before_kill_9(connection, sinks, tmp_path):
     for name, seen in run_and_kill(connection, sinks, tmp_path, "at_least_once", "after-flush").items():
         assert set(seen) == set(values(0, 300)), name
@@ -83,6 +85,7 @@ def test_at_least_once_loses_nothing_and_doubles_what_was_delivered_before_kill_
         assert doubled <= set(values(100, 100)), f"{name}: only rows of the batch that was under way"
 
 
+@pytest.mark.long
 def test_none_goes_on_without_the_rows_that_a_database_did_not_take(connection, postgres, tmp_path):
     with MariaDbServer(tmp_path / "mariadb") as mariadb:
         sinks = make_sinks(connection, tmp_path, [mariadb, postgres], VALUES)
@@ -112,9 +115,9 @@ def test_rows_that_die_with_the_broker_are_an_error_for_at_least_once_and_not_fo
         produce(connection, sink.topic, [b"first"])
         writer = sink.manager(**{"message.timeout.ms": "2000"}).begin_without_transaction(guarantee)
         writer.write(rows(b"seen"))
-        writer._outlet.flush()
+        writer._arrow_producer.flush()
         # Not the minute that a task waits.
-        writer._outlet.flush = partial(writer._outlet.flush, 6.0)
+        writer._arrow_producer.flush = partial(writer._arrow_producer.flush, 6.0)
         wait_until("the writer's first row", lambda: read_committed(connection, sink.topic)[b"seen"] == 1)
         # The broker stands still: its machine takes what is sent and acknowledges nothing; then it dies.
         stop_wholly(broker.pid)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -27,6 +30,7 @@ def jvm_of(demo: DemoProcess) -> int:
     return (json.loads(file.read_text()).get("jvm_pid") or 0) if file.exists() else 0
 
 
+@pytest.mark.long
 def test_kill_9_of_the_demo_leaves_no_process_not_even_a_frozen_driver(tmp_path: Path) -> None:
     demo = DemoProcess(tmp_path)
     demo.start()
@@ -38,6 +42,50 @@ def test_kill_9_of_the_demo_leaves_no_process_not_even_a_frozen_driver(tmp_path:
     assert "java" in names
     code, left = demo.end(signal.SIGKILL)
     assert (code, left) == (-signal.SIGKILL, [])
+
+
+def parts_of(demo: DemoProcess) -> dict[str, psutil.Process]:
+    """Return collector, app and the pipeline's supervisor by name, as far as they run."""
+    words = {"collector": "collector", "app": "app", "pipeline": "pipeline"}
+    found = {}
+    for process in psutil.Process(demo.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            module = dict(itertools.pairwise(process.cmdline())).get("-m")
+            found |= {name: process for name, word in words.items() if word == module}
+    return found
+
+
+def answers(collector: psutil.Process) -> bool:
+    """Say whether the collector serves its API."""
+    port = dict(itertools.pairwise(collector.cmdline()))["--port"]
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health", timeout=2.0) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def test_killed_parts_are_started_again_and_a_dead_broker_ends_it(tmp_path: Path) -> None:
+    demo = DemoProcess(tmp_path)
+    demo.start()
+    killed = wait_for("collector, app and pipeline", lambda: found if len(found := parts_of(demo)) == 3 else {}, 90.0)
+    wait_for("the demo to wait for nothing but Spark", lambda: "waiting for the Spark" in demo.said, 90.0)
+    for process in killed.values():
+        process.kill()
+    psutil.wait_procs(killed.values(), timeout=10)
+
+    def started_again() -> dict[str, psutil.Process]:
+        found = parts_of(demo)
+        return found if found.keys() == killed.keys() and answers(found["collector"]) else {}
+
+    again = wait_for("all three to be started again", started_again, 60.0)
+    assert {process.pid for process in again.values()}.isdisjoint(process.pid for process in killed.values())
+    assert "collector ended with code -9: it starts again in 0.5 s" in demo.said
+    (broker,) = demo.running("kafka.Kafka")
+    broker.kill()
+    code, left = demo.wait_end()
+    assert (code, left) == (1, [])
+    assert "the broker ended, so the demo ends" in demo.said
 
 
 def test_sigterm_while_it_starts_leaves_no_process(tmp_path: Path) -> None:
@@ -62,7 +110,7 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
         )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert f"port {port} is taken" in done.stderr
+    assert f"port {port} is in use" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

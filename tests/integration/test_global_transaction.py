@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_managers.decision_log import DecisionLog
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import PipelineProcess, open_transactions, produce, wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks
 
@@ -55,6 +55,7 @@ def nobody_restarts(pipeline: PipelineProcess, point: str) -> Iterator[None]:
         pipeline.process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_kill_at_any_step_leaves_the_rows_everywhere_or_nowhere(connection, sinks, tmp_path):
     settings = sinks.settings("kafka", "mysql", "postgres", restart_delay_ms=3_000, restart_attempts=9)
     seen_before_the_restart = {
@@ -81,6 +82,7 @@ def test_kill_at_any_step_leaves_the_rows_everywhere_or_nowhere(connection, sink
     assert sinks.prepared("mysql") == sinks.prepared("postgres") == 0
 
 
+@pytest.mark.long
 def test_what_only_kafka_lost_is_replayed_only_into_kafka(connection, sinks, tmp_path):
     # MariaDB first: its branches are the ones that are committed before the driver stands still.
     settings = sinks.settings("mysql", "kafka", "postgres", transaction_timeout_ms=25_000)
@@ -96,10 +98,10 @@ def test_what_only_kafka_lost_is_replayed_only_into_kafka(connection, sinks, tmp
         assert sinks.in_topic().total() == 100
         pipeline.kill_driver()
         expect_everywhere(sinks, values(0, 200))
-        life = pipeline.status["life"]
+        checkpoint_id = pipeline.status["checkpoint_id"]
     ledger = DecisionLog(connection).read_to_end()
-    batch = max(decision.about.batch for decision in ledger.life_commits(life))
-    replayed = [d for b in range(batch + 1) if len(d := ledger.commits_of(life, b)) > 1]
+    batch = max(decision.about.batch for decision in ledger.checkpoint_commits(checkpoint_id))
+    replayed = [d for b in range(batch + 1) if len(d := ledger.commits_of(checkpoint_id, b)) > 1]
     held_by = [[{handle.resource_manager for handle in one.handles} for one in found] for found in replayed]
     assert held_by == [[{"mysql", "kafka", "postgres"}, {"kafka"}]], "the second decision lists what Kafka lost"
 

@@ -11,27 +11,28 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from collector import hanging
-from collector.acting import Actors, KafkaActor
-from collector.clock import now_ms
-from collector.coordinators import Coordinators
-from collector.current_state import CurrentState
-from collector.hanging import Remedy, Suspect, key_of
-from collector.observations import BrokerRecord, Observed, Position
-from collector.ordering.hanging import HangingOrders
-from collector.ordering.order_history import Intent
-from collector.ordering.plan import Reach
-from collector.orders import Action, Order, StepOutcome
-from collector.partition_sights import PartitionPicture
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits
+from collector.history.store import Store
+from collector.orders.audit import Intent
+from collector.orders.hanging import HangingOrders
+from collector.orders.participants import KafkaParticipant, Participants
+from collector.orders.plan import OrderContext
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BrokerRecord, Observed, Position
+from collector.records.orders import Order, StepOutcome
+from collector.runtime.clock import now_ms
+from collector.verdicts import hanging_transactions
+from collector.verdicts.hanging_transactions import Remedy, Suspect, key_of
+from collector.verdicts.partition_state import PartitionFindings
+from collector.verdicts.verdict_case import Limits
+from collector.views.coordinators import Coordinators
+from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, Unreachable
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import TRANSACTION_STATE, KafkaPartitions, Layout, OpenProducer
+from lifecycle.orders import Action
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.partitions import TRANSACTION_STATE, KafkaPartitions, Layout, OpenProducer
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import OpenTransactionView
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
 
 pytestmark = pytest.mark.integration
@@ -54,7 +55,7 @@ class Opened:
     current: CurrentState
     suspect: Suspect
     orders: HangingOrders
-    reach: Reach
+    context: OrderContext
 
     @property
     def layout(self) -> Layout:
@@ -80,7 +81,7 @@ class Opened:
 @pytest.fixture
 def overdue(sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Return an open transaction that is taken for one whose timeout passed long ago."""
-    monkeypatch.setattr(hanging, "OVERDUE_MS", -LONG_MS)
+    monkeypatch.setattr(hanging_transactions, "OVERDUE_MS", -LONG_MS)
     id_ = f"billing {uuid.uuid4().hex[:8]}"
     producer = Producer(sink.connection.for_librdkafka(**{"transactional.id": id_, "linger.ms": 0}))
     producer.init_transactions(LIMIT_S)
@@ -103,10 +104,10 @@ def overdue(sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         brokers=brokers,
         current=current,
         suspect=suspect,
-        orders=HangingOrders(lambda: PartitionPicture(at_ms=now_ms(), hanging=(suspect,)), current, broker, brokers),
-        reach=Reach(
+        orders=HangingOrders(lambda: PartitionFindings(at_ms=now_ms(), hanging=(suspect,)), current, broker, brokers),
+        context=OrderContext(
             current=current,
-            actors=Actors({"kafka": KafkaActor(broker)}),
+            participants=Participants({"kafka": KafkaParticipant(broker)}),
             log=DecisionLog(sink.connection),
             limit_s=LIMIT_S,
         ),
@@ -128,7 +129,7 @@ def _seen(view: OpenTransactionView | None) -> Observed:
         update_ms=view.started_at_ms,
         timeout_ms=view.timeout_ms,
         partitions=tuple(f"{topic}-{number}" for topic, number in view.partitions),
-        client_version=0,
+        client_transaction_version=0,
         source="test",
     )
     return Observed(position=Position(source="test", partition=0, offset=0), observation=record)
@@ -169,9 +170,9 @@ def test_while_a_coordinator_is_missing_nothing_is_said_of_any_producer_id(overd
 def test_what_its_coordinator_still_has_open_takes_the_ordinary_abort(overdue: Opened) -> None:
     assert (overdue.suspect.doubt.rule, overdue.suspect.doubt.remedy) == (5, Remedy.ORDINARY)
     order = overdue.order()
-    plan = overdue.orders.plan(overdue.reach, overdue.orders.seen(order), order, "anna")
-    (act,) = plan.acts
-    assert (act.key, "EndTxn(abort)" in act.will) == (overdue.suspect.key, True)
+    plan = overdue.orders.plan(overdue.context, overdue.orders.seen(order), order, "anna")
+    (planned,) = plan.actions
+    assert (planned.key, "EndTxn(abort)" in planned.description) == (overdue.suspect.key, True)
     assert plan.carry_out() == [(StepOutcome.ABORTED, "")]
     assert overdue.view is not None
     # Below transaction.version 2 shutting its writer out leaves the id without a transaction.
@@ -191,22 +192,22 @@ def test_what_its_coordinator_still_has_open_takes_the_ordinary_abort(overdue: O
 def test_what_may_not_be_ordered_is_refused(overdue: Opened, changes: dict[str, object], why: str) -> None:
     order = overdue.order(**changes)
     with pytest.raises(OrderRefused, match=why):
-        overdue.orders.plan(overdue.reach, overdue.orders.seen(order), order, "anna")
+        overdue.orders.plan(overdue.context, overdue.orders.seen(order), order, "anna")
     assert overdue.view is not None
     assert overdue.view.state == "Ongoing"
 
 
 def test_what_its_coordinator_explains_by_now_is_refused(overdue: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hanging, "OVERDUE_MS", LONG_MS)
+    monkeypatch.setattr(hanging_transactions, "OVERDUE_MS", LONG_MS)
     order = overdue.order()
     with pytest.raises(OrderRefused, match="has it open and will end it"):
-        overdue.orders.plan(overdue.reach, overdue.orders.seen(order), order, "anna")
+        overdue.orders.plan(overdue.context, overdue.orders.seen(order), order, "anna")
 
 
 def test_a_marker_that_had_no_answer_is_looked_up_and_never_written_again(overdue: Opened) -> None:
     as_marker = replace(overdue.suspect, doubt=replace(overdue.suspect.doubt, remedy=Remedy.MARKER))
-    (act,) = overdue.orders._plan_markers([as_marker]).acts
-    assert OpenProducer.from_json(act.target["producer"]) == overdue.suspect.producer
+    (planned,) = overdue.orders._plan_markers([as_marker]).actions
+    assert OpenProducer.from_json(planned.target["producer"]) == overdue.suspect.producer
     look = overdue.orders.by_kind()["marker"]
     intent = Intent(
         intent=1,
@@ -215,13 +216,13 @@ def test_a_marker_that_had_no_answer_is_looked_up_and_never_written_again(overdu
         action=Action.ABORT,
         reason="r",
         evidence=[],
-        acts=(act,),
+        actions=(planned,),
         idempotency_key="",
         digest="",
     )
-    assert look(act, intent)[0] is StepOutcome.UNKNOWN
-    assert look(act, replace(intent, given_s=time.monotonic() - LONG_MS / 1000))[0] is StepOutcome.REFUSED
+    assert look(planned, intent)[0] is StepOutcome.UNKNOWN
+    assert look(planned, replace(intent, given_s=time.monotonic() - LONG_MS / 1000))[0] is StepOutcome.REFUSED
     assert overdue.view is not None
     assert overdue.view.state == "Ongoing"
     overdue.producer.abort_transaction(LIMIT_S)
-    wait_until("it is seen ended", lambda: look(act, intent)[0] is StepOutcome.ABORTED, LIMIT_S)
+    wait_until("it is seen ended", lambda: look(planned, intent)[0] is StepOutcome.ABORTED, LIMIT_S)

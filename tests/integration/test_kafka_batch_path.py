@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lifecycle.errors import RecordTooLarge
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_outlet import PRODUCER_DEFAULTS, Outlet
-from resource_managers.librdkafka_batch import BatchPathUnavailable, BatchProducer
+from resource_managers.kafka.arrow_producer import PRODUCER_DEFAULTS, ArrowProducer
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.librdkafka_batch import BatchPathUnavailable, BatchProducer
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows
 
 pytestmark = pytest.mark.integration
@@ -47,16 +47,18 @@ def records(connection: KafkaConnection, topic: str) -> list[Record]:
 
 def send(
     connection: KafkaConnection, topic: str, batches: list[pa.RecordBatch], *, whole: bool = True, **properties: Any
-) -> Outlet:
-    """Write batches through an outlet and wait until the broker has them."""
-    outlet = Outlet(connection, topic, {**PRODUCER_DEFAULTS, **properties}, client_id="outlet", batches=whole)
-    outlet.connect()
-    assert outlet.takes_batches is whole
+) -> ArrowProducer:
+    """Write batches through an ArrowProducer and wait until the broker has them."""
+    arrow_producer = ArrowProducer(
+        connection, topic, {**PRODUCER_DEFAULTS, **properties}, client_id="arrow-producer", batches=whole
+    )
+    arrow_producer.connect()
+    assert arrow_producer.takes_batches is whole
     for batch in batches:
-        outlet.write(batch)
-    outlet.flush()
-    outlet.close()
-    return outlet
+        arrow_producer.write(batch)
+    arrow_producer.flush()
+    arrow_producer.close()
+    return arrow_producer
 
 
 def mixed_batches(type_: pa.DataType) -> list[pa.RecordBatch]:
@@ -113,25 +115,29 @@ def test_a_full_queue_loses_doubles_and_reorders_nothing(connection, whole):
 
 def test_buffers_live_until_the_flush_though_nobody_else_holds_them(connection):
     sink = make_sink(connection, partitions=1)
-    outlet = Outlet(connection, sink.topic, {**PRODUCER_DEFAULTS, "linger.ms": 500}, client_id="outlet")
-    outlet.connect()
+    arrow_producer = ArrowProducer(
+        connection, sink.topic, {**PRODUCER_DEFAULTS, "linger.ms": 500}, client_id="arrow-producer"
+    )
+    arrow_producer.connect()
     for start in range(0, 50_000, 1_000):
-        outlet.write(pa.record_batch({"value": pa.array([b"%08d" % n for n in range(start, start + 1_000)])}))
+        arrow_producer.write(pa.record_batch({"value": pa.array([b"%08d" % n for n in range(start, start + 1_000)])}))
         pa.array([b"\xff" * 8] * 1_000)
-    outlet.flush()
-    outlet.close()
+    arrow_producer.flush()
+    arrow_producer.close()
     assert sorted(v for _, _, v in records(connection, sink.topic)) == [b"%08d" % n for n in range(50_000)]
 
 
 @pytest.mark.parametrize("batches", [True, False], ids=["whole batches", "one by one"])
 def test_an_oversized_record_is_named_and_ends_the_loop(connection, batches):
     sink = make_sink(connection)
-    outlet = Outlet(connection, sink.topic, dict(PRODUCER_DEFAULTS), client_id="outlet", batches=batches)
-    outlet.connect()
+    arrow_producer = ArrowProducer(
+        connection, sink.topic, dict(PRODUCER_DEFAULTS), client_id="arrow-producer", batches=batches
+    )
+    arrow_producer.connect()
     batch = pa.record_batch({"value": pa.array([b"small", b"x" * 2_000_000, b"small"])})
     with pytest.raises(RecordTooLarge, match=r"2,000,000 bytes.*1,000,000"):
-        outlet.write(batch)
-    outlet.close()
+        arrow_producer.write(batch)
+    arrow_producer.close()
 
 
 def test_a_producer_that_is_not_the_expected_one_is_never_followed(connection):
@@ -144,7 +150,7 @@ def test_the_ordinary_client_serves_where_the_library_is_not_to_be_had(connectio
     def unavailable() -> None:
         raise BatchPathUnavailable("librdkafka 0x1000000 is not version 2")
 
-    monkeypatch.setattr("resource_managers.librdkafka_batch._library", unavailable)
+    monkeypatch.setattr("resource_managers.kafka.librdkafka_batch._library", unavailable)
     sink = make_sink(connection)
     handle = sink.prepare(b"a", b"b")
     assert "one by one" in caplog.text
@@ -154,11 +160,11 @@ def test_the_ordinary_client_serves_where_the_library_is_not_to_be_had(connectio
 
 def test_rows_without_keys_go_to_every_partition_batch_by_batch(connection):
     sink = make_sink(connection, partitions=3)
-    outlet = Outlet(connection, sink.topic, PRODUCER_DEFAULTS, client_id="keyless")
-    outlet.connect()
+    arrow_producer = ArrowProducer(connection, sink.topic, PRODUCER_DEFAULTS, client_id="keyless")
+    arrow_producer.connect()
     for batch in range(6):
-        outlet.write(rows(*(b"%d-%d" % (batch, row) for row in range(100)), key=None))
-    outlet.flush()
-    outlet.close()
+        arrow_producer.write(rows(*(b"%d-%d" % (batch, row) for row in range(100)), key=None))
+    arrow_producer.flush()
+    arrow_producer.close()
     found = Counter(partition for partition, _, _ in records(connection, sink.topic))
     assert found == {0: 200, 1: 200, 2: 200}

@@ -17,9 +17,9 @@ from demo.children import die_with_parent
 from lifecycle.errors import Unreachable
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import Committed, RetryLater, RolledBack
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
 from tests.integration.pipeline_process import ROOT, read_committed
 
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.integration
 FINISHER = """
 import json, sys
 from lifecycle.identity import Handle, Marker
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.kafka.connection import KafkaConnection
 manager = KafkaResourceManager(KafkaConnection(sys.argv[1]))
 handle = Handle.from_json(json.loads(sys.argv[2]))
 if sys.argv[3] == "commit":
-    outcome = manager.commit([handle], [Marker(batch=0, attempt=1, life="L")], 20.0)
+    outcome = manager.commit([handle], [Marker(batch=0, attempt=1, checkpoint_id="L")], 20.0)
 else:
     outcome = manager.rollback([handle], 20.0)
 print(type(outcome[0]).__name__)
@@ -110,7 +110,7 @@ def test_commit_waits_for_a_broker_that_comes_back_and_gives_up_at_its_limit(tmp
     with Broker(tmp_path) as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
         sink = make_sink(connection)
-        marker = Marker(batch=0, attempt=1, life="L")
+        marker = Marker(batch=0, attempt=1, checkpoint_id="L")
         first, second = sink.prepare(b"a", slot=0), sink.prepare(b"b", slot=1)
         manager = sink.manager()
         manager.check([first, second])

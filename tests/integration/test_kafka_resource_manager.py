@@ -20,6 +20,8 @@ from lifecycle.errors import (
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
+from resource_managers.kafka.markers import KafkaMarkers
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
 from tests.integration.pipeline_process import read_committed
@@ -88,7 +90,7 @@ def test_commit_after_an_abort_is_lost(sink):
 
 
 def test_commit_after_the_brokers_timeout_is_lost(sink):
-    marker = Marker(batch=0, attempt=1, life="L")
+    marker = Marker(batch=0, attempt=1, checkpoint_id="L")
     transaction = sink.manager(1_000).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=marker))
     transaction.write(rows(b"a"))
     handle = transaction.prepare(fingerprint_of(b"a"))
@@ -141,7 +143,7 @@ def test_one_unknown_handle_fails_no_other(sink):
     assert [r.ready for r in readiness] == [True, False, True, True]
     assert [r.handle for r in readiness] == handles
     assert all(50_000 < r.time_left_ms <= 60_000 for r in readiness if r.ready)
-    marker = Marker(batch=0, attempt=1, life="L")
+    marker = Marker(batch=0, attempt=1, checkpoint_id="L")
     outcomes = manager.commit(handles, [marker] * 4, LIMIT_S)
     assert [type(outcome) for outcome in outcomes] == [Committed, Unknown, Committed, Committed]
     assert [outcome.handle for outcome in outcomes] == handles
@@ -171,18 +173,21 @@ def test_an_empty_slot_still_holds_its_marker(sink):
     assert handle.rows == 0
     assert sink.manager().check([handle])[0].ready
     assert isinstance(sink.commit(handle), Committed)
-    assert sink.manager().read_markers(sink.prefix, [0, 1]) == {0: Marker(batch=0, attempt=1, life="L"), 1: None}
+    assert sink.manager().read_markers(sink.prefix, [0, 1]) == {
+        0: Marker(batch=0, attempt=1, checkpoint_id="L"),
+        1: None,
+    }
 
 
 def test_a_zombie_may_not_begin_again(sink):
     sink.commit(sink.prepare(b"a", batch=3, attempt=5), batch=3, attempt=5)
     for batch, attempt in ((3, 5), (3, 4), (2, 5)):
-        with pytest.raises(ZombieWriter, match="overtaken"):
+        with pytest.raises(ZombieWriter, match="superseded"):
             sink.begin(batch, attempt)
-    sink.begin(3, 6).abort()
+    sink.begin(3, 6, decided={5}).abort()
     sink.begin(4, 5).abort()
-    # A new life starts from batch 0: markers of another life prove nothing about it.
-    sink.begin(0, 9, life="M").abort()
+    # A new checkpoint id starts from batch 0: markers of another checkpoint id prove nothing about it.
+    sink.begin(0, 9, checkpoint_id="M").abort()
 
 
 def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
@@ -202,6 +207,72 @@ def test_a_zombie_that_begins_does_not_touch_what_the_live_attempt_prepared(sink
         sink.begin(batch=4, attempt=3)
     assert sink.manager().check([live])[0].ready
     assert isinstance(sink.commit(live, batch=5, attempt=8), Committed)
+
+
+def test_a_zombie_that_stands_still_before_it_aborts_hits_nothing_of_the_next_batch(sink, monkeypatch):
+    """It finds its slot's other transaction open and not superseded; then its batch is committed, and the next one prepared."""
+    left = sink.prepare(b"left", batch=3, attempt=1)
+    latest, live = KafkaMarkers.latest, []
+
+    def stand_still(markers, *arguments):
+        found = latest(markers, *arguments)
+        monkeypatch.undo()
+        sink.commit(sink.prepare(b"a", batch=4, attempt=2), batch=4, attempt=2)
+        live.append(sink.prepare(b"b", batch=5, attempt=2))
+        return found
+
+    monkeypatch.setattr(KafkaMarkers, "latest", stand_still)
+    with pytest.raises(ZombieWriter, match="superseded"):
+        sink.begin(batch=4, attempt=1)
+    assert not sink.manager().check([left])[0].ready
+    assert sink.manager().check(live)[0].ready
+    assert isinstance(sink.commit(live[0], batch=5, attempt=2), Committed)
+
+
+def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink):
+    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
+    sink.commit(sink.prepare(b"b", batch=5, attempt=8), batch=5, attempt=8)
+    live = sink.prepare(b"c", batch=6, attempt=8)
+    with pytest.raises(ZombieWriter):
+        sink.begin(batch=4, attempt=3)
+    assert isinstance(sink.commit(live, batch=6, attempt=8), Committed)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_zombie_that_asks_late_who_it_is_aborts_nothing_of_its_successors(sink, monkeypatch, writes):
+    """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares."""
+    ask, successors = KafkaResourceManager._identity, []
+
+    def late(manager, id_):
+        monkeypatch.undo()
+        successors.append(sink.prepare(b"successor", attempt=2))
+        return ask(manager, id_)
+
+    monkeypatch.setattr(KafkaResourceManager, "_identity", late)
+    zombie = sink.begin(attempt=1)
+    if writes:
+        zombie.write(rows(b"zombie"))
+        with pytest.raises(Fenced):
+            zombie.prepare(fingerprint_of(b"zombie"))
+    zombie.abort()
+    assert sink.manager().check(successors)[0].ready
+    assert isinstance(sink.commit(successors[0], attempt=2), Committed)
+    expect(sink, b"successor")
+
+
+def test_a_writer_knows_for_certain_who_it_is_whatever_its_id_had_before(sink):
+    def begun(batch, attempt):
+        transaction = sink.begin(batch, attempt)
+        assert transaction._identity.is_certain
+        return transaction
+
+    begun(0, 1).prepare(fingerprint_of())
+    over_open = begun(0, 2).prepare(fingerprint_of())
+    sink.commit(over_open, 0, 2)
+    over_committed = begun(2, 2).prepare(fingerprint_of())
+    sink.manager().rollback([over_committed], LIMIT_S)
+    begun(2, 3).abort()
+    begun(2, 4).abort()
 
 
 def test_a_writer_whose_id_was_taken_cannot_prepare(sink):
@@ -249,7 +320,7 @@ def test_recover_parses_ids_whole(sink):
 def test_fence_aborts_what_is_open_and_shuts_its_writer_out(sink):
     transaction = sink.begin()
     transaction.write(rows(b"a"))
-    transaction._outlet.flush()
+    transaction._arrow_producer.flush()
     manager = sink.manager()
     views = manager.recover(sink.prefix)
     assert manager.fence(views, LIMIT_S) == [""]
@@ -282,6 +353,21 @@ def test_a_foreign_transaction_is_seen_and_fenced(sink):
     assert not [view for view in manager.list_transactions() if view.transaction == f"billing {sink.prefix}"]
 
 
+def test_a_foreign_transaction_that_was_just_committed_is_not_called_aborted(sink):
+    """At transaction.version 2 EndTxn(abort) of what librdkafka has committed succeeds: it aborts another one, an empty one."""
+    id_ = f"billing {sink.prefix}"
+    producer = Producer(sink.connection.for_librdkafka(**{"transactional.id": id_}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(sink.topic, b"kept")
+    assert producer.flush(LIMIT_S) == 0
+    seen_open = sink.view(id_)
+    producer.commit_transaction(LIMIT_S)
+    (error,) = sink.manager().shut_out([seen_open], LIMIT_S)
+    assert "ended before" in error or "its owner committed it first" in error
+    expect(sink, b"kept")
+
+
 def test_abort_marker_on_a_partition_frees_its_readers(sink):
     handle = sink.prepare(b"a")
     view = sink.view(handle.transaction)
@@ -299,7 +385,7 @@ def test_abort_marker_on_a_partition_frees_its_readers(sink):
 def test_hundred_handles_are_committed_in_one_go(sink):
     handles = [sink.prepare(slot=slot) for slot in range(8)]
     absent = [dataclasses.replace(handles[0], transaction=f"{sink.prefix}-{slot}-0") for slot in range(100, 350)]
-    marker = Marker(batch=0, attempt=1, life="L")
+    marker = Marker(batch=0, attempt=1, checkpoint_id="L")
     many: list[Handle] = [*absent[:125], *handles, *absent[125:]]
     outcomes = sink.manager().commit(many, [marker] * len(many), LIMIT_S)
     assert [type(outcome) for outcome in outcomes] == [*[Unknown] * 125, *[Committed] * 8, *[Unknown] * 125]
@@ -322,7 +408,7 @@ def test_flush_returning_0_proves_nothing_and_a_record_that_the_topic_does_not_t
     def write_and_prepare() -> None:
         for _ in range(batches):
             transaction.write(rows(b"x" * 5_000))
-            assert transaction._outlet.producer.flush(LIMIT_S) == 0, "as if all were well"
+            assert transaction._arrow_producer.producer.flush(LIMIT_S) == 0, "as if all were well"
         transaction.prepare(fingerprint_of())
 
     with pytest.raises(RecordTooLarge, match=sink.topic):
@@ -410,6 +496,6 @@ def test_broker_tells_its_largest_timeout(sink):
 
 
 def test_a_timeout_above_the_brokers_is_refused_by_name(sink):
-    marker = Marker(batch=0, attempt=1, life="L")
+    marker = Marker(batch=0, attempt=1, checkpoint_id="L")
     with pytest.raises(ResourceManagerError, match=r"transaction\.max\.timeout\.ms"):
         sink.manager(3_600_000).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=marker))

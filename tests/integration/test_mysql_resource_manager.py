@@ -12,9 +12,9 @@ from lifecycle.branch_id import BranchId
 from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Handle
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, RolledBack
-from resource_managers import mysql_forgotten_branches
-from resource_managers.mysql import MySqlResourceManager
-from resource_managers.mysql_session import MySqlSession
+from resource_managers.mysql import forgotten_branches
+from resource_managers.mysql.resource_manager import MySqlResourceManager
+from resource_managers.mysql.session import MySqlSession
 from tests.integration.database_fixtures import (
     COLUMNS,
     FINGERPRINT,
@@ -31,9 +31,7 @@ from tests.integration.pipeline_process import wait_until
 pytestmark = pytest.mark.integration
 
 
-MARKER = (
-    "insert into indoubt_markers (life, slot, batch, attempt, branch, state) values (%s, %s, 0, 1, %s, 'committed')"
-)
+MARKER = "insert into indoubt_markers (checkpoint_id, slot, batch, attempt, branch, state) values (%s, %s, 0, 1, %s, 'committed')"
 TEXT = (("word", pa.string()), ("text", pa.string()), ("bytes", pa.binary()))
 
 
@@ -52,7 +50,7 @@ class ForeignXa:
             cursor.execute(f"xa start {xid}")
             cursor.execute(statement, (word,))
             if marker_of is not None:
-                cursor.execute(MARKER, (sink.life, marker_of.slot, marker_of.transaction))
+                cursor.execute(MARKER, (sink.checkpoint_id, marker_of.slot, marker_of.transaction))
             cursor.execute(f"xa end {xid}")
             cursor.execute(f"xa prepare {xid}")
 
@@ -121,7 +119,7 @@ def test_a_commit_that_the_server_answers_without_a_branch_is_not_believed(sink)
     id_ = BranchId.parse(handle.transaction)
     assert id_ is not None
     with MySqlSession(sink.server.connection, lock_timeout_s=1) as session:
-        mysql_forgotten_branches.list_again(session, id_)
+        forgotten_branches.list_again(session, id_)
     wait_until("the name in XA RECOVER", lambda: sink.prepared() == [handle.transaction], LIMIT_S)
     assert isinstance(sink.commit(handle), Lost)
     assert sink.prepared() == []
@@ -246,7 +244,7 @@ def test_another_database_of_the_server_has_writers_of_its_own(sink):
     elsewhere = MySqlResourceManager(dataclasses.replace(sink.server.administrator, database="other"), table=sink.table)
     elsewhere.verify(COLUMNS)
     first = sink.begin(attempt=1)
-    elsewhere.begin(slot_attempt(sink.prefix, attempt=2, life=sink.life)).abort()
+    elsewhere.begin(slot_attempt(sink.prefix, attempt=2, checkpoint_id=sink.checkpoint_id)).abort()
     first.write(counts(a=1))
     assert isinstance(sink.commit(first.prepare(FINGERPRINT)), Committed)
     ask(sink.server.administrator, "drop database other")

@@ -14,11 +14,18 @@ from confluent_kafka import Producer
 
 from demo.broker import Broker
 from lifecycle.pipeline_orders import TOPIC, PipelineAction, PipelineOrder, Run, encode
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import running
 from tests.integration.command_line_process import command
-from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
+from tests.integration.pipeline_process import (
+    PipelineProcess,
+    make_topics,
+    open_transactions,
+    produce,
+    read_committed,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -33,6 +40,7 @@ def scratch_directory(pid: int) -> Path:
     return Path(dict(line.decode().split("=", 1) for line in environment if line)["TMPDIR"])
 
 
+@pytest.mark.long
 def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_still(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
@@ -41,6 +49,7 @@ def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_stil
     DecisionLog(connection).ensure_topic()
     make_topics(connection, "transaction_lifecycle", source, sink)
     settings: dict[str, Any] = {"source": source, "sink": sink, "prefix": name, "restart_delay_ms": 60_000}
+    settings |= {"transaction_timeout_ms": 600_000}
     # Each answer is waited for: a first batch takes long on a busy machine.
     limits = {"INDOUBT_PIPELINE_ORDER_LIMIT_MS": "100000"}
     with (
@@ -61,7 +70,7 @@ def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_stil
         assert second > first
         assert done.answer["steps"][0]["detail"] == f"run {second} started"
 
-        late = Run(prefix=name, life=pipeline.status["life"], attempt=first)
+        late = Run(prefix=name, checkpoint_id=pipeline.status["checkpoint_id"], attempt=first)
         order = PipelineOrder(run=late, action=PipelineAction.STOP, who="anna", reason="old", id="old", at_ms=0)
         producer = Producer(connection.for_librdkafka())
         producer.produce(TOPIC, encode(order), key=name)
@@ -84,11 +93,17 @@ def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_stil
         produce(connection, source, values(1000, 500))
         wait_until("rows of the third run", lambda: read_committed(connection, sink).total() >= 1500)
 
+        pipeline.arm("after-prepare", "freeze")
+        produce(connection, source, values(1500, 500))
+        wait_until("it stands still with a prepared batch", lambda: pipeline.reached("after-prepare"))
+        assert open_transactions(connection, name)
+
         unconfirmed = command(collector, "stop", name, "--yes", "--reason", "a test")
         assert unconfirmed.code == 1
         assert "'confirm'" in unconfirmed.err
         done = command(collector, "stop", name, "--yes", "--reason", "a test", "--confirm", name, "--json")
         assert (done.code, done.answer["steps"][0]["outcome"]) == (0, "stopped"), done
+        assert open_transactions(connection, name) == []
         assert pipeline.wait_exit(60) == 0
         assert not scratch.parent.exists()
         assert read_committed(connection, sink) == Counter(values(0, 1500))

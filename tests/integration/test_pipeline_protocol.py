@@ -15,7 +15,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from resource_managers.decision_log import DecisionLog
+from pipeline.checkpoint_directory import FILE
+from resource_managers.topics.decision_log import DecisionLog
+from resource_managers.topics.decision_log_topic import DecisionLogTopic
 from tests.integration.pipeline_process import (
     PipelineProcess,
     make_topics,
@@ -60,6 +62,7 @@ def expect_exactly(connection, sink: str, expected: list[bytes]) -> None:
     assert read_committed(connection, sink) == Counter(expected)
 
 
+@pytest.mark.long
 def test_operators_abort_of_an_undecided_batch_wins_over_a_live_driver(connection, topics, tmp_path):
     log = DecisionLog(connection)
     with PipelineProcess(connection, tmp_path, **topics) as pipeline:
@@ -69,12 +72,12 @@ def test_operators_abort_of_an_undecided_batch_wins_over_a_live_driver(connectio
         produce(connection, topics["source"], values(100, 100))
         wait_until("the driver stands still before its decision", lambda: pipeline.reached("after-prepare"))
         status = pipeline.status
-        batch = max(d.about.batch for d in log.read_to_end().life_commits(status["life"])) + 1
-        about = BatchAttempt(life=status["life"], batch=batch, attempt=status["attempt"])
+        batch = max(d.about.batch for d in log.read_to_end().checkpoint_commits(status["checkpoint_id"])) + 1
+        about = BatchAttempt(checkpoint_id=status["checkpoint_id"], batch=batch, attempt=status["attempt"])
         log.decide(Decision(prefix=topics["prefix"], about=about, ruling=Ruling.ABORT, handles=(), who="anna", at_ms=0))
         wake(pipeline)
         expect_exactly(connection, topics["sink"], values(0, 200))
-        commits = [d.about for d in log.read_to_end().commits_of(status["life"], batch)]
+        commits = [d.about for d in log.read_to_end().commits_of(status["checkpoint_id"], batch)]
         assert commits, "the batch was decided by a later attempt"
         assert about not in commits
         assert pipeline.status["restarts"] >= 1
@@ -91,11 +94,12 @@ def wake(pipeline: PipelineProcess) -> None:
             continue
 
 
+@pytest.mark.long
 def test_of_two_queries_under_one_prefix_the_earlier_stops_with_an_error_that_says_so(connection, topics, tmp_path):
     produce(connection, topics["source"], values(0, 100))
     with PipelineProcess(connection, tmp_path / "first", **topics) as first:
         expect_exactly(connection, topics["sink"], values(0, 100))
-        # The second has its own checkpoint directory, so it starts from the first row: a new life.
+        # The second has its own checkpoint directory, so it starts from the first row: a new checkpoint id.
         second_sink = topics["sink"] + "-2"
         make_topics(connection, second_sink)
         with PipelineProcess(connection, tmp_path / "second", **{**topics, "sink": second_sink}):
@@ -108,19 +112,36 @@ def test_of_two_queries_under_one_prefix_the_earlier_stops_with_an_error_that_sa
 
 
 def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
+    """Also when the head of its decision log, with the start of its run, is deleted all the time."""
+    made = f"log-of-{topics['prefix']}"
+    short = {"decisions_snapshot_interval_ms": 0, "decisions_keep_days": 0, "sweep_interval_ms": 500}
     produce(connection, topics["source"], values(0, 100))
-    with PipelineProcess(connection, tmp_path, **topics) as pipeline:
+    directory = tmp_path / "one place"
+    own = {**topics, **short, "decisions_topic": made}
+    with PipelineProcess(connection, tmp_path, checkpoint=f"file://{tmp_path}/one%20place", **own) as pipeline:
         expect_exactly(connection, topics["sink"], values(0, 100))
         wait_until("the consumer group shows the checkpoint", lambda: group_lag(connection, topics) == 0)
+        decisions = DecisionLogTopic(connection, made)
+        attempt = pipeline.status["attempt"]
+        wait_until("the run's start is deleted from the log", lambda: decisions.ends()[0] > attempt)
     assert pipeline.process.returncode == 0
+    ledger = DecisionLog(connection, made).read_to_end()
+    assert ledger.last_decided_batch(pipeline.status["checkpoint_id"]) is not None
+    assert ledger.unsettled(topics["prefix"]) == [], "the log says that what was decided is committed"
     produce(connection, topics["source"], values(100, 100))
-    with PipelineProcess(connection, tmp_path, **topics) as again:
+    checkpoint_id = (directory / FILE).read_text()
+    with PipelineProcess(connection, tmp_path, checkpoint=str(directory), **own) as again:
         expect_exactly(connection, topics["sink"], values(0, 200))
+    assert (directory / FILE).read_text() == checkpoint_id
+    assert not (tmp_path / "one%20place").exists(), "Spark and the pipeline read the URI alike"
     assert "StreamingQueryListenerBus" not in again.log, "whom Spark tells of the last batch still listened"
 
 
 def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_path):
+    finite = f"finite-{topics['prefix']}"
+    make_topics(connection, finite, partitions=1)
     wrong = {
+        f"--entity-name {finite} --add-config retention.ms=-1": {"decisions_topic": finite},
         "does not exist": {"sink": "no-such-topic"},
         "transaction.max.timeout.ms": {"transaction_timeout_ms": 3_600_000},
         "cannot be written": {"checkpoint": "/proc/nowhere"},

@@ -11,8 +11,8 @@ import pytest
 
 from lifecycle.errors import Unreachable
 from lifecycle.outcomes import Committed, RetryLater
-from resource_managers.postgres import PostgresResourceManager
-from resource_managers.postgres_session import PostgresSession
+from resource_managers.postgres.resource_manager import PostgresResourceManager
+from resource_managers.postgres.session import PostgresSession
 from tests.integration.database_fixtures import LIMIT_S, DatabaseSink, ask, connect, counts, make_sink
 
 pytestmark = pytest.mark.integration
@@ -75,7 +75,7 @@ def test_a_branch_of_another_owner_is_refused_with_the_servers_words(sink):
 def test_the_writing_session_is_named_after_its_branch(sink):
     open_ = sink.begin()
     names = [row[0] for row in sink.ask("select application_name from pg_stat_activity")]
-    assert open_.so_far.transaction in names
+    assert open_.provisional_handle.transaction in names
     open_.abort()
 
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decisions import RunStarted
-from lifecycle.errors import DecisionVoid, ResourceManagerError
+from lifecycle.decisions import RunStarted, Settled
+from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, ResourceManagerError
 from pipeline.coordinator import BatchAborted
 from pipeline.crash_points import CrashPoint
-from resource_managers.decision_log import DecisionLog
+from resource_managers.topics.decision_log import DecisionLog
+from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import ProtocolSinks, Stopped, at, protocol_sinks, stop_at
 
 pytestmark = pytest.mark.integration
@@ -83,10 +84,13 @@ def test_every_pending_transaction_is_tried_then_the_first_error_is_raised_and_t
     with pytest.raises(ResourceManagerError, match=rf"{handles[0].transaction} was lost.*\(and 1 more\)"):
         run.commit(*messages)
     assert sinks.seen() == Counter([b"slot 1", b"slot 3"]), "tried after the first had failed"
-    unsettled = {handle.key for _, handle in sinks.ledger().unsettled(sinks.prefix)}
-    assert {handles[0].key, handles[2].key} <= unsettled
+    failed = {handles[0].key, handles[2].key}
+    wait_until(
+        "the log says which are committed",
+        lambda: {handle.key for _, handle in sinks.ledger().unsettled(sinks.prefix)} == failed,
+    )
     later = sinks.run()
-    assert (later.recovered.committed, later.recovered.lost) == (2, 2)
+    assert (later.recovered.committed, later.recovered.lost) == (0, 2), "the committed ones are known from the log"
     later.commit(*(later.slot(slot, b"slot %d" % slot) for slot in range(4)))
     sinks.expect(*[b"slot %d" % slot for slot in range(4)], pending=0)
 
@@ -129,6 +133,34 @@ def test_recovery_aborts_the_undecided_in_all_delivery_modes(topic_sink, guarant
     topic_sink.expect(pending=0)
 
 
+def test_what_is_committed_stands_in_the_log_and_is_not_asked_for_again(sinks):
+    run = sinks.run()
+    messages = [run.slot(slot, b"a") for slot in range(2)]
+    run.commit(*messages)
+    keys = [handle.key for message in messages for handle in message.handles]
+    outcomes = wait_until(
+        "the log says that they are committed",
+        lambda: [found for found in [list(map(sinks.ledger().outcome, keys))] if all(found)],
+    )[0]
+    assert {outcome.settled for outcome in outcomes} == {Settled.COMMITTED}
+    assert outcomes[0].handle_keys == tuple(keys), "one record for the batch"
+    later = sinks.run()
+    assert (later.recovered.committed, later.recovered.lost) == (0, 0)
+    assert {len(branch.committed) for branch in later.recovered.plan.branches.values()} == {2}
+
+
+def test_recovery_finds_out_what_is_committed_when_the_log_does_not_say_so(sinks, monkeypatch, caplog):
+    def unreadable(*_: object) -> None:
+        raise DecisionLogUnreadable("the broker is away")
+
+    run = sinks.run()
+    monkeypatch.setattr(DecisionLog, "append_soon", unreadable)
+    run.commit(run.slot(0, b"a"))
+    assert "batch 0 is committed, which the decision log does not say" in caplog.text
+    assert sinks.run().recovered.committed == 1
+    sinks.expect(b"a", pending=0)
+
+
 def test_abort_looks_for_the_decision_first(sinks, monkeypatch):
     """Spark calls ``abort`` with every handle when ``commit`` raised: also when the batch is decided."""
     run = sinks.run()
@@ -148,7 +180,7 @@ def test_abort_rolls_nothing_back_while_nobody_knows_what_was_decided(topic_sink
     run.options = replace(run.options, decisions_topic="no-such-log")
     run.abort(message)
     assert topic_sink.pending() == 1
-    assert "nobody knows what was decided" in caplog.text
+    assert "nothing is rolled back while the decision log cannot be read" in caplog.text
 
 
 def test_check_comes_before_the_decision(sinks):
@@ -174,7 +206,7 @@ def test_a_batch_with_too_little_time_left_is_not_decided(topic_sink):
 def test_only_handles_listed_in_a_commit_decision_that_counts_are_ever_committed(sinks):
     run = sinks.run()
     listed_in_a_void_one = run.slot(0, b"void")
-    newer = RunStarted(prefix=sinks.prefix, life=run.options.life, run="newer", at_ms=0)
+    newer = RunStarted(prefix=sinks.prefix, checkpoint_id=run.options.checkpoint_id, run="newer", at_ms=0)
     DecisionLog(sinks.connection).start_run(newer)
     with pytest.raises(DecisionVoid, match=r"run newer .* started after this one"):
         run.commit(listed_in_a_void_one)

@@ -9,7 +9,7 @@ import pytest
 
 from lifecycle.identity import Marker, TransactionalId
 from lifecycle.outcomes import Committed
-from resource_managers.database_markers import KEPT_BATCHES
+from resource_managers.database.markers import KEPT_BATCHES
 from resource_managers.protocol import SlotAttempt
 from tests.integration import database_fixtures
 from tests.integration.database_fixtures import DatabaseSink, counts
@@ -48,7 +48,7 @@ def test_ids_are_pooled_and_bounded_two_for_each_slot_after_500_batches(topic_si
     manager = run.managers
 
     def write(slot: int, batch: int) -> None:
-        marker = Marker(batch=batch, attempt=run.options.attempt, life=run.options.life)
+        marker = Marker(batch=batch, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
         open_ = manager.begin(SlotAttempt(prefix=topic_sink.prefix, slot=slot, marker=marker))
         open_.write(rows(b"a"))
         handles = open_.prepare(fingerprint_of(b"a"))

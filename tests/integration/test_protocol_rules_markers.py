@@ -44,7 +44,7 @@ def test_the_marker_is_inside_the_transaction_in_kafka(sink):
     sink.manager().rollback([sink.prepare(b"a", batch=3, attempt=7)], LIMIT_S)
     assert marker_of(sink) is None, "aborted with its transaction"
     assert isinstance(sink.commit(sink.prepare(b"a", batch=3, attempt=8), batch=3, attempt=8), Committed)
-    assert marker_of(sink) == Marker(batch=3, attempt=8, life="L"), "committed with it"
+    assert marker_of(sink) == Marker(batch=3, attempt=8, checkpoint_id="L"), "committed with it"
 
 
 def test_the_marker_is_inside_the_transaction_in_a_database(table):
@@ -63,7 +63,7 @@ def test_an_unstable_marker_is_waited_for_and_nothing_is_called_lost_meanwhile(s
         sink.manager().read_markers(sink.prefix, [0], 0.3)
     # An epoch that the coordinator does not take, while a transaction of this very producer is open.
     other_epoch = replace(handle, producer_epoch=handle.producer_epoch + 1)
-    marker = Marker(batch=4, attempt=1, life="L")
+    marker = Marker(batch=4, attempt=1, checkpoint_id="L")
     (outcome,) = sink.manager().commit([other_epoch], [marker], 0.3)
     assert isinstance(outcome, RetryLater)
     assert sink.manager().check([handle])[0].ready, "asking aborted nothing"

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decisions import Decision, Ruling
+from lifecycle.decisions import Decision, Ruling, Settled
 from lifecycle.errors import ResourceManagerError, SettingsError
-from lifecycle.identity import TransactionalId
+from lifecycle.identity import Handle, TransactionalId
 from pipeline.crash_points import CrashPoint
-from resource_managers.decision_log import DecisionLog
+from pipeline.settle_command import settle
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import make_topics, read_committed
 from tests.integration.protocol_run import ProtocolSinks, Stopped, protocol_sinks, spark_checkpoint, stop_at
 
@@ -36,9 +37,12 @@ def decide_and_stop(sinks: ProtocolSinks, patch: pytest.MonkeyPatch) -> None:
 def test_a_changed_sink_prefix_or_decision_log_is_refused_while_something_is_decided(sinks, monkeypatch, changed):
     decide_and_stop(sinks, monkeypatch)
     other = f"other-{sinks.prefix}"
-    make_topics(sinks.connection, other, partitions=1)
+    if changed == "sink":
+        make_topics(sinks.connection, other, partitions=1)
     refused = sinks.recovery(**{changed: other})
-    with pytest.raises(SettingsError, match=f"its last batch is unfinished: start once more with these.*{other}"):
+    with pytest.raises(
+        SettingsError, match=rf"its last batch is unfinished \(0\): start once more with these.*{other}"
+    ):
         refused.recover()
     sinks.expect(pending=1)
     assert sinks.run().recovered.committed == 1
@@ -51,21 +55,84 @@ def test_a_changed_sink_prefix_or_decision_log_is_refused_while_something_is_dec
     assert read_committed(sinks.connection, where)[b"next"] == 1
 
 
-def test_an_unknown_outcome_is_refused_until_a_new_checkpoint_directory_is_given(sinks, caplog):
-    """Marker and id are both gone: nobody can tell, so nobody guesses."""
+def decide_what_nobody_knows(sinks: ProtocolSinks) -> Handle:
+    """Leave batch 0 planned and decided, with a handle whose marker and id are both gone, as after 7 days."""
     run = sinks.run()
     (handle,) = run.slot(0, b"a").handles
     run.roll_back(handle)
     gone = replace(handle, transaction=str(TransactionalId(prefix=sinks.prefix, slot=77, parity=0)), slot=77)
-    decision = Decision(
-        prefix=sinks.prefix, about=run.about(), ruling=Ruling.COMMIT, handles=(gone,), who="a run", at_ms=0
+    DecisionLog(sinks.connection).decide(
+        Decision(prefix=sinks.prefix, about=run.about(), ruling=Ruling.COMMIT, handles=(gone,), who="a run", at_ms=0)
     )
-    DecisionLog(sinks.connection).decide(decision)
+    return gone
+
+
+@pytest.mark.parametrize("outcome", [Settled.COMMITTED, Settled.LOST])
+def test_an_unknown_outcome_is_refused_until_a_person_tells_it(sinks, capsys, outcome):
+    gone = decide_what_nobody_knows(sinks)
     for _ in range(2):
-        with pytest.raises(ResourceManagerError, match=rf"{gone.transaction} of batch 0: nobody can tell"):
+        with pytest.raises(
+            ResourceManagerError, match=rf"{gone.transaction} of batch 0: nobody can tell.*pipeline settle"
+        ):
             sinks.run()
+    settings = sinks.pipeline_settings()
+    assert settle(settings, None, "", [], yes=False) == 0
+    assert capsys.readouterr().out.startswith(f"{gone.key} batch=0 ")
+    assert settle(settings, outcome, "somebody", [], yes=False) == 1
+    with pytest.raises(SettingsError, match="kafka:another: not among the unsettled"):
+        settle(settings, outcome, "somebody", ["kafka:another"], yes=True)
     assert sinks.ledger().outcome(gone.key) is None, "neither committed nor lost"
+    assert settle(settings, outcome, "somebody", [gone.key], yes=True) == 0
+    told = sinks.ledger().outcome(gone.key)
+    assert told is not None
+    assert (told.settled, told.who) == (outcome, "somebody")
+    later = sinks.run()
+    later.commit(later.slot(0, b"a"))
+    sinks.expect(*([b"a"] if outcome is Settled.LOST else []), pending=0)
+
+
+def test_a_persons_word_does_not_stand_against_proof(sinks, monkeypatch):
+    decide_and_stop(sinks, monkeypatch)
+    assert settle(sinks.pipeline_settings(), Settled.LOST, "somebody", [], yes=True) == 0
+    sinks.expect(b"decided", pending=0)
+    later = sinks.run()
+    later.commit(later.slot(0, b"decided"))
+    sinks.expect(b"decided", pending=0)
+
+
+def test_after_a_clean_stop_sparks_commit_log_proves_what_markers_no_longer_do(sinks):
+    gone = decide_what_nobody_knows(sinks)
+    spark_checkpoint(sinks.checkpoint, planned=0, committed=0)
+    run = sinks.run()
+    outcome = sinks.ledger().outcome(gone.key)
+    assert outcome is not None
+    assert outcome.settled is Settled.COMMITTED
+    run.commit(run.slot(0, b"b", batch=1), batch=1)
+    sinks.expect(b"b", pending=0)
+
+
+def test_what_belongs_to_a_given_up_directory_does_not_keep_a_new_one_from_starting(sinks, caplog):
+    gone = decide_what_nobody_knows(sinks)
     afresh = sinks.run(checkpoint=str(sinks.checkpoint) + "-new")
     assert f"{gone.transaction} of batch 0: nobody can tell" in caplog.text
     afresh.commit(afresh.slot(0, b"a"))
     sinks.expect(b"a", pending=0)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "none"])
+def test_another_guarantee_is_refused_while_a_decided_batch_is_unfinished(sinks, monkeypatch, guarantee):
+    run = sinks.run()
+    message = run.slot(0, b"a")
+    stop_at(monkeypatch, CrashPoint.AFTER_COMMIT)
+    with pytest.raises(Stopped):
+        run.commit(message)
+    with pytest.raises(
+        SettingsError, match=r"batch 0 .* is decided and not finished: with .* it would be written once more"
+    ):
+        sinks.run(delivery_guarantee=guarantee)
+    again = sinks.run()
+    again.commit(again.slot(0, b"a"))
+    spark_checkpoint(sinks.checkpoint, planned=0, committed=0)
+    later = sinks.run(delivery_guarantee=guarantee)
+    later.commit(later.slot(0, b"b", batch=1), batch=1)
+    sinks.expect(b"a", b"b", pending=0)

@@ -6,21 +6,25 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from demo.children import die_with_parent
 from lifecycle.identity import Handle, Marker
+from pipeline import coordinator
+from pipeline.crash_points import CrashPoint
 from pipeline.settings import ROOT
 from resource_managers.protocol import OpenTransaction, SlotAttempt
 from tests.integration.kafka_fixtures import fingerprint_of
 from tests.integration.pipeline_process import wait_until
-from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, protocol_sinks, rows
+from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, at, protocol_sinks, rows
 
 pytestmark = pytest.mark.integration
 SERVERS = {"kafka": (), "mysql": ("mariadb",), "postgres": ("postgres",)}
@@ -97,7 +101,7 @@ def test_a_zombie_writer_that_had_prepared_is_rolled_back_and_its_handle_is_wort
 
 def open_slot(run: ProtocolRun, slot: int) -> OpenTransaction:
     """Begin a slot of batch 0 as its task does, and write nothing yet."""
-    marker = Marker(batch=0, attempt=run.options.attempt, life=run.options.life)
+    marker = Marker(batch=0, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
     (manager,) = run.managers._managers.values()
     return manager.begin(SlotAttempt(prefix=run.options.prefix, slot=slot, marker=marker))
 
@@ -111,7 +115,10 @@ def test_a_zombie_executors_transaction_after_recoverys_sweep_is_swept_again(sin
     zombie.write(rows(b"zombie"))
     zombie.prepare(fingerprint_of())
     assert sinks.pending() == 1
-    assert run.recovery.sweep_unused(run.options.attempt) == 0, "no batch of this run tells yet which slots are its own"
+    swept = run.recovery.sweep_unused(run.options.attempt)
+    assert swept == (sinks.names != ("kafka",)), (
+        "a branch says its attempt; of a pooled id, nobody knows yet whose it is"
+    )
     for batch in range(2):
         run.commit(run.slot(0, b"batch %d" % batch, batch=batch), batch=batch)
     under_way = run.slot(0, b"batch 2", batch=2)
@@ -121,7 +128,24 @@ def test_a_zombie_executors_transaction_after_recoverys_sweep_is_swept_again(sin
     sinks.expect(b"batch 0", b"batch 1", b"batch 2", pending=0)
 
 
-def test_a_run_that_was_overtaken_sweeps_nothing_of_the_later_one(sinks):
+@pytest.mark.parametrize("ahead_s", [-3600, 3600])
+def test_a_sweep_spares_the_batch_under_way_whatever_the_drivers_clock_says(sinks, monkeypatch, ahead_s):
+    """Batch 1 has more slots than batch 0, and lasts for several looks."""
+    run = sinks.run()
+    with monkeypatch.context() as skewed:
+        skewed.setattr(coordinator, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + ahead_s * 10**9))
+        first = run.slot(0, b"a")
+        assert run.recovery.sweep_unused(run.options.attempt) == 0
+        run.commit(first)
+    under_way = [run.slot(slot, b"b", batch=1) for slot in range(2)]
+    for _ in range(3):
+        assert run.recovery.sweep_unused(run.options.attempt) == 0
+    at(monkeypatch, CrashPoint.AFTER_DECISION, lambda: run.recovery.sweep_unused(run.options.attempt))
+    run.commit(*under_way, batch=1)
+    sinks.expect(b"a", b"b", b"b", pending=0)
+
+
+def test_a_run_that_was_superseded_sweeps_nothing_of_the_later_one(sinks):
     earlier = sinks.run()
     later = sinks.run()
     message = later.slot(0, b"a")

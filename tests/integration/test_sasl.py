@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from demo.broker import Broker
-from lifecycle.errors import Unreachable
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
+from lifecycle.errors import SettingsError, Unreachable
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
 pytestmark = pytest.mark.integration
@@ -30,6 +39,9 @@ def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.plaintext.plain.sasl.jaas.config": f"{LOGIN} required {users};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:broker;User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "true",
     }
     with Broker(tmp_path_factory.mktemp("sasl-broker"), settings=settings, client=properties(PASSWORD)) as running:
         yield running
@@ -44,6 +56,7 @@ def properties(password: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_pipeline_and_resource_manager_work_over_sasl(sasl_broker, tmp_path):
     connection = KafkaConnection(sasl_broker.bootstrap_servers, properties(PASSWORD))
     DecisionLog(connection).ensure_topic()
@@ -65,3 +78,16 @@ def test_wrong_password_is_said_and_not_shown(sasl_broker):
         connection.reach(5.0)
     assert "wrong horse" not in str(error.value)
     assert "wrong horse" not in repr(connection)
+
+
+def test_a_sink_whose_open_transactions_may_not_be_asked_for_is_refused(sasl_broker):
+    connection = KafkaConnection(sasl_broker.bootstrap_servers, properties(PASSWORD))
+    make_topics(connection, "sasl-locked")
+    admin = AdminClient(connection.for_librdkafka())
+    kind, pattern = ResourceType.TOPIC, ResourcePatternType.LITERAL
+    for operation in (AclOperation.DESCRIBE, AclOperation.WRITE):
+        acl = AclBinding(kind, "sasl-locked", pattern, "User:anna", "*", operation, AclPermissionType.ALLOW)
+        admin.create_acls([acl])[acl].result(10)
+    manager = KafkaResourceManager(connection, topic="sasl-locked", transaction_timeout_ms=60_000)
+    with pytest.raises(SettingsError, match="give its user Read on it"):
+        manager.verify([("value", pa.binary())])

@@ -18,8 +18,8 @@ from pipeline.coordinator import Coordinator
 from pipeline.recovery import Recovery
 from pipeline.settings import PipelineSettings
 from pipeline.slot_writer import SlotWriter
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask
 from tests.integration.kafka_fixtures import Sink, make_sink, rows
 from tests.integration.pipeline_process import make_topics, open_transactions, read_committed, wait_until
@@ -65,7 +65,7 @@ def test_a_timeout_near_is_told_once_and_while_the_slot_still_writes(connection,
             yield rows(written[-1])
 
     message = SlotWriter(options, slot=0, batch=0).write(rows_until_told())
-    assert message.timeout_told == {handle.key for handle in message.handles}
+    assert message.timeout_reported == {handle.key for handle in message.handles}
     Coordinator(options).commit([message], 0)
     wait_until(
         "the end of the checkpoint",
@@ -90,11 +90,17 @@ def test_a_changed_sink_is_refused_while_a_batch_is_unfinished_and_another_order
         SettingsError, match=f"was used with .* sink '{sink.topic}' .*, and its last batch is unfinished"
     ):
         Recovery(replace(settings, sink=other.topic), connection).recover()
-    assert Recovery(replace(settings, sink=f"kafka:{sink.topic}"), connection).recover().life.life == first.life.life
+    assert (
+        Recovery(replace(settings, sink=f"kafka:{sink.topic}"), connection).recover().identity.checkpoint_id
+        == first.identity.checkpoint_id
+    )
     (tmp_path / "checkpoint" / "commits").mkdir()
     (tmp_path / "checkpoint" / "commits" / "0").touch()
     moved = Recovery(replace(settings, sink=other.topic), connection).recover()
-    assert (moved.life.life, moved.life.sink) == (first.life.life, other.topic)
+    assert moved.identity.sink == other.topic
+    assert moved.identity.checkpoint_id != first.identity.checkpoint_id, (
+        "what the log says of the first one was written elsewhere"
+    )
 
 
 def test_what_a_given_up_checkpoint_left_decided_elsewhere_is_settled_before_the_new_one_starts(
@@ -108,7 +114,7 @@ def test_what_a_given_up_checkpoint_left_decided_elsewhere_is_settled_before_the
     recovery.verify([("value", pa.binary())])
     options = recovery.options(recovery.recover())
     message = SlotWriter(options, slot=0, batch=0).write(iter([rows(b"a")]))
-    about = BatchAttempt(life=options.life, batch=0, attempt=options.attempt)
+    about = BatchAttempt(checkpoint_id=options.checkpoint_id, batch=0, attempt=options.attempt)
     DecisionLog(connection).decide(
         Decision(prefix=old.prefix, about=about, ruling=Ruling.COMMIT, handles=message.handles, who="run", at_ms=0)
     )

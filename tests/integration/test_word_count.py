@@ -40,6 +40,7 @@ def sinks(connection, mariadb, postgres, tmp_path) -> Sinks:
     return make_sinks(connection, tmp_path, [mariadb, postgres], COUNTS)
 
 
+@pytest.mark.long
 def test_counts_in_both_databases_are_exact_after_kill_9_between_their_commits(connection, sinks, tmp_path):
     settings = sinks.settings("mysql", "postgres", job="word_count")
     with PipelineProcess(connection, tmp_path, **settings) as pipeline:
@@ -58,6 +59,7 @@ def test_counts_in_both_databases_are_exact_after_kill_9_between_their_commits(c
     assert pipeline.process.returncode == 0
 
 
+@pytest.mark.long
 def test_with_a_topic_among_the_sinks_its_records_tell_the_same_counts(connection, sinks, tmp_path):
     with PipelineProcess(connection, tmp_path, **sinks.settings("kafka", "postgres", job="word_count")):
         produce(connection, sinks.source, encoded(LINES))

@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
 from lifecycle.events import EventType, LifecycleEvent, encode
 from lifecycle.identity import Handle, Marker
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.protocol import SlotAttempt
+from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S
 from tests.integration.kafka_fixtures import Sink, fingerprint_of, make_sink, rows
 from tests.integration.pipeline_process import read_committed
@@ -23,10 +23,16 @@ TIMEOUT_MS = 60_000
 class ToldPipeline:
     """One pipeline with a sink and a prefix of its own; it tells the given topic of what it prepares."""
 
-    def __init__(self, connection: KafkaConnection, lifecycle_topic: str, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        lifecycle_topic: str,
+        timeout_ms: int = TIMEOUT_MS,
+        decision_topic: str = "transaction_decisions",
+    ) -> None:
         self.sink: Sink = make_sink(connection)
-        self.log = DecisionLog(connection)
-        self.life = uuid.uuid4().hex
+        self.log = DecisionLog(connection, decision_topic)
+        self.checkpoint_id = uuid.uuid4().hex
         self._topic, self._timeout_ms = lifecycle_topic, timeout_ms
         self._events = Producer(connection.for_librdkafka())
         self.attempt = self.start_run()
@@ -38,23 +44,24 @@ class ToldPipeline:
 
     def start_run(self) -> int:
         """Begin a run in the decision log; return its offset."""
-        run = RunStarted(prefix=self.prefix, life=self.life, run=uuid.uuid4().hex[:6], at_ms=now_ms())
+        run = RunStarted(prefix=self.prefix, checkpoint_id=self.checkpoint_id, run=uuid.uuid4().hex[:6], at_ms=now_ms())
         return self.log.start_run(run)
 
-    def prepare(self, *values: bytes, slot: int = 0, batch: int = 0) -> Handle:
-        """Return a prepared handle that the lifecycle topic was told of."""
-        marker = Marker(batch=batch, attempt=self.attempt, life=self.life)
+    def prepare(self, *values: bytes, slot: int = 0, batch: int = 0, told_batch: int | None = None) -> Handle:
+        """Return a prepared handle that the lifecycle topic was told of, as of ``told_batch`` if that is another."""
+        marker = Marker(batch=batch, attempt=self.attempt, checkpoint_id=self.checkpoint_id)
         manager = self.sink.manager(self._timeout_ms)
         transaction = manager.begin(SlotAttempt(prefix=self.prefix, slot=slot, marker=marker))
         transaction.write(rows(*values))
         handle = transaction.prepare(fingerprint_of(*values))
-        data = {"batch": batch, "slot": slot, "transaction": handle.transaction, "handle": handle.to_json()}
+        told = batch if told_batch is None else told_batch
+        data = {"batch": told, "slot": slot, "transaction": handle.transaction, "handle": handle.to_json()}
         self.tell(EventType.TRANSACTION_PREPARED, handle.key, **data, resource_manager="kafka")
         return handle
 
     def decide(self, *handles: Handle, batch: int = 0) -> int:
         """Decide to commit these; return the decision's offset."""
-        about = BatchAttempt(life=self.life, batch=batch, attempt=self.attempt)
+        about = BatchAttempt(checkpoint_id=self.checkpoint_id, batch=batch, attempt=self.attempt)
         decision = Decision(
             prefix=self.prefix, about=about, ruling=Ruling.COMMIT, handles=handles, who="run", at_ms=now_ms()
         )
@@ -62,7 +69,7 @@ class ToldPipeline:
 
     def tell(self, type_: EventType, subject: str, **data: object) -> None:
         """Send one lifecycle event."""
-        base = {"pipeline": self.prefix, "life": self.life, "attempt": self.attempt}
+        base = {"pipeline": self.prefix, "checkpoint_id": self.checkpoint_id, "attempt": self.attempt}
         event = LifecycleEvent(
             type=type_, source=f"/pipeline/{self.prefix}", subject=subject, at_ms=now_ms(), data=base | data
         )

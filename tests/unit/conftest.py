@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.served_api import Api
+from tests.unit.collector.api.served_api import Api
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,10 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "transaction": "ip-count-0-1",
         "producer_id": 4001,
         "producer_epoch": 7,
+        "client_transaction_version": 2,
         "pipeline": "ip-count",
         "ours": True,
-        "life": "life-1",
+        "checkpoint_id": "checkpoint id-1",
         "batch": 1841,
         "attempt": 88,
         "slot": 0,
@@ -69,7 +70,7 @@ def foreign(name: str = "abandoned-1", **changes: Any) -> dict[str, Any]:
             "transaction": name,
             "pipeline": name,
             "ours": False,
-            "life": None,
+            "checkpoint_id": None,
             "batch": None,
             "attempt": None,
             "slot": None,
@@ -151,15 +152,15 @@ def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
     return {
         "key": f"pipeline:{name}",
         "pipeline": name,
-        "life": "life-1",
+        "checkpoint_id": "checkpoint id-1",
         "attempt": 88,
         "state": "running",
         "run_at_ms": now_ms() - 600_000,
         "started_at_ms": now_ms() - 590_000,
         "restarting_at_ms": None,
         "stopped_at_ms": None,
-        "sign_at_ms": now_ms() - 900,
-        "sign": "event checkpoint.completed",
+        "last_seen_at_ms": now_ms() - 900,
+        "last_heartbeat": "event checkpoint.completed",
         "interval_ms": 5000,
         "source": "ip_count_source",
         "sink": "ip_count_sink",
@@ -218,7 +219,7 @@ def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
     return {
         "key": f"batch:word-count/1f0e/{number}/3",
         "pipeline": "word-count",
-        "life": "1f0e",
+        "checkpoint_id": "1f0e",
         "batch": number,
         "attempt": 3,
         "verdict": "one side only",
@@ -294,7 +295,7 @@ def prefix_ids(prefix: str = "ip-count", **changes: Any) -> dict[str, Any]:
         "leaks": False,
         "shared": False,
         "why": "",
-        "lives": 1,
+        "checkpoint_ids": 1,
         "fenced_last_hour": 0,
         "newest_at_ms": now_ms() - 4_000,
         "oldest_at_ms": now_ms() - 9_000,
@@ -323,8 +324,8 @@ def job(name: str = "orders-to-lake", **changes: Any) -> dict[str, Any]:
     }
 
 
-def kept_aside(offset: int = 41, **changes: Any) -> dict[str, Any]:
-    """Return a row of the malformed records, unless changed."""
+def quarantined(offset: int = 41, **changes: Any) -> dict[str, Any]:
+    """Return a row of the quarantined records, unless changed."""
     return {
         "at_ms": now_ms() - 60_000,
         "source": "transaction_lifecycle",

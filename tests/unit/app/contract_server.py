@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.unit.app_contract_rows import now_ms, silence
+from tests.unit.app.contract_rows import now_ms, silence
 
 TOKEN = "operator-token-of-the-test"
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
-    "losses", "batches", "timeouts", "jobs", "ids", "malformed",
+    "losses", "batches", "timeouts", "jobs", "ids", "quarantined",
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ class Answers:
     timeouts: list[dict[str, Any]] = field(default_factory=list)
     jobs: list[dict[str, Any]] = field(default_factory=list)
     ids: list[dict[str, Any]] = field(default_factory=list)
-    malformed: list[dict[str, Any]] = field(default_factory=list)
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     history_error: str = ""
     audit: list[dict[str, Any]] = field(default_factory=list)
@@ -51,12 +51,14 @@ class Answers:
     role: str = "operator"
     token: str = TOKEN
     loading: bool = False
+    asked: list[str] = field(default_factory=list)
+    """The path of every look, in the order of their arrival."""
     raw: dict[str, bytes] = field(default_factory=dict)
     """Path -> body to answer instead, whatever it is."""
 
     def status(self) -> dict[str, Any]:
         observers = [
-            {"name": name, "state": "up", "delay_ms": 120, "since_ms": now_ms() - 60_000, "error": None, "records": 9}
+            {"name": name, "state": "up", "delay_ms": 120, "since_ms": now_ms() - 60_000, "error": "", "records": 9}
             for name in ("lifecycle topic", "decision log", "transaction log")
         ]
         observers.append(
@@ -71,7 +73,7 @@ class Answers:
         )
         return {
             "now_ms": now_ms(), "cluster": "orders-eu", "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
-            "read_only": False, "malformed": len(self.malformed), "events": 8812,
+            "read_only": False, "quarantined": len(self.quarantined), "events": 8812,
             "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
             "observers": observers,
         }  # fmt: skip
@@ -86,7 +88,7 @@ class Answers:
         minute = now_ms() // 60_000 * 60_000
         return {
             "now_ms": now_ms(),
-            "needs_hand": [
+            "action_required": [
                 {
                     "verdict": verdict, "pipeline": pipeline, "batch": number, "keys": [row["key"] for row in rows],
                     "rows": sum(row["rows"] or 0 for row in rows) or None, "decided_at_ms": now_ms() - 18_000 if number else None,
@@ -96,8 +98,9 @@ class Answers:
                 }
                 for (verdict, pipeline, number), rows in groups.items()
             ],
-            "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 0.2,
-                       "waiting_groups": len(self.blocked)},
+            "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 2,
+                       "blocked_partitions": len(self.blocked), "waiting_groups": len(self.blocked),
+                       "hanging": len(self.hanging)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
             "quiet_since_ms": None if groups else now_ms() - 10_800_000,
             "per_minute": [
@@ -235,6 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, query = unquote(urlsplit(self.path).path).removeprefix("/api/v1/"), parse_qs(urlsplit(self.path).query)
+        self.known.asked.append(path)
         if (refused := self._refused()) is not None:
             return self._answer(*refused)
         if path in self.known.raw:

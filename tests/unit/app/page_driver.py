@@ -10,9 +10,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app import live
 from app.settings import COLLECTOR_URL, TROUBLE_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
-from tests.unit.app_contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
 
 HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
 
@@ -24,6 +25,8 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setenv(COLLECTOR_URL, server.url)
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
         monkeypatch.delenv(TROUBLE_URL, raising=False)
+        # What a test has changed is on the page at the next look.
+        monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
         st.cache_resource.clear()
         yield known
         st.cache_resource.clear()
@@ -35,11 +38,12 @@ def opened(name: str) -> AppTest:
     def script(name: str) -> None:
         import importlib
 
-        from app import batch_dialog, live, order_dialog, pipeline_dialog, silence_dialog
+        from app import live
+        from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
 
-        live.looked_again(live.top_line, every_s=live.LIVE_EVERY_S)
+        live.auto_refresh(live.top_line, every_s=live.LIVE_EVERY_S)
         order_dialog.show_last_result()
-        importlib.import_module(f"app.{name}").show()
+        importlib.import_module(f"app.screens.{name}").show()
         order_dialog.show_if_asked()
         batch_dialog.show_if_asked()
         pipeline_dialog.show_if_asked()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.unit.app_contract_rows import alert, now_ms, silence
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.contract_rows import alert, now_ms, silence
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_how_each_receiver_stands(answers):
 
 def test_a_silence_takes_a_reason_and_the_chosen_labels(answers):
     page = press(opened("alerts"), "Silence …")
-    assert "nobody is told of them" in said(page)
+    assert "stay visible, but send no notification" in said(page)
     page = press(page, "Silence")
     assert "Give a reason of at least 3 characters" in said(page)
     assert answers.silences == []
@@ -92,7 +92,7 @@ def test_a_silence_is_ended_with_a_reason(answers):
     answers.silences, answers.alerts[0]["silenced_by"] = [silence()], 1
     page = press(opened("alerts"), "End …")
     page.text_input(key="silence-form-reason").set_value("the move is done")
-    page = press(page, "End it").run()
+    page = press(page, "End silence").run()
     assert answers.silences[0]["state"] == "ended"
     assert "Silence …" in labels(page)
     assert "its broker is being moved" not in said(page)
@@ -103,7 +103,7 @@ def test_a_refusal_of_the_collector_stays_in_the_dialog(answers):
     page = press(opened("alerts"), "End …")
     answers.silences.clear()
     page.text_input(key="silence-form-reason").set_value("the move is done")
-    page = press(page, "End it")
+    page = press(page, "End silence")
     assert "there is no silence 1" in said(page)
 
 

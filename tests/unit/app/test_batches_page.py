@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.unit.app_contract_rows import shared_batch
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.contract_rows import shared_batch
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def test_without_one_that_waits_the_page_says_so(answers):
     page = opened("batches")
     assert "No batch is open, in doubt or on one side only." in said(page)
     answers.batches.clear()
-    assert "No batch has ended since the collector watches." in said(opened("batches"))
+    assert "The history has no ended batch." in said(opened("batches"))
 
 
 def test_only_one_pipelines_batches_are_asked_for(answers):
@@ -51,7 +51,7 @@ def test_only_one_pipelines_batches_are_asked_for(answers):
 
 def test_a_batch_is_settled_with_a_reason(answers):
     page = press(opened("batches"), "Settle …")
-    assert "what is open of it is committed, 2 transactions in kafka. 40 rows are then visible everywhere." in said(
+    assert "Its open transactions are committed: 2 transactions in kafka. 40 rows become visible everywhere." in said(
         page
     )
     page = press(page, "Settle")
@@ -59,7 +59,7 @@ def test_a_batch_is_settled_with_a_reason(answers):
     assert answers.orders == []
     page.text_input(key="batch-order-reason").set_value("its driver is gone")
     page = press(page, "Settle")
-    assert "✔ all of it committed in 31 ms" in said(page)
+    assert "✔ all transactions committed in 31 ms" in said(page)
     (order,) = answers.orders
     assert (order["action"], order["seen"]) == ("settle", {"batch:word-count/1f0e/12/3": "r12"})
     page = press(page, "Close")
@@ -74,7 +74,7 @@ def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
     page.text_input(key="batch-order-reason").set_value("its driver is gone")
     page = press(page, "Settle")
     for text in (
-        "✖ not all of it committed",
+        "✖ not all transactions committed",
         "kafka:words-0:1:7: committed",
         "mysql:words-0: refused: its database was not told",
     ):
@@ -103,7 +103,7 @@ def test_of_very_many_the_most_urgent_are_shown_and_the_others_counted(answers):
         "60 one side only",
         "batch 1049, run 3",
         "10 less urgent batches not shown",
-        "100 older ones not shown",
+        "100 older batches not shown",
     ):
         assert text in said(page), text
     assert "batch 1050, run 3" not in said(page)

@@ -6,15 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.charts import LEAST_SPAN_MS, abort_chart
-from app.collector_rows import Abort, AbortCause
+from app.components.charts import LEAST_SPAN_MS, abort_chart
+from lifecycle.rows.ends import AbortRow
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import AbortCause
 
 T0 = 1_795_000_020_000
 MINUTE_MS = 60_000
 
 
-def aborted(at_ms: int) -> Abort:
-    return Abort(
+def aborted(at_ms: int) -> AbortRow:
+    return AbortRow(
         key=f"kafka:orders-7:7:3@{at_ms}",
         transaction="orders-7",
         pipeline="",
@@ -22,7 +24,7 @@ def aborted(at_ms: int) -> Abort:
         slot=None,
         cause=AbortCause.TIMEOUT,
         certainty="certain",
-        lost=False,
+        verdict=TransactionState.ABORTED,
         at_ms=at_ms,
         open_ms=60_000,
         rows=None,

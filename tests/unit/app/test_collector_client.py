@@ -9,13 +9,13 @@ from threading import Thread
 
 import pytest
 
-from app.collector_client import CollectorClient, CollectorError, Failure
-from app.collector_rows import Action, Role
+from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
 from app.settings import TOKEN as TOKEN_VARIABLE
+from lifecycle.orders import Action, Role
 from lifecycle.verdicts import Verdict
-from tests.unit.app_contract_rows import batch, foreign
-from tests.unit.app_contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_rows import batch, foreign
+from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def failing(ask) -> CollectorError:
 
 def test_every_table_is_read(client, answers):
     assert client.status().role is Role.OPERATOR
-    assert client.overview().needs_hand[0].verdict is Verdict.COMMIT_IT
+    assert client.overview().action_required[0].verdict is Verdict.COMMIT_IT
     assert [one.slot for one in client.transactions()] == [0, 1, 2, 3]
     detail = client.transaction(answers.transactions[0]["key"])
     assert [moment.what for moment in detail.timeline] == ["opened", "prepared", "decided: commit"]
@@ -49,7 +49,7 @@ def test_every_table_is_read(client, answers):
 def test_a_key_with_any_character_is_one_part_of_the_path(client, answers):
     answers.transactions = [foreign("a/b?c#d %2F é")]
     key = answers.transactions[0]["key"]
-    assert client.transaction(key).transaction.key == key
+    assert client.transaction(key).key == key
 
 
 def test_an_order_sends_the_revisions_that_were_shown(client, answers):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.app_contract_rows import job, kept_aside, prefix_ids
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.contract_rows import job, prefix_ids, quarantined
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_prefixes_that_leak_or_are_shared_stand_first(answers):
 
 
 def test_without_an_id_the_page_says_so(answers):
-    assert "No transactional id was seen yet." in said(opened("ids"))
+    assert "The collector has seen no transactional id yet." in said(opened("ids"))
 
 
 def test_flinks_jobs_stand_below_the_pipelines_where_there_are_any(answers):
@@ -50,35 +50,35 @@ def test_flinks_jobs_stand_below_the_pipelines_where_there_are_any(answers):
         assert text in drawn, text
 
 
-def test_the_collector_tells_of_itself_its_observers_and_what_it_kept_aside(answers):
-    answers.malformed = [kept_aside(), kept_aside(1_240, error="value has no magic byte")]
-    drawn = said(opened("watched"))
+def test_the_collector_tells_of_itself_its_observers_and_what_it_quarantined(answers):
+    answers.quarantined = [quarantined(), quarantined(1_240, error="value has no magic byte")]
+    drawn = said(opened("collector_status"))
     for text in ("orders-eu at 127.0.0.1:9092", "anna (operator)", "anna may give orders.", "8,812", "transaction log",
                  "no such directory", "2 records", "0 · 41", "0 · 1,240", "value has no magic byte", "specversion"):  # fmt: skip
         assert text in drawn, text
-    assert "2 malformed records kept aside" in drawn, "the top line of every page counts them"
+    assert "2 malformed records quarantined" in drawn, "the top line of every page counts them"
 
 
 def test_a_history_that_cannot_be_written_is_told_on_every_page(answers):
-    assert "history cannot be written" not in said(opened("watched"))
+    assert "history cannot be written" not in said(opened("collector_status"))
     answers.history_error = "No space left on device"
-    drawn = said(opened("watched"))
-    assert "✖ history cannot be written, orders are refused" in drawn
+    drawn = said(opened("collector_status"))
+    assert "✖ history cannot be written; orders are refused" in drawn
     assert "cannot be written: No space left on device" in drawn
     assert "3 rows not on disk yet" in drawn
-    assert "✖ history cannot be written, orders are refused" in said(opened("ids"))
+    assert "✖ history cannot be written; orders are refused" in said(opened("ids"))
 
 
 def test_a_viewer_is_told_why_no_order_is_taken(answers):
     answers.role = "viewer"
-    assert "orders need an operator&#x27;s token" in said(opened("watched"))
+    assert "orders need an operator&#x27;s token" in said(opened("collector_status"))
 
 
 def test_text_from_outside_stays_text(answers):
     answers.ids = [prefix_ids(HOSTILE, why=HOSTILE, example=HOSTILE)]
     answers.jobs = [job(HOSTILE, cluster=HOSTILE, state=HOSTILE)]
-    answers.malformed = [kept_aside(source=HOSTILE, error=HOSTILE, value=HOSTILE)]
-    for name in ("ids", "pipelines", "watched"):
+    answers.quarantined = [quarantined(source=HOSTILE, error=HOSTILE, value=HOSTILE)]
+    for name in ("ids", "pipelines", "collector_status"):
         drawn = said(opened(name))
         assert "<img" not in drawn
         assert "&lt;img" in drawn

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.app_contract_rows import loss
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.contract_rows import loss
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_each_undone_transaction_says_whether_its_rows_are_missing_why_and_where
 
 def test_without_one_undone_the_page_says_so(answers):
     answers.losses.clear()
-    assert "No transaction was undone since the collector watches." in said(opened("data_loss"))
+    assert "The history has no aborted transaction." in said(opened("data_loss"))
 
 
 def test_the_id_of_a_log_line_tells_what_became_of_it(answers):
@@ -39,11 +39,11 @@ def test_the_id_of_a_log_line_tells_what_became_of_it(answers):
         loss("flink-orders-0-2", verdict="not lost", why="It was committed before the crash.", offsets=[], rows=None)
     )
     page.text_input(key="loss-transaction").set_value(" flink-orders-0-2 ").run()
-    for text in ("What became of flink-orders-0-2", "1 not lost", "It was committed before the crash."):
+    for text in ("Outcome of flink-orders-0-2", "1 not lost", "It was committed before the crash."):
         assert text in said(page), text
     assert "Checkpoint 88" not in said(page)
     page.text_input(key="loss-transaction").set_value("never-seen").run()
-    assert "No transaction of the id <code>never-seen</code> has ended" in said(page)
+    assert "The history has no ended transaction with the id <code>never-seen</code>" in said(page)
 
 
 def test_a_verdict_is_chosen_and_an_unknown_one_is_shown(answers):
@@ -58,7 +58,7 @@ def test_a_verdict_is_chosen_and_an_unknown_one_is_shown(answers):
 def test_of_very_many_a_page_is_shown_and_the_others_are_counted(answers):
     answers.losses = [loss(f"id-{number}") for number in range(210)]
     page = opened("data_loss")
-    assert "200 lost, 10 earlier ones not shown" in said(page)
+    assert "200 lost, 10 earlier transactions not shown" in said(page)
     assert "id-49" in said(page)
     assert "id-50" not in said(page)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app import trouble
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import answering, button, opened, said
+from app.screens import fault_injection
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import answering, button, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -28,18 +28,18 @@ def caused(monkeypatch):
 
     desk = httpx.Client(base_url="http://desk", transport=httpx.MockTransport(answer))
     with answering(Answers(), monkeypatch):
-        monkeypatch.setattr(trouble, "_demo", lambda: desk)
+        monkeypatch.setattr(fault_injection, "_demo", lambda: desk)
         yield paths
 
 
 def test_a_press_that_is_handed_over_twice_causes_one_fault(caused, monkeypatch):
-    page = opened("trouble")
+    page = opened("fault_injection")
     button(page, "ABANDON").click().run()
     button(page, "ABANDON").click().run()
     assert caused == ["/faults/abandon"]
     assert "caused 1" in said(page)
     button(page, "FREEZE").click().run()
     assert caused == ["/faults/abandon", "/faults/freeze"], "another button is another press"
-    monkeypatch.setattr(trouble, "SAME_PRESS_S", 0.0)
+    monkeypatch.setattr(fault_injection, "SAME_PRESS_S", 0.0)
     button(page, "FREEZE").click().run()
     assert caused[2:] == ["/faults/freeze"], "and so is a later one"

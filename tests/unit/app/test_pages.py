@@ -9,9 +9,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import live
-from tests.unit.app_contract_rows import batch, blocked, foreign, hanging, now_ms
-from tests.unit.app_contract_server import TOKEN, Answers
-from tests.unit.app_page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.contract_rows import batch, blocked, foreign, hanging, now_ms
+from tests.unit.app.contract_server import TOKEN, Answers
+from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -22,13 +22,20 @@ def answers(monkeypatch):
         yield known
 
 
-def test_overview_says_first_what_needs_a_hand(answers):
+def test_overview_shows_first_what_needs_attention(answers):
     answers.transactions += [foreign()]
     page = opened("overview")
-    assert "5 transactions need a hand" in said(page)
+    assert "5 transactions need attention" in said(page)
     assert "commit it" in said(page)
     assert {"Commit batch 1841 …", "Abort …", "Evidence"} <= set(labels(page))
     assert "checkpoints down" in said(page)
+
+
+def test_a_batch_with_two_verdicts_has_two_cards(answers):
+    answers.transactions[0] |= {"verdict": "abort it", "may_commit": False, "may_abort": True}
+    page = opened("overview")
+    assert "4 transactions need attention" in said(page)
+    assert {"Commit batch 1841 …", "Abort batch 1841 …"} <= set(labels(page))
 
 
 def test_overview_when_quiet_says_since_when(answers):
@@ -59,25 +66,25 @@ def without_answer(answers, loses: str) -> AppTest:
     page = button(opened("overview"), "Commit batch 1841 …").click().run()
     page.text_input(key="order-reason").set_value("driver frozen")
     page = button(page, "Commit 4 transactions").click().run()
-    assert "What became of it is not known." in said(page)
+    assert "The result is unknown." in said(page)
     answers.loses = ""
     return page
 
 
 def test_what_became_of_an_order_without_an_answer_is_asked_and_nothing_is_sent_twice(answers):
-    page = button(without_answer(answers, "answer"), "Ask what became of it").click().run()
+    page = button(without_answer(answers, "answer"), "Ask for the result").click().run()
     assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
     assert len(answers.orders) == 1
 
 
 def test_an_order_that_never_arrived_is_not_taken_for_done(answers):
-    page = button(without_answer(answers, "order"), "Ask what became of it").click().run()
-    assert "it never arrived, and then nothing was done" in said(page)
-    assert "What became of it is not known." in said(page)
+    page = button(without_answer(answers, "order"), "Ask for the result").click().run()
+    assert "it never arrived and nothing was done" in said(page)
+    assert "The result is unknown." in said(page)
     answers.loading = True
-    page = button(page, "Ask what became of it").click().run()
+    page = button(page, "Ask for the result").click().run()
     assert "history is being loaded" in said(page)
-    assert "What became of it is not known." in said(page)
+    assert "The result is unknown." in said(page)
     assert answers.orders == []
 
 
@@ -87,10 +94,10 @@ def test_an_order_without_an_answer_may_have_been_refused(answers):
     page.text_input(key="order-reason").set_value("driver frozen")
     answers.loses = "answer"
     page = button(page, "Commit 4 transactions").click().run()
-    page = button(page, "Ask what became of it").click().run()
+    page = button(page, "Ask for the result").click().run()
     assert "Refused: nothing was done." in said(page)
     assert "changed since it was shown" in said(page)
-    assert "Ask what became of it" not in labels(page)
+    assert "Ask for the result" not in labels(page)
 
 
 def test_without_a_reason_nothing_is_sent(answers):
@@ -139,7 +146,7 @@ def test_a_changed_transaction_refuses_the_order_and_shows_what_changed(answers)
     assert "Refused: nothing was done." in said(page)
     assert "decided · commit it · epoch 7" in said(page)
     assert "committing · commit it · epoch 8" in said(page)
-    page = button(page, "Look again").click().run()
+    page = button(page, "Use the current state").click().run()
     assert "Commit 3 transactions" in labels(page)
 
 
@@ -148,7 +155,7 @@ def test_what_loses_data_needs_the_id_typed(answers):
     page = button(opened("overview"), "Abort …").click().run()
     page.text_input(key="order-reason").set_value("owner is gone")
     page = button(page, "Abort 1 transaction").click().run()
-    assert "was not typed as it is shown" in said(page)
+    assert "The confirmation is not abandoned-1." in said(page)
     assert answers.orders == []
     page.text_input(key="order-confirm").set_value("abandoned-1")
     page = button(page, "Abort 1 transaction").click().run()
@@ -175,7 +182,7 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
     ]  # fmt: skip
     answers.checkpoints = [
         {"pipeline": HOSTILE, "number": 1, "state": "completed", "started_at_ms": 1, "ended_at_ms": 5, "duration_ms": 4,
-         "transactions": 1, "rows": 1, "source": HOSTILE}
+         "transactions": 1, "rows": 1, "source": HOSTILE, "kind": "checkpoint", "reason": "", "job": "", "path": ""}
     ]  # fmt: skip
     answers.hanging = [hanging(transaction=HOSTILE, topic=HOSTILE)]
     answers.blocked = [blocked(topic=HOSTILE, holder_transaction=HOSTILE, holder_key='"><img src=x onerror=alert(1)>')]
@@ -215,6 +222,7 @@ def test_pending_shows_a_row_for_each_batch_and_opens_its_evidence(answers):
     assert "decided: commit" in said(page)
     assert "the broker aborts it" in said(page)
     assert "Ongoing" in said(page)
+    assert "<dt>client transaction version</dt><dd>2</dd>" in said(page)
     page = button(page, "Close").click().run()
     assert "open" not in page.query_params
 
@@ -223,7 +231,7 @@ def test_a_link_to_a_transaction_that_has_ended_says_so(answers):
     page = opened("pending_commits")
     page.query_params["open"] = "kafka:gone"
     page = page.run()
-    assert "does not know <code>kafka:gone</code> any more" in said(page)
+    assert "no longer has <code>kafka:gone</code>" in said(page)
 
 
 def test_two_hundred_batches_come_in_pages(answers):
@@ -247,9 +255,9 @@ def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
     ("name", "words"),
     [
         ("blocked_readers", "No record is hidden"),
-        ("abort_history", "Nothing was aborted"),
-        ("checkpoints", "No checkpoint was seen"),
-        ("audit", "No order was given"),
+        ("abort_history", "no aborted or lost transaction"),
+        ("checkpoints", "The history has no checkpoint yet"),
+        ("audit", "No order has been given"),
     ],
 )
 def test_empty_pages_say_so(answers, name, words):
@@ -273,7 +281,7 @@ def test_a_hanging_transaction_whose_marker_is_missing_is_committed_from_its_pag
     assert "orders-1 is CompleteCommit, epoch 6" in said(page)
     assert "Abort …" not in labels(page)
     page = button(page, "Commit …").click().run()
-    assert "The commit marker that is missing is written to 1 partition: orders-2" in said(page)
+    assert "The missing commit marker is written to 1 partition: orders-2" in said(page)
     page.text_input(key="order-reason").set_value("KAFKA-20734")
     page = button(page, "Commit 1 transaction").click().run()
     assert [(order["action"], order["keys"], order["seen"]) for order in answers.orders] == [
@@ -290,12 +298,12 @@ def test_the_abort_of_a_hanging_one_needs_typed_what_its_row_says_and_shows_what
     assert "producer 4711" in said(page)
     page.text_input(key="order-reason").set_value("its application is gone")
     page = button(page, "Abort 1 transaction").click().run()
-    assert "orders-2 was not typed as it is shown" in said(page)
+    assert "The confirmation is not orders-2." in said(page)
     page.text_input(key="order-confirm").set_value("orders-2")
     answers.hanging[0]["revision"] = "h2"
     page = button(page, "Abort 1 transaction").click().run()
     assert "Refused: nothing was done." in said(page)
-    page = button(page, "Look again").click().run()
+    page = button(page, "Use the current state").click().run()
     page.text_input(key="order-reason").set_value("its application is gone")
     page.text_input(key="order-confirm").set_value("orders-2")
     page = button(page, "Abort 1 transaction").click().run()
@@ -306,7 +314,7 @@ def test_the_abort_of_a_hanging_one_needs_typed_what_its_row_says_and_shows_what
 def test_a_hanging_transaction_is_ordered_from_the_overview_too(answers):
     answers.transactions, answers.hanging = [], [hanging()]
     page = opened("overview")
-    assert "1 transaction needs a hand" in said(page)
+    assert "1 transaction needs attention" in said(page)
     assert {"Commit …", "Evidence"} <= set(labels(page))
 
 
@@ -318,7 +326,7 @@ def test_a_lost_collector_is_one_line_with_address_and_time_and_the_page_comes_b
     assert "tries again every second" in said(page)
     answers.loading = False
     page = page.run()
-    assert "4 transactions need a hand" in said(page)
+    assert "4 transactions need attention" in said(page)
     assert 'role="alert"' not in said(page)
 
 

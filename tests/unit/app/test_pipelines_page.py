@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.unit.app_contract_rows import pipeline
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import HOSTILE, answering, button, opened, said
+from tests.unit.app.contract_rows import pipeline
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, button, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -58,10 +58,10 @@ def test_a_restart_takes_a_reason_and_shows_what_its_supervisor_answered(answers
 
 def test_a_stop_needs_the_prefix_typed(answers):
     page = press(opened("pipelines"), "Stop …")
-    assert "nothing starts this pipeline again but you" in said(page)
+    assert "only you can start this pipeline again" in said(page)
     page.text_input(key="pipeline-order-reason").set_value("maintenance")
     page = press(page, "Stop")
-    assert "ip-count was not typed as it is shown" in said(page)
+    assert "The confirmation is not ip-count." in said(page)
     assert answers.orders == []
     page.text_input(key="pipeline-order-confirm").set_value("ip-count")
     page = press(page, "Stop")
@@ -93,8 +93,8 @@ def test_what_became_of_an_order_without_an_answer_is_asked(answers):
     page.text_input(key="pipeline-order-reason").set_value("its driver is frozen")
     answers.loses = "answer"
     page = press(page, "Restart")
-    assert "What became of it is not known." in said(page)
-    page = press(page, "Ask what became of it")
+    assert "The result is unknown." in said(page)
+    page = press(page, "Ask for the result")
     assert "✔ restarted in 31 ms" in said(page)
     assert len(answers.orders) == 1
 
@@ -105,7 +105,7 @@ def test_an_unanswered_order_says_that_it_is_followed_up(answers):
     page = press(opened("pipelines"), "Restart …")
     page.text_input(key="pipeline-order-reason").set_value("its driver is frozen")
     page = press(page, "Restart")
-    assert "sent, and not answered yet" in said(page)
+    assert "sent, no answer yet" in said(page)
     assert "run 88 has not answered" in said(page)
 
 
@@ -116,7 +116,7 @@ def test_a_viewer_sees_the_buttons_and_cannot_press_them(answers):
 
 
 def test_a_name_from_outside_is_text(answers):
-    answers.pipelines[0] = pipeline(HOSTILE, sign=HOSTILE, sink=HOSTILE, state=HOSTILE)
+    answers.pipelines[0] = pipeline(HOSTILE, last_heartbeat=HOSTILE, sink=HOSTILE, state=HOSTILE)
     page = press(opened("pipelines"), "Stop …")
     assert "<img" not in said(page)
     assert "&lt;img src=x" in said(page)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+
 import pytest
 
-from app.__main__ import main
+from app import server
+from app.__main__ import command_line, main
 from app.settings import COLLECTOR_CA, COLLECTOR_URL, TOKEN, TOKEN_FILE, TROUBLE_URL, Settings
 from lifecycle.errors import SettingsError
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_defaults_need_a_token_only():
@@ -59,3 +66,47 @@ def test_the_program_ends_with_2_and_one_line_when_a_setting_is_wrong(monkeypatc
         main([])
     assert ended.value.code == 2
     assert TOKEN in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "ops.example"])
+def test_listening_beyond_loopback_wants_a_sign_in_in_front(monkeypatch, capsys, host):
+    monkeypatch.setenv(TOKEN, "x" * 32)
+    with pytest.raises(SystemExit) as ended:
+        main(["--host", host])
+    assert ended.value.code == 2
+    assert f"--host {host} lets every client" in capsys.readouterr().err
+    served = []
+    monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
+    main(["--host", host, "--sign-in-by-proxy", "--allowed-host", "ops.example"])
+    main(["--host", "127.0.0.1"])
+    assert served == [(host, 8651, ["ops.example"]), ("127.0.0.1", 8651, [])]
+
+
+def test_a_file_sets_what_flags_leave_open(monkeypatch, tmp_path):
+    monkeypatch.setenv(TOKEN, "x" * 32)
+    monkeypatch.setenv(COLLECTOR_URL, "")  # set, so that it is put back
+    file = tmp_path / "indoubt.toml"
+    file.write_text('[app]\ncollector = "http://127.0.0.1:7000"\nport = 9000\nallowed_host = ["ops.example"]')
+    served = []
+    monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
+    main(["--settings-file", str(file), "--port", "9001"])
+    assert served == [("127.0.0.1", 9001, ["ops.example"])]
+    assert os.environ[COLLECTOR_URL] == "http://127.0.0.1:7000"
+    monkeypatch.setenv(COLLECTOR_URL, "http://127.0.0.1:1")
+    main(["--settings-file", str(file)])
+    assert os.environ[COLLECTOR_URL] == "http://127.0.0.1:1"
+
+
+def test_an_unknown_key_of_the_file_is_named(tmp_path, capsys):
+    file = tmp_path / "indoubt.toml"
+    file.write_text("[app]\nports = 9000")
+    with pytest.raises(SystemExit):
+        main(["--settings-file", str(file)])
+    assert f"app.ports in {file} is not a setting of the app" in capsys.readouterr().err
+
+
+def test_every_option_of_the_app_has_its_line_and_no_line_is_left_over():
+    section = (ROOT / "docs" / "settings.md").read_text().split("\n## App\n")[1].split("\n## ")[0]
+    documented = set(re.findall(r"`(--[a-z-]+)`", section))
+    options = {name for action in command_line()._actions for name in action.option_strings if name.startswith("--")}
+    assert documented == options - {"--help", "--version"}

@@ -6,7 +6,17 @@ from datetime import UTC
 
 import pytest
 
-from app.time_text import amount, clock_time, counted, duration, exact_time, since, time_left, time_left_bar, zone_named
+from app.components.time_text import (
+    amount,
+    clock_time,
+    counted,
+    duration,
+    exact_time,
+    since,
+    time_left,
+    time_left_bar,
+    zone_named,
+)
 
 AT_MS = 1795254063250  # 2026-11-21 09:41:03.250 UTC
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.app_contract_rows import timeout
-from tests.unit.app_contract_server import Answers
-from tests.unit.app_page_driver import HOSTILE, answering, labels, opened, said
+from tests.unit.app.contract_rows import timeout
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, labels, opened, said
 
 pytestmark = pytest.mark.slow
 NEVER_ENDED = dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "longest_ms", "longest_transaction"))
@@ -23,12 +23,12 @@ def answers(monkeypatch):
 def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers):
     page = opened("timeout_risk")
     for text in (
-        "1 too short, 1 enough, by the last 24 hours",
+        "1 too short, 1 enough, from the last 24 hours",
         "timeout 1 min 00 s · 1,204 transactions",
         "Set transaction.timeout.ms to at least 90000.",
-        "half ended within 12 s, 99 of 100 within 40 s",
+        "open for 12 s (p50), 40 s (p99)",
         "longest 48 s: <code>ip-count-0-1</code>",
-        "a restart: 23 s: interval 5.0 s + checkpoint 8.0 s + restart delay 10 s",
+        "a restart takes 23 s: interval 5.0 s + checkpoint 8.0 s + restart delay 10 s",
         "4 open, the oldest",
     ):
         assert text in said(page), text
@@ -40,14 +40,14 @@ def test_the_strip_is_drawn_from_opening_to_timeout(answers):
     drawn = said(opened("timeout_risk"))
     assert 'class="usual" style="width:50.00%"' in drawn
     assert 'class="restart" style="width:38.33%"' in drawn
-    assert 'style="left:100.00%" title="the longest: 1 min 15 s"' in drawn, "no mark stands outside"
+    assert 'style="left:100.00%" title="longest: 1 min 15 s"' in drawn, "no mark stands outside"
 
 
 def test_of_one_that_never_ended_in_time_no_length_is_told(answers):
     answers.timeouts = [timeout("orders", risk="timed out", timed_out=2, **NEVER_ENDED, **NOTHING_OPEN)]
     page = opened("timeout_risk")
     assert "none ended in time" in said(page)
-    assert "half ended" not in said(page)
+    assert "(p50)" not in said(page)
     answers.timeouts = [timeout("orders", risk="enough", transactions=0, **NEVER_ENDED)]
     assert "none ended in the last 24 hours" in said(opened("timeout_risk"))
 

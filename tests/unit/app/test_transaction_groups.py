@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from app.collector_json import read_transaction
-from app.collector_rows import Action
-from app.order_text import what_will_happen
-from app.transaction_groups import grouped, matching
+from app.components.transaction_groups import grouped, matching
+from app.dialogs.order_text import what_will_happen
+from lifecycle.orders import Action
+from lifecycle.rows.row_json import read_row
+from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Verdict
-from tests.unit.app_contract_rows import batch, foreign, transaction
+from tests.unit.app.contract_rows import batch, foreign, transaction
 
 
 def groups_of(*rows):
-    return grouped(read_transaction(row) for row in rows)
+    return grouped(read_row(TransactionRow, row) for row in rows)
 
 
 def test_slots_of_one_batch_attempt_are_one_group_by_slot():
@@ -40,8 +41,12 @@ def test_a_foreign_branch_is_said_to_be_rolled_back_and_nobody_to_be_fenced():
     assert "fenced" not in said
 
 
-def test_another_attempt_another_life_and_another_pipeline_are_other_groups():
-    rows = [transaction(attempt=1, key="a"), transaction(attempt=2, key="b"), transaction(life="life-2", key="c")]
+def test_another_attempt_another_checkpoint_id_and_another_pipeline_are_other_groups():
+    rows = [
+        transaction(attempt=1, key="a"),
+        transaction(attempt=2, key="b"),
+        transaction(checkpoint_id="checkpoint id-2", key="c"),
+    ]
     assert len(groups_of(*rows, transaction(pipeline="word-count", key="d"))) == 4
 
 

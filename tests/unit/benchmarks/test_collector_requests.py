@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from app import abort_history, batches, checkpoints, data_loss, pending_commits
-from app.collector_client import CollectorClient, CollectorError, Failure
+from app.client.collector_client import CollectorClient, CollectorError, Failure
+from app.screens import abort_history, batches, checkpoints, data_loss, pending_commits
 from app.settings import Settings
 from benchmarks import collector_requests
-from collector.command_line.listings import LISTINGS
+from collector.cli.listings import LISTINGS
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
 LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
@@ -29,7 +29,7 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "timeouts": [lambda client: client.timeouts()],
     "jobs": [lambda client: client.jobs()],
     "ids": [lambda client: client.ids()],
-    "malformed": [lambda client: client.malformed()],
+    "quarantined": [lambda client: client.quarantined()],
     "aborts": [lambda client: client.aborts(limit=abort_history.MOST_ROWS)],
     "losses": [lambda client: client.losses(limit=data_loss.MOST_ROWS)],
     "batches": [lambda client: client.batches(limit=batches.MOST_ROWS)],

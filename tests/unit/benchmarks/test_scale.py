@@ -25,7 +25,7 @@ def decision(batch: int, at_ms: int, prepared_ms: list[int]) -> Decision:
         )
         for slot, at in enumerate(prepared_ms)
     )
-    about = BatchAttempt(life="life", batch=batch, attempt=0)
+    about = BatchAttempt(checkpoint_id="checkpoint_id", batch=batch, attempt=0)
     return Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=handles, who="run 0", at_ms=at_ms)
 
 

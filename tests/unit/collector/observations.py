@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.facts import PipelineFacts
-from collector.fold import apply
-from collector.observations import (
+from collector.records.facts import PipelineFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import (
     BranchGone,
     BranchListed,
     BranchProof,
@@ -15,17 +15,27 @@ from collector.observations import (
     EventSeen,
     Observation,
 )
-from collector.state import State
-from collector.transaction_joins import views
-from collector.transaction_state_records import BrokerStatus
-from collector.transaction_view import TransactionView
-from collector.verdicts import Case, Limits, LogSight, PipelineHistory
-from lifecycle.decisions import BatchAttempt, Decision, DecisionRecord, Outcome, Ruling, RunStarted, Settled
+from collector.records.observer_kind import ObserverKind
+from collector.state.fold import apply
+from collector.state.state import State
+from collector.state.transaction_join import views
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from lifecycle.decisions import (
+    BatchAttempt,
+    CheckpointTakenOver,
+    Decision,
+    DecisionRecord,
+    Outcome,
+    Ruling,
+    RunStarted,
+    Settled,
+)
 from lifecycle.events import EventType, LifecycleEvent
 from lifecycle.identity import Handle
 
 T0 = 1_795_000_000_000
-PREFIX, LIFE = "ip-count", "life-1"
+PREFIX, CHECKPOINT_ID = "ip-count", "checkpoint id-1"
 TIMEOUT_MS = 60_000
 
 
@@ -50,7 +60,7 @@ def broker_record(
         update_ms=T0 + at,
         timeout_ms=timeout_ms,
         partitions=partitions,
-        client_version=version,
+        client_transaction_version=version,
         source="__transaction_state",
     )
 
@@ -88,16 +98,16 @@ def database_handle(held_by: str = "mysql", slot: int = 0, nonce: str = "0a1b2c3
     )
 
 
-def branch_listed(of: Handle, at: int = 1_000, place: str = "", **changes: Any) -> BranchListed:
+def branch_listed(of: Handle, at: int = 1_000, instance: str = "", **changes: Any) -> BranchListed:
     """Return that a database, called as its kind unless named, lists a branch."""
     fields = {"resource_manager": of.resource_manager, "transaction": of.transaction, "at_ms": T0 + at, **changes}
-    return BranchListed(place=place or of.resource_manager, **fields)
+    return BranchListed(instance=instance or of.resource_manager, **fields)
 
 
-def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, place: str = "") -> BranchGone:
+def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, instance: str = "") -> BranchGone:
     """Return that a database lists a branch no more, and what its marker says."""
     return BranchGone(
-        place=place or of.resource_manager,
+        instance=instance or of.resource_manager,
         resource_manager=of.resource_manager,
         transaction=of.transaction,
         at_ms=T0 + at,
@@ -106,11 +116,20 @@ def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, place: s
 
 
 def about(batch: int = 41, attempt: int = 0) -> BatchAttempt:
-    return BatchAttempt(life=LIFE, batch=batch, attempt=attempt)
+    return BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=batch, attempt=attempt)
 
 
 def run_started(offset: int = 0, at: int = -1000, run: str = "run-1") -> DecisionSeen:
-    return _seen(offset, RunStarted(prefix=PREFIX, life=LIFE, run=run, at_ms=T0 + at))
+    return _seen(offset, RunStarted(prefix=PREFIX, checkpoint_id=CHECKPOINT_ID, run=run, at_ms=T0 + at))
+
+
+def checkpoint_taken_over(
+    offset: int, attempt: int, at: int = 0, prefix: str = PREFIX, checkpoint_id: str = CHECKPOINT_ID
+) -> DecisionSeen:
+    names = dict.fromkeys(("new_checkpoint_id", "sink", "decisions", "location", "directory"), "new")
+    return _seen(
+        offset, CheckpointTakenOver(prefix=prefix, checkpoint_id=checkpoint_id, attempt=attempt, at_ms=T0 + at, **names)
+    )
 
 
 def decided(
@@ -128,12 +147,12 @@ def decided(
 
 
 def outcome(offset: int, of: Handle, settled: Settled, at: int = 2000) -> DecisionSeen:
-    record = Outcome(prefix=PREFIX, about=about(), handle_key=of.key, settled=settled, who="run-1", at_ms=T0 + at)
+    record = Outcome(prefix=PREFIX, about=about(), handle_keys=(of.key,), settled=settled, who="run-1", at_ms=T0 + at)
     return _seen(offset, record)
 
 
 def event(type_: EventType, at: int, **data: Any) -> EventSeen:
-    base = {"pipeline": PREFIX, "life": LIFE, "attempt": 0}
+    base = {"pipeline": PREFIX, "checkpoint_id": CHECKPOINT_ID, "attempt": 0}
     return EventSeen(
         event=LifecycleEvent(
             type=type_,
@@ -149,7 +168,8 @@ def event(type_: EventType, at: int, **data: Any) -> EventSeen:
 def transaction_event(type_: EventType, at: int, of: Handle | None = None, **data: Any) -> EventSeen:
     of = of or handle()
     named = {"transaction": of.transaction, "producer_id": of.producer_id, "producer_epoch": of.producer_epoch}
-    return event(type_, at, batch=41, slot=of.slot, resource_manager=of.resource_manager, **named, **data)
+    base = {"batch": 41, "slot": of.slot, "resource_manager": of.resource_manager, **named}
+    return event(type_, at, **base | data)
 
 
 def folded(*observations: Observation) -> State:
@@ -169,10 +189,11 @@ def case(view: TransactionView, at: int, **changes: Any) -> Case:
     fields: dict[str, Any] = {
         "transaction": view,
         "pipeline": pipeline() if view.ours else None,
-        "log_sight": LogSight.READABLE,
+        "log_status": DecisionLogStatus.READABLE,
         "log_error": "",
         "replayed_ms": None,
         "later_batch_decided": False,
+        "rulable": about() if view.ours else None,
         "limits": Limits(),
         "now_ms": T0 + at,
         **changes,
@@ -182,7 +203,7 @@ def case(view: TransactionView, at: int, **changes: Any) -> Case:
 
 def pipeline(**changes: Any) -> PipelineHistory:
     fields: dict[str, Any] = {
-        "facts": PipelineFacts(pipeline=PREFIX, sign_ms=T0 + 900, sign="event transaction.prepared"),
+        "facts": PipelineFacts(pipeline=PREFIX, last_seen_ms=T0 + 900, last_heartbeat="event transaction.prepared"),
         "latest_run_offset": 0,
         "latest_run_ms": T0 - 1000,
         "interval_ms": 5_000,
@@ -195,3 +216,9 @@ def pipeline(**changes: Any) -> PipelineHistory:
 
 def _seen(offset: int, record: DecisionRecord) -> DecisionSeen:
     return DecisionSeen(offset=offset, record=record)
+
+
+def observer_of(name: str) -> dict[str, Any]:
+    """Return kind and instance of the observer of this name, as fields of its status."""
+    kind = next(kind for kind in ObserverKind if name == kind.value or name.startswith(f"{kind.value} "))
+    return {"kind": kind, "instance": name.removeprefix(kind.value).strip()}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.blocked_readers import PartitionSight, ReaderSight
-from collector.hanging import CoordinatorView, Suspect, doubt
-from collector.partition_sights import Blocked, Holder, PartitionPicture, PartitionSights
-from resource_managers.kafka_partitions import OpenProducer, Partition
+from collector.verdicts.blocked_readers import PartitionSnapshot, ReaderSnapshot
+from collector.verdicts.hanging_transactions import CoordinatorView, Suspect, doubt
+from collector.verdicts.known_ends import KnownEnd
+from collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker
+from resource_managers.kafka.partitions import OpenProducer, Partition
 from resource_managers.protocol import OpenTransactionView
-from tests.unit.collector_observations import T0
+from tests.unit.collector.observations import T0
 
 PARTITION: Partition = ("orders", 3)
 
@@ -42,12 +43,18 @@ def at_coordinator(state: str = "Ongoing", epoch: int = 2, *, start: int = 0, **
     return OpenTransactionView(**fields)
 
 
-def told(*transactions: OpenTransactionView, moved: tuple[str, ...] = ()) -> CoordinatorView:
-    return CoordinatorView(transactions=transactions, moved=moved, asked_ms=T0)
+def told(
+    *transactions: OpenTransactionView, moved: tuple[str, ...] = (), end: KnownEnd | None = None
+) -> CoordinatorView:
+    return CoordinatorView(transactions=transactions, moved=moved, asked_ms=T0, end=end)
 
 
-def partition(stable: int = 100, high: int = 105, *, since: int = 0, seen: int = 5_000) -> PartitionSight:
-    return PartitionSight(
+def ended(*, commit: bool) -> KnownEnd:
+    return KnownEnd(transaction="billing", commit=commit, why="billing has ended", at_ms=T0)
+
+
+def partition(stable: int = 100, high: int = 105, *, since: int = 0, seen: int = 5_000) -> PartitionSnapshot:
+    return PartitionSnapshot(
         partition=PARTITION,
         last_stable_offset=stable,
         high_watermark=high,
@@ -56,8 +63,8 @@ def partition(stable: int = 100, high: int = 105, *, since: int = 0, seen: int =
     )
 
 
-def group(offset: int = 100, *, since: int = 0, seen: int = 4_000, state: str = "Stable") -> ReaderSight:
-    return ReaderSight(
+def group(offset: int = 100, *, since: int = 0, seen: int = 4_000, state: str = "Stable") -> ReaderSnapshot:
+    return ReaderSnapshot(
         group="readers", partition=PARTITION, offset=offset, state=state, since_ms=T0 + since, seen_ms=T0 + seen
     )
 
@@ -70,22 +77,22 @@ def hanging(**changes: Any) -> Suspect:
     return Suspect(producer=one, doubt=found, since_ms=T0 + 1_000, found_ms=T0 + 3_100)
 
 
-def partition_picture() -> PartitionPicture:
+def partition_findings() -> PartitionFindings:
     """Return a group that waits behind a hanging transaction, and one whose lag is markers alone."""
     suspect = hanging()
-    sights = PartitionSights(stalled_ms=30_000)
+    tracker = PartitionTracker(stalled_ms=30_000)
     quiet: Partition = ("quiet", 0)
     for at in (T0 + 1_000, T0 + 2_000):
-        sights.saw_group("readers", "Stable", {PARTITION: 100, quiet: 9}, at, is_whole=True)
-        sights.saw_partition(PARTITION, 100, 105, at)
-        sights.saw_partition(quiet, 10, 10, at)
+        tracker.saw_group("readers", "Stable", {PARTITION: 100, quiet: 9}, at, is_whole=True)
+        tracker.saw_partition(PARTITION, 100, 105, at)
+        tracker.saw_partition(quiet, 10, 10, at)
     key = suspect.key
-    sights.saw_holder(PARTITION, Holder(producer=suspect.producer, key=key, transaction="", opened_ms=None))
-    for wanted in sights.unread_tails(10):
-        sights.read_tail(wanted, has_record=False, read_to=wanted.end)
-    return PartitionPicture(at_ms=T0 + 4_000, blocked=sights.blocked(), hanging=(suspect,))
+    tracker.saw_holder(PARTITION, Holder(producer=suspect.producer, key=key, transaction="", opened_ms=None))
+    for wanted in tracker.unread_tails(10):
+        tracker.read_tail(wanted, has_record=False, read_to=wanted.end)
+    return PartitionFindings(at_ms=T0 + 4_000, blocked=tracker.blocked(), hanging=(suspect,))
 
 
 def only(blocked: tuple[Blocked, ...], of: Partition = PARTITION) -> Blocked:
-    (found,) = [one for one in blocked if one.sight.partition == of]
+    (found,) = [one for one in blocked if one.snapshot.partition == of]
     return found

@@ -1,12 +1,12 @@
-"""The desk behind "make trouble": what it says of a pipeline that an order stopped, and when it starts it again."""
+"""Fault injection: what it reports about a pipeline that an order stopped, and when it starts the pipeline again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import cast
 
+from demo.fault_injection import FaultDesk
 from demo.run import DemoRun
-from demo.trouble import TroubleDesk
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Run:
 
 def test_a_stopped_pipeline_is_started_once_and_only_by_who_looks_after_the_processes() -> None:
     run = Run(pipeline_is_stopped=True)
-    desk = TroubleDesk(cast(DemoRun, run))
+    desk = FaultDesk(cast(DemoRun, run))
     assert desk.start_pipeline()[0]
     assert desk.start_pipeline()[0]
     assert run.started == 0, "the thread of a request ends, and its processes with it"
@@ -34,7 +34,7 @@ def test_a_stopped_pipeline_is_started_once_and_only_by_who_looks_after_the_proc
 
 def test_a_pipeline_that_runs_is_not_started() -> None:
     run = Run(pipeline_is_stopped=False)
-    desk = TroubleDesk(cast(DemoRun, run))
+    desk = FaultDesk(cast(DemoRun, run))
     assert not desk.start_pipeline()[0]
     desk.start_if_asked()
     assert run.started == 0

@@ -90,7 +90,7 @@ def test_a_longer_prefix_is_refused_and_told_how_long_it_may_be():
 
 
 @pytest.mark.parametrize(
-    ("other", "overtaken"),
+    ("other", "superseded"),
     [
         ({"attempt": 40}, True),
         ({"attempt": 40, "slot": 9}, True),
@@ -106,10 +106,10 @@ def test_a_longer_prefix_is_refused_and_told_how_long_it_may_be():
     ],
     ids=str,
 )
-def test_what_no_decision_can_list_any_more(other, overtaken):
+def test_what_no_decision_can_list_any_more(other, superseded):
     fields = {"prefix": ID.prefix, "batch": ID.batch, "attempt": ID.attempt, "slot": ID.slot}
-    assert BranchId.new(**{**fields, **other}).is_overtaken_by(ID) is overtaken
+    assert BranchId.new(**{**fields, **other}).is_superseded_by(ID) is superseded
 
 
-def test_nothing_overtakes_itself():
-    assert not ID.is_overtaken_by(ID)
+def test_nothing_supersedes_itself():
+    assert not ID.is_superseded_by(ID)

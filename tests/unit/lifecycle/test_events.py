@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from lifecycle.checkpoints import Checkpoint, CheckpointState
 from lifecycle.errors import MalformedRecord, UnknownVersion
 from lifecycle.events import EventType, LifecycleEvent, decode, encode
 
@@ -70,13 +69,3 @@ def test_times_of_other_zones_are_the_same_moment():
     moved = json.loads(encode(EVENT)) | {"time": "2026-11-21T12:00:00.250+02:00"}
     utc = json.loads(encode(EVENT)) | {"time": "2026-11-21T10:00:00.250Z"}
     assert decode(json.dumps(moved).encode()).at_ms == decode(json.dumps(utc).encode()).at_ms
-
-
-@pytest.mark.parametrize(
-    ("started", "ended", "took"), [(1_000, 3_500, 2_500), (None, 3_500, None), (1_000, None, None), (5, 3, 0)]
-)
-def test_duration_of_a_checkpoint(started, ended, took):
-    checkpoint = Checkpoint(
-        pipeline="p", number=1, state=CheckpointState.COMPLETED, started_at_ms=started, ended_at_ms=ended
-    )
-    assert checkpoint.duration_ms == took

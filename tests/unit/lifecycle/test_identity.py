@@ -76,20 +76,25 @@ def test_a_prefix_that_no_id_can_start_with_is_refused(prefix):
         ((5, 11, "L"), (5, 10, "L"), True),
         ((6, 10, "L"), (5, 10, "M"), False),
     ],
-    ids=["same", "later batch", "older attempt", "newer attempt", "another life"],
+    ids=["same", "later batch", "older attempt", "newer attempt", "another checkpoint id"],
 )
 def test_which_marker_proves_which(mine, other, covers):
-    a, b = (Marker(batch=batch, attempt=attempt, life=life) for batch, attempt, life in (mine, other))
+    a, b = (
+        Marker(batch=batch, attempt=attempt, checkpoint_id=checkpoint_id)
+        for batch, attempt, checkpoint_id in (mine, other)
+    )
     assert a.covers(b) is covers
 
 
-@pytest.mark.parametrize("metadata", ["", "life", ":3", "life:", "life:x", "life:-1"])
+@pytest.mark.parametrize(
+    "metadata", ["", "checkpoint_id", ":3", "checkpoint id:", "checkpoint id:x", "checkpoint id:-1"]
+)
 def test_metadata_that_others_wrote_is_no_marker(metadata):
     assert Marker.parse(3, metadata) is None
 
 
 def test_marker_survives_the_broker_with_or_without_librdkafkas_closing_nul():
-    marker = Marker(batch=3, attempt=12, life="4f:1")
+    marker = Marker(batch=3, attempt=12, checkpoint_id="4f:1")
     assert Marker.parse(3, marker.metadata()) == Marker.parse(3, marker.metadata() + "\0") == marker
 
 

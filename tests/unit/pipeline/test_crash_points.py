@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.crash_points import CrashPoint, CrashPoints
+from pipeline.crash_points import NO_STEPS, CrashPoint, CrashPoints
 from pipeline.settings import ROOT
 
 DRIVER = """
@@ -89,3 +89,24 @@ def test_nothing_happens_at_a_point_that_is_not_armed(tmp_path):
     points.reach(CrashPoint.BEFORE_BEGIN)
     assert points.is_armed(CrashPoint.AFTER_FLUSH)
     assert not points.is_armed(CrashPoint.BEFORE_BEGIN)
+
+
+@pytest.mark.parametrize(
+    ("managers", "parts"),
+    [("k", ["k", ""]), ("kkk", ["kk", "k"]), ("kmkp", ["kk", "mp"]), ("", ["", ""])],
+)
+def test_an_armed_point_is_reached_between_two_parts(tmp_path, managers, parts):
+    points = CrashPoints(directory=str(tmp_path))
+    (tmp_path / CrashPoint.MID_COMMIT.value).touch()
+    reached: list[str] = []
+    seen: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CrashPoints, "reach", lambda _, point: reached.append(f"{point.value} behind {seen}"))
+        for part in points.in_parts(CrashPoint.MID_COMMIT, managers, str):
+            seen.append("".join(part))
+    assert (seen, reached) == (parts, [f"mid-commit behind {parts[:1]}"])
+
+
+def test_without_an_armed_point_all_is_one_part(tmp_path):
+    for steps in (CrashPoints(directory=str(tmp_path)), CrashPoints(directory=""), NO_STEPS):
+        assert [list(part) for part in steps.in_parts(CrashPoint.MID_COMMIT, "km", str)] == [["k", "m"]]

@@ -11,28 +11,29 @@ from typing import Any
 
 import pytest
 
-from collector import orders
-from collector.current_state import CurrentState
-from collector.observations import DecisionSeen, Observation, Observed, Position
-from collector.ordering.order_history import Intent
-from collector.ordering.pipelines import PipelineOrders, pipeline_row, prefix_of, state_of
-from collector.ordering.plan import Act
-from collector.orders import Action, StepOutcome
-from collector.store import Store
-from collector.verdicts import Limits
+from collector.history.store import Store
+from collector.orders.audit import Intent
+from collector.orders.pipelines import PipelineOrders, pipeline_row, prefix_of, state_of
+from collector.orders.plan import PlannedAction
+from collector.records import orders
+from collector.records.observations import DecisionSeen, Observation, Observed, Position
+from collector.records.orders import StepOutcome
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle import pipeline_orders
 from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord, OrderRefused, UnknownVersion
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
+from lifecycle.orders import Action
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from pipeline.child_processes import stands_still
 from pipeline.order_watch import OrderWatch
-from pipeline.supervisor import _stands_still
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka_connection import KafkaConnection
-from tests.unit.collector_observations import LIFE, PREFIX, T0, event
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
+from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, event
 
 NOBODY = KafkaConnection("127.0.0.1:1")
-RUN = Run(prefix=PREFIX, life=LIFE, attempt=88)
+RUN = Run(prefix=PREFIX, checkpoint_id=CHECKPOINT_ID, attempt=88)
 ORDER = PipelineOrder(run=RUN, action=PipelineAction.RESTART, who="anna", reason="stuck", id="o1", at_ms=T0)
 
 
@@ -42,7 +43,7 @@ def test_a_record_is_read_back_as_it_was_written(action: PipelineAction) -> None
     assert pipeline_orders.decode(pipeline_orders.encode(order)) == order
 
 
-@pytest.mark.parametrize("name", ["prefix", "life", "attempt", "action", "who", "reason", "id", "at_ms"])
+@pytest.mark.parametrize("name", ["prefix", "checkpoint_id", "attempt", "action", "who", "reason", "id", "at_ms"])
 @pytest.mark.parametrize("value", [None, True, [], ""])
 def test_a_wrong_field_is_named(name: str, value: Any) -> None:
     fields = json.loads(pipeline_orders.encode(ORDER)) | {name: value}
@@ -65,7 +66,7 @@ def test_an_order_hits_the_run_that_it_names_and_no_other() -> None:
     watch = OrderWatch(NOBODY, "", PREFIX)
     named = [
         replace(ORDER, id="earlier run", run=replace(RUN, attempt=87)),
-        replace(ORDER, id="another life", run=replace(RUN, life="life-2")),
+        replace(ORDER, id="another checkpoint id", run=replace(RUN, checkpoint_id="checkpoint id-2")),
         replace(ORDER, id="another pipeline", run=replace(RUN, prefix="word-count")),
         replace(ORDER, id="mine"),
         replace(ORDER, id="mine again"),
@@ -84,13 +85,13 @@ def test_an_order_hits_the_run_that_it_names_and_no_other() -> None:
 def test_a_stopped_process_is_told_from_a_running_one() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
-            assert not _stands_still(process.pid)
+            assert not stands_still(process.pid)
             process.send_signal(19)  # SIGSTOP
-            while not _stands_still(process.pid):
+            while not stands_still(process.pid):
                 assert process.poll() is None
         finally:
             process.kill()
-    assert not _stands_still(process.pid)
+    assert not stands_still(process.pid)
 
 
 class Seen:
@@ -109,11 +110,13 @@ class Seen:
         self.current.observe([Observed(position=position, observation=observation, raw="{}")])
 
     def run(self, offset: int) -> None:
-        record = RunStarted(prefix=PREFIX, life=LIFE, run="r", at_ms=T0 + offset)
+        record = RunStarted(prefix=PREFIX, checkpoint_id=CHECKPOINT_ID, run="r", at_ms=T0 + offset)
         self.see(DecisionSeen(offset=offset, record=record))
 
     def end(self, action: Action) -> tuple[StepOutcome, str]:
-        act = Act(key=f"pipeline:{PREFIX}", will="", target={"prefix": PREFIX, "attempt": 88, "order": "o1"})
+        planned = PlannedAction(
+            key=f"pipeline:{PREFIX}", description="", target={"prefix": PREFIX, "attempt": 88, "order": "o1"}
+        )
         intent = Intent(
             intent=1,
             at_ms=T0,
@@ -121,11 +124,11 @@ class Seen:
             action=action,
             reason="r",
             evidence=(),
-            acts=(act,),
+            actions=(planned,),
             idempotency_key="",
             digest="",
         )
-        return self.orders.look(act, intent)
+        return self.orders.look(planned, intent)
 
 
 @pytest.fixture
@@ -179,7 +182,7 @@ def test_a_pipeline_says_what_it_told_last(seen: Seen) -> None:
     def state() -> str:
         now = seen.current.newest_run(PREFIX)
         assert now is not None
-        assert pipeline_row(now)["revision"] == str(now.attempt)
+        assert pipeline_row(now).revision == str(now.attempt)
         return state_of(now)
 
     assert state() == "recovering"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.decisions import BatchAttempt, Decision, DecisionLedger, Ruling, RunStarted, Settled
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from lifecycle.errors import NotDeterministic
 from lifecycle.identity import Handle
 from pipeline.replay import BranchPlan, ReplayPlan, SlotAction, plan_replay
@@ -30,35 +31,39 @@ def handle(slot: int, fingerprint: str, epoch: int = 0, held_by: str = "kafka") 
 def ledger_of(*attempts: tuple[Handle, ...], batch: int = 7) -> DecisionLedger:
     ledger, offset = DecisionLedger(), 0
     for handles in attempts:
-        ledger.apply(offset, RunStarted(prefix="p", life="l", run=str(offset), at_ms=0))
-        about = BatchAttempt(life="l", batch=batch, attempt=offset)
+        ledger.apply(offset, RunStarted(prefix="p", checkpoint_id="l", run=str(offset), at_ms=0))
+        about = BatchAttempt(checkpoint_id="l", batch=batch, attempt=offset)
         decision = Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=handles, who="x", at_ms=0)
         assert ledger.apply(offset + 1, decision)
         offset += 2
     return ledger
 
 
-def kafka_plan(committed: tuple[str, ...], missing: tuple[str, ...], batch: int = 1) -> ReplayPlan:
-    return ReplayPlan(batch=batch, branches={"kafka": BranchPlan(committed=committed, missing=missing)})
+def kafka_plan(
+    committed: tuple[str, ...], missing: tuple[str, ...], batch: int = 1, attempts: tuple[int, ...] = (0,)
+) -> ReplayPlan:
+    return ReplayPlan(
+        batch=batch, attempts=attempts, branches={"kafka": BranchPlan(committed=committed, missing=missing)}
+    )
 
 
 def test_nothing_decided_needs_no_plan():
-    assert plan_replay(DecisionLedger(), "l", {}) is None
+    assert plan_replay(DecisionLedger(), "p", "l", {}) is None
 
 
 def test_missing_are_the_lost_handles_of_the_last_counting_decision():
     first = (handle(0, "a"), handle(1, "b"))
     second = (handle(1, "b", epoch=5),)
     known = {first[0].key: Settled.COMMITTED, first[1].key: Settled.LOST, second[0].key: Settled.COMMITTED}
-    plan = plan_replay(ledger_of(first, second), "l", known)
-    assert plan == kafka_plan(("a", "b"), (), batch=7)
+    plan = plan_replay(ledger_of(first, second), "p", "l", known)
+    assert plan == kafka_plan(("a", "b"), (), batch=7, attempts=(0, 2))
 
 
 def test_a_handle_lost_twice_is_still_missing_once():
     first, second = (handle(0, "a"), handle(1, "b")), (handle(1, "b", epoch=5),)
     known = {first[0].key: Settled.COMMITTED, first[1].key: Settled.LOST, second[0].key: Settled.LOST}
-    plan = plan_replay(ledger_of(first, second), "l", known)
-    assert plan == kafka_plan(("a",), ("b",), batch=7)
+    plan = plan_replay(ledger_of(first, second), "p", "l", known)
+    assert plan == kafka_plan(("a",), ("b",), batch=7, attempts=(0, 2))
 
 
 CASES = [
@@ -99,7 +104,7 @@ def test_other_rows_as_a_whole_fail_even_when_each_slot_looked_known():
 def test_what_kafka_lost_is_not_missing_in_the_database_that_committed_it():
     first = (handle(0, "a"), handle(1, "b"), handle(0, "a", held_by="mysql"), handle(1, "b", held_by="mysql"))
     known = {h.key: Settled.COMMITTED for h in first} | {first[1].key: Settled.LOST}
-    plan = plan_replay(ledger_of(first), "l", known)
+    plan = plan_replay(ledger_of(first), "p", "l", known)
     assert plan is not None
     assert plan.incomplete == ("kafka",)
     assert plan.skipped("b") == ("mysql",)
@@ -110,7 +115,7 @@ def test_after_a_replay_in_one_resource_manager_the_batch_is_whole_in_both():
     first = (handle(0, "a"), handle(0, "a", held_by="mysql"))
     second = (handle(0, "a", epoch=5),)
     known = {first[0].key: Settled.LOST, first[1].key: Settled.COMMITTED, second[0].key: Settled.COMMITTED}
-    plan = plan_replay(ledger_of(first, second), "l", known)
+    plan = plan_replay(ledger_of(first, second), "p", "l", known)
     assert plan is not None
     assert plan.incomplete == ()
     assert plan.skipped("a") == ("kafka", "mysql")
@@ -121,7 +126,7 @@ def test_each_resource_manager_gets_its_own_missing_rows():
         "kafka": BranchPlan(committed=("a",), missing=("b", "b")),
         "mysql": BranchPlan(committed=("b", "b"), missing=("a",)),
     }
-    plan = ReplayPlan(batch=1, branches=branches)
+    plan = ReplayPlan(batch=1, attempts=(0,), branches=branches)
     prepared = [handle(0, "b"), handle(1, "b"), handle(2, "a", held_by="mysql"), handle(0, "b", held_by="mysql")]
     chosen, surplus = plan.choose(prepared, slots=["b", "b", "a"])
     assert chosen == prepared[:3]
@@ -135,6 +140,6 @@ def test_plan_travels_as_text():
         "kafka": BranchPlan(committed=("a",), missing=("b", "b")),
         "mysql": BranchPlan(committed=(), missing=()),
     }
-    plan = ReplayPlan(batch=1, branches=branches)
+    plan = ReplayPlan(batch=1, attempts=(0,), branches=branches)
     assert ReplayPlan.from_json(plan.to_json()) == plan
     assert ReplayPlan.from_json("") is None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
 from lifecycle.errors import SettingsError
-from pipeline.settings import ROOT, PipelineSettings, pairs
+from pipeline.settings import ROOT, PipelineSettings, add_file
 from pipeline.sink_options import SinkOptions
+from pipeline.sink_settings import pairs
 from pipeline.sinks import make_resource_managers, read_sinks, same_sinks
-from resource_managers.database_connection import DatabaseConnection
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 GOOD = {
     "job": "passthrough",
@@ -40,7 +42,7 @@ WRONG = [
     ({"prefix": "x" * 81}, "prefix"),
     ({"sink": "in"}, "source and sink"),
     ({"sink": "mysql:t,kafka:in"}, "source and sink"),
-    ({"sink": "oracle:t"}, "'oracle:t' is not understood"),
+    ({"sink": "oracle:t"}, "'oracle:t': resource manager 'oracle' is unknown; known are: kafka, mysql, postgres"),
     ({"sink": "out,"}, "'' is not understood"),
     ({"sink": "mysql:"}, "'mysql:' is not understood"),
     ({"sink": "mysql:a,mysql:b"}, "two targets in 'mysql'"),
@@ -87,7 +89,7 @@ def test_connections_travel_under_names_that_spark_hides_and_are_not_in_the_repr
     database = DatabaseConnection(kind="mysql", host="h", user="u", database="d", password="hush")
     kafka = KafkaConnection("127.0.0.1:9092", {"sasl.username": "u", "sasl.password": "hush"})
     settings = PipelineSettings.read(GOOD | {"sink": "out,mysql:t", "database_properties": "f"})
-    options = SinkOptions.of(settings, kafka, {"mysql": database}, life="l", attempt=1, plan=None)
+    options = SinkOptions.of(settings, kafka, {"mysql": database}, checkpoint_id="l", attempt=1, plan=None)
     assert "hush" not in repr(options)
     travelling = options.to_spark()
     assert {name for name, value in travelling.items() if "hush" in value} == {"kafka_secret", "databases_secret"}
@@ -101,7 +103,42 @@ def test_pairs():
         pairs("a=1,c")
 
 
+def test_a_file_sets_what_flags_leave_open(tmp_path):
+    file = tmp_path / "indoubt.toml"
+    file.write_text('[pipeline]\nprefix = "q"\ntasks = 3\ntimeout_warning_ratio = 0.25\n[app]\nport = 1\n')
+    given, places = add_file(GOOD, ["run", "--settings-file", str(file)], {})
+    settings = PipelineSettings.read(given, places)
+    assert (settings.prefix, settings.tasks, settings.timeout_warning_ratio) == ("p", 3, 0.25)
+    assert add_file(GOOD, ["run"], {"INDOUBT_SETTINGS_FILE": str(file)}) == (given, places)
+    assert add_file(GOOD, ["run"], {}) == (GOOD, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("colour = 1", "pipeline.colour in FILE is not a setting of the pipeline; it knows: "),
+        ("yes = true", "pipeline.yes in FILE is not a setting of the pipeline"),
+        ("tasks = 1.5", "pipeline.tasks in FILE is 1.5; it takes a text or a whole number"),
+        ('tasks = "two"', "pipeline.tasks in FILE is 'two'; it takes a whole number"),
+        ("timeout_warning_ratio = true", "pipeline.timeout_warning_ratio in FILE is True; it takes"),
+    ],
+)
+def test_a_wrong_key_of_the_file_is_named_with_the_file(tmp_path, line, said):
+    file = tmp_path / "indoubt.toml"
+    file.write_text(f"[pipeline]\n{line}\n")
+    with pytest.raises(SettingsError, match=re.escape(said.replace("FILE", str(file)))):
+        PipelineSettings.read(*add_file(GOOD, ["run", "--settings-file", str(file)], {}))
+
+
+def test_the_file_on_the_page_is_one_that_a_pipeline_starts_with(tmp_path):
+    page = (Path(ROOT) / "docs" / "settings.md").read_text()
+    file = tmp_path / "indoubt.toml"
+    file.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    assert PipelineSettings.read(*add_file({}, ["--settings-file", str(file)], {})).job == "word_count"
+
+
 def test_every_setting_is_documented():
     documented = (Path(ROOT) / "docs" / "settings.md").read_text()
+    assert "`--settings-file FILE` | `INDOUBT_SETTINGS_FILE` | TOML file with a table `[pipeline]`" in documented
     missing = [f.name for f in dataclasses.fields(PipelineSettings) if f"`{f.name}`" not in documented]
     assert not missing, f"docs/settings.md has no line on {missing}"

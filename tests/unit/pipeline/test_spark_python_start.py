@@ -14,7 +14,7 @@ from pipeline import spark_home
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """As the driver sets it for its workers."""
-INSTALLED = Path(pyspark.__file__).parent
+INSTALLED = Path(pyspark.__file__).resolve().parent
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ def test_each_transaction_is_told_once_with_its_age():
     assert both.wait(LIMIT_S)
     watch.stop()
     assert {one.slot: age_ms >= one.timeout_ms * 0.5 for one, age_ms in told} == {0: True, 1: True}
-    assert watch.told == {soon.key, late.key}
+    assert watch.reported == {soon.key, late.key}
 
 
 def test_a_transaction_that_ends_in_time_is_not_told():
@@ -54,4 +54,4 @@ def test_a_transaction_that_ends_in_time_is_not_told():
     other.start([handle(800)])
     assert near.wait(LIMIT_S), "a watch that began later and goes on has told"
     assert told == []
-    assert stopped.told == frozenset()
+    assert stopped.reported == frozenset()

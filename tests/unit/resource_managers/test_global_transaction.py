@@ -14,10 +14,10 @@ from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable, Z
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Fingerprint, Handle, Marker
 from lifecycle.outcomes import Committed, Lost, RetryLater, RolledBack
+from resource_managers.global_transaction import ResourceManagers
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt, nothing
-from resource_managers.several import ResourceManagers
 
-MARKER = Marker(batch=7, attempt=3, life="l")
+MARKER = Marker(batch=7, attempt=3, checkpoint_id="l")
 SLOT = SlotAttempt(prefix="p", slot=0, marker=MARKER)
 FINGERPRINT = Fingerprint(rows=1, hash=9)
 ROWS = pa.record_batch({"value": pa.array([b"a"])})
@@ -33,7 +33,7 @@ class Branch:
         self.rows += rows.num_rows
 
     @property
-    def so_far(self) -> Handle:
+    def provisional_handle(self) -> Handle:
         return handle(self.manager.name, "", self.rows)
 
     def prepare(self, fingerprint: Fingerprint, *, flushed: Callable[[], None] = nothing) -> Handle:
@@ -145,7 +145,7 @@ def test_a_slot_has_a_branch_in_each_with_one_fingerprint():
     flushed = []
     open_ = several(kafka, mysql).begin(SLOT)
     open_.write(ROWS)
-    assert [(h.resource_manager, h.rows) for h in open_.so_far] == [("kafka", 1), ("mysql", 1)]
+    assert [(h.resource_manager, h.rows) for h in open_.provisional_handle] == [("kafka", 1), ("mysql", 1)]
     handles = open_.prepare(FINGERPRINT, flushed=lambda: flushed.append(1))
     assert [(h.resource_manager, h.fingerprint) for h in handles] == [
         ("kafka", str(FINGERPRINT)),
@@ -155,8 +155,8 @@ def test_a_slot_has_a_branch_in_each_with_one_fingerprint():
 
 
 def test_when_one_refuses_to_begin_the_others_are_aborted_and_its_error_is_raised():
-    kafka, mysql = InMemory("kafka"), InMemory("mysql", begin=ZombieWriter("overtaken"))
-    with pytest.raises(ZombieWriter, match="overtaken"):
+    kafka, mysql = InMemory("kafka"), InMemory("mysql", begin=ZombieWriter("superseded"))
+    with pytest.raises(ZombieWriter, match="superseded"):
         several(kafka, mysql).begin(SLOT)
     assert [branch.aborted for branch in kafka.begun] == [1]
 

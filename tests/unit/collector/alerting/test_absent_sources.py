@@ -5,22 +5,22 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from collector import alert_picture, alert_rules
-from collector.alert_inputs import AlertLimits
-from collector.current_state import CurrentState
-from collector.observations import IdExpired, Observed, Position
-from collector.observers.decision_topic import DecisionTopic
-from collector.observers.lifecycle_topic import LifecycleTopic
-from collector.observers.observer import Observer, ObserverState, ObserverStatus
-from collector.observers.topic_observer import TopicObserver
-from collector.observers.transaction_log import TOPIC, TransactionLog
-from collector.store import Store
-from collector.verdicts import Limits, LogSight
+from collector.alerting import rules, snapshot_builder
+from collector.config.alerts import AlertSettings
+from collector.history.store import Store
+from collector.records.observations import IdExpired, Observed, Position
+from collector.sources.decision_log import DecisionTopic
+from collector.sources.lifecycle_topic import LifecycleTopic
+from collector.sources.source import Observer, ObserverState, ObserverStatus
+from collector.sources.topic_source import TopicObserver
+from collector.sources.transaction_state_log import TOPIC, TransactionLog
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views.current_state import CurrentState
 from lifecycle.errors import MissingTopic
-from resource_managers.kafka_connection import KafkaConnection
-from tests.unit.http_receiver import wait_until
+from resource_managers.kafka.connection import KafkaConnection
+from tests.unit.collector.alerting.http_receiver import wait_until
 
-LIMITS = AlertLimits()
+LIMITS = AlertSettings()
 
 
 class Gone(TopicObserver):
@@ -61,8 +61,8 @@ def test_what_was_never_there_is_absent_and_nobody_misses_it(tmp_path: Path) -> 
         assert seen[0].error == "not there yet: no transaction was ever made on this cluster"
         assert seen[1].error == seen[2].error == "not there yet: no pipeline of indoubt ever ran on this cluster"
         at_ms = seen[0].since_ms + 3_600_000
-        assert alert_picture.picture(current, seen, LIMITS, at_ms).observers == ()
-        assert alert_picture.blind(seen, LIMITS, at_ms) == set()
+        assert snapshot_builder.take_snapshot(current, seen, LIMITS, at_ms).observers == ()
+        assert snapshot_builder.unavailable_sources(seen, LIMITS, at_ms) == set()
         for observer in observers:
             observer.stop()
 
@@ -76,8 +76,8 @@ def test_what_was_there_and_is_gone_is_missed(tmp_path: Path) -> None:
         observer = GoneTransactionLog(current, store, KafkaConnection("127.0.0.1:1"), 100)
         seen = started(observer, ObserverState.DOWN)
         observer.stop()
-        found = alert_picture.picture(current, [seen], LIMITS, seen.since_ms + LIMITS.observer_down_ms)
-        (alert,) = alert_rules.findings(found, LIMITS)
+        found = snapshot_builder.take_snapshot(current, [seen], LIMITS, seen.since_ms + LIMITS.observer_down_ms)
+        (alert,) = rules.findings(found, LIMITS)
         assert (alert.rule, alert.subject, alert.severity.value) == ("A9", "transaction log", "critical")
         assert alert.evidence[0].fact == "topic t does not exist"
 
@@ -85,9 +85,9 @@ def test_what_was_there_and_is_gone_is_missed(tmp_path: Path) -> None:
 def test_events_are_missed_where_the_decision_log_is_there(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-        current.see_decision_log(LogSight.READABLE)
+        current.see_decision_log(DecisionLogStatus.READABLE)
         observer = GoneEvents(current, store, KafkaConnection("127.0.0.1:1"), "events", 100)
         assert started(observer, ObserverState.DOWN).source_is_missing
-        current.see_decision_log(LogSight.ABSENT)
+        current.see_decision_log(DecisionLogStatus.ABSENT)
         wait_until("absent", lambda: observer.status.state is ObserverState.ABSENT)
         observer.stop()

@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from collector.alert_store import AlertStore, Outlook
-from collector.alerts import Book, Timing, step
-from collector.clock import now_ms
-from collector.notifiers.delivery import Delivering, Outcome, Patience
-from collector.notifiers.receivers import Notifier
-from collector.notifiers.slack import Slack
-from collector.notifiers.webhook import Webhook
-from collector.store import Store
-from tests.unit.http_receiver import Receiver, receiving, wait_until
-from tests.unit.test_alerts import finding
+from collector.alerting.notifiers.delivery import NotificationDispatcher, Outcome, RetryPolicy
+from collector.alerting.notifiers.slack import Slack
+from collector.alerting.notifiers.webhook import Webhook
+from collector.alerting.state_machine import AlertStates, step
+from collector.alerting.store import AlertStore, ReceiverStatus
+from collector.config.alerts import AlertSettings
+from collector.config.receivers import Notifier
+from collector.history.store import Store
+from collector.runtime.clock import now_ms
+from tests.unit.collector.alerting.http_receiver import Receiver, receiving, wait_until
+from tests.unit.collector.alerting.test_state_machine import finding
 
 SECRET = "a-secret-of-sixteen-and-more"
-PATIENCE = Patience(limit_ms=400, first_ms=20, most_ms=80)
-TIMING = Timing(group_wait_ms=0, group_interval_ms=0)
+PATIENCE = RetryPolicy(limit_ms=400, first_ms=20, most_ms=80)
+TIMING = AlertSettings(group_wait_ms=0, group_interval_ms=0)
 
 
 class Outbox:
@@ -33,8 +34,8 @@ class Outbox:
         self.path = directory / "history.duckdb"
         self.store = Store(self.path)
         self.kept = AlertStore(self.store)
-        self.book = Book()
-        self.running: Delivering | None = None
+        self.states = AlertStates()
+        self.running: NotificationDispatcher | None = None
 
     def restart(self) -> None:
         """Close history and open it again."""
@@ -44,22 +45,22 @@ class Outbox:
 
     def tell(self, subject: str, *receivers: str, at_ms: int | None = None) -> str:
         """Put one notification into the outbox; return its idempotency key."""
-        made = step(self.book, [finding(subject, group=subject)], (), at_ms or now_ms(), TIMING, frozenset({"A1"}))
-        self.book = made.book
+        made = step(self.states, [finding(subject, group=subject)], (), at_ms or now_ms(), TIMING, frozenset({"A1"}))
+        self.states = made.states
         self.kept.keep(made, receivers)
         if self.running is not None:
             self.running.wake()
         (notification,) = made.notifications
         return notification.id
 
-    def outlook(self, receiver: str) -> Outlook:
+    def status(self, receiver: str) -> ReceiverStatus:
         """Return how a receiver is served."""
-        return next(one for one in self.kept.outlooks() if one.receiver == receiver)
+        return next(one for one in self.kept.receiver_statuses() if one.receiver == receiver)
 
     @contextmanager
-    def delivering(self, *notifiers: Notifier, patience: Patience = PATIENCE) -> Iterator[Delivering]:
+    def delivering(self, *notifiers: Notifier, policy: RetryPolicy = PATIENCE) -> Iterator[NotificationDispatcher]:
         """Deliver until the end of the block."""
-        running = Delivering(self.kept, notifiers, patience)
+        running = NotificationDispatcher(self.kept, notifiers, policy)
         running.start()
         self.running = running
         try:
@@ -90,7 +91,7 @@ def test_everything_is_delivered_once_and_in_order(outbox: Outbox) -> None:
         sent = []
         for n in range(5):
             sent.append(outbox.tell(f"t-{n}", "webhook"))
-        wait_until("all five are delivered", lambda: outbox.outlook("webhook").waiting == 0)
+        wait_until("all five are delivered", lambda: outbox.status("webhook").waiting == 0)
         assert keys(receiver) == sent
         assert [json.loads(one.body)["number"] for one in receiver.received] == [1, 2, 3, 4, 5]
         assert running.attempts == {("webhook", Outcome.DELIVERED): 5}
@@ -101,9 +102,9 @@ def test_a_receiver_that_answers_500_is_told_again_with_the_same_key(outbox: Out
         receiver.status = 500
         sent = outbox.tell("t-1", "webhook")
         wait_until("it was tried again and again", lambda: len(receiver.received) >= 4)
-        assert outbox.outlook("webhook").error == "answered 500"
+        assert outbox.status("webhook").error == "answered 500"
         receiver.status = 204
-        wait_until("it is delivered", lambda: outbox.outlook("webhook").waiting == 0)
+        wait_until("it is delivered", lambda: outbox.status("webhook").waiting == 0)
         assert set(keys(receiver)) == {sent}
 
 
@@ -114,10 +115,10 @@ def test_a_receiver_that_refuses_connections_gets_all_of_it_when_it_comes_back(o
     with outbox.delivering(webhook(receiver)) as running:
         failed = ("webhook", Outcome.FAILED)
         wait_until("it was tried again and again", lambda: running.attempts.get(failed, 0) >= 3)
-        assert outbox.outlook("webhook").error.startswith("not reached: ConnectError")
-        assert outbox.outlook("webhook").waiting == 3
+        assert outbox.status("webhook").error.startswith("not reached: ConnectError")
+        assert outbox.status("webhook").waiting == 3
         with receiving(port) as back:
-            wait_until("all is delivered", lambda: outbox.outlook("webhook").waiting == 0)
+            wait_until("all is delivered", lambda: outbox.status("webhook").waiting == 0)
             assert keys(back) == sent
 
 
@@ -130,13 +131,13 @@ def test_one_that_hangs_or_answers_drop_by_drop_keeps_no_other_waiting(outbox: O
         with outbox.delivering(webhook(slow), Slack(quick.url)) as running:
             for n in range(3):
                 outbox.tell(f"t-{n}", "webhook", "slack")
-            wait_until("the quick one has all", lambda: outbox.outlook("slack").waiting == 0)
+            wait_until("the quick one has all", lambda: outbox.status("slack").waiting == 0)
             wait_until("the slow one failed", lambda: running.attempts.get(("webhook", Outcome.FAILED), 0) >= 2)
-            assert outbox.outlook("webhook").error == "no answer within 0.4 s"
-            assert outbox.outlook("webhook").waiting == 3
+            assert outbox.status("webhook").error == "no answer within 0.4 s"
+            assert outbox.status("webhook").waiting == 3
             slow.trickles = False
             slow.release()
-            wait_until("the slow one has all", lambda: outbox.outlook("webhook").waiting == 0)
+            wait_until("the slow one has all", lambda: outbox.status("webhook").waiting == 0)
         assert len(quick.received) == 3
 
 
@@ -144,17 +145,17 @@ def test_nothing_is_lost_over_a_restart_and_nothing_told_again(outbox: Outbox) -
     with receiving() as receiver:
         with outbox.delivering(webhook(receiver)):
             first = outbox.tell("t-1", "webhook")
-            wait_until("it is delivered", lambda: outbox.outlook("webhook").waiting == 0)
+            wait_until("it is delivered", lambda: outbox.status("webhook").waiting == 0)
         receiver.status = 503
         with outbox.delivering(webhook(receiver)):
             second = outbox.tell("t-2", "webhook")
             wait_until("it was tried", lambda: second in keys(receiver))
         outbox.restart()
-        assert outbox.kept.load() == outbox.book
+        assert outbox.kept.load() == outbox.states
         receiver.status = 200
         receiver.received.clear()
         with outbox.delivering(webhook(receiver)):
-            wait_until("it is delivered", lambda: outbox.outlook("webhook").waiting == 0)
+            wait_until("it is delivered", lambda: outbox.status("webhook").waiting == 0)
         assert keys(receiver) == [second]
         assert first != second
 
@@ -162,15 +163,15 @@ def test_nothing_is_lost_over_a_restart_and_nothing_told_again(outbox: Outbox) -
 def test_what_was_under_way_at_a_kill_comes_again_with_the_same_key(outbox: Outbox) -> None:
     with receiving() as receiver:
         receiver.hang()
-        patience = Patience(limit_ms=10_000)
-        running = Delivering(outbox.kept, [webhook(receiver)], patience)
+        policy = RetryPolicy(limit_ms=10_000)
+        running = NotificationDispatcher(outbox.kept, [webhook(receiver)], policy)
         sent = outbox.tell("t-1", "webhook")
         running.start()
         wait_until("it is under way", lambda: receiver.received)
         # Another process takes the outbox over: this one got no answer and noted nothing.
         with receiving() as other:
             with outbox.delivering(webhook(other)):
-                wait_until("it is delivered", lambda: outbox.outlook("webhook").waiting == 0)
+                wait_until("it is delivered", lambda: outbox.status("webhook").waiting == 0)
             assert keys(other) == keys(receiver) == [sent]
         receiver.release()
         running.stop()
@@ -181,7 +182,7 @@ def test_what_will_never_be_taken_is_given_up_and_the_next_goes_on(outbox: Outbo
     with receiving() as receiver, outbox.delivering(webhook(receiver)):
         receiver.status = status
         refused = outbox.tell("t-1", "webhook")
-        wait_until("it is given up", lambda: outbox.outlook("webhook").given_up == 1)
+        wait_until("it is given up", lambda: outbox.status("webhook").given_up == 1)
         receiver.status = 200
         taken = outbox.tell("t-2", "webhook")
         wait_until("the next is delivered", lambda: keys(receiver) == [refused, taken])
@@ -201,14 +202,14 @@ def test_after_a_day_in_vain_it_is_given_up(outbox: Outbox) -> None:
     with receiving() as receiver, outbox.delivering(webhook(receiver)):
         receiver.status = 500
         outbox.tell("t-1", "webhook", at_ms=now_ms() - PATIENCE.give_up_ms)
-        wait_until("it is given up", lambda: outbox.outlook("webhook").given_up == 1)
+        wait_until("it is given up", lambda: outbox.status("webhook").given_up == 1)
 
 
 def test_what_is_old_is_forgotten_and_numbers_go_on(outbox: Outbox) -> None:
     for n in range(3):
         outbox.tell(f"t-{n}", "webhook", at_ms=now_ms() - 10_000 + n)
     outbox.kept.forget(now_ms())
-    assert outbox.kept.outlooks() == []
+    assert outbox.kept.receiver_statuses() == []
     assert outbox.kept.load().number == 3
 
 
@@ -219,13 +220,15 @@ def test_no_address_and_no_secret_is_in_the_log(outbox: Outbox, caplog: pytest.L
         receiver.status = 500
         with outbox.delivering(*notifiers):
             outbox.tell("t-1", "webhook", "slack")
-            wait_until("both failed", lambda: len({one.receiver for one in outbox.kept.outlooks() if one.error}) == 2)
+            wait_until(
+                "both failed", lambda: len({one.receiver for one in outbox.kept.receiver_statuses() if one.error}) == 2
+            )
             receiver.status = 200
-            wait_until("both are delivered", lambda: all(one.waiting == 0 for one in outbox.kept.outlooks()))
+            wait_until("both are delivered", lambda: all(one.waiting == 0 for one in outbox.kept.receiver_statuses()))
     assert "answered 500" in caplog.text
     for secret in ("secret-in-the-path", SECRET):
         assert secret not in caplog.text
-        assert all(secret not in one.error for one in outbox.kept.outlooks())
+        assert all(secret not in one.error for one in outbox.kept.receiver_statuses())
         assert secret.encode() not in outbox.path.read_bytes()
 
 
@@ -234,4 +237,4 @@ def test_no_address_and_no_secret_is_in_the_log(outbox: Outbox, caplog: pytest.L
     [(0, 0.0, 1_000), (0, 1.0, 500), (1, 0.0, 2_000), (5, 0.0, 32_000), (6, 0.0, 60_000), (10_000, 1.0, 30_000)],
 )
 def test_the_pause_doubles_up_to_a_limit_with_jitter(attempts: int, share: float, pause_ms: int) -> None:
-    assert Patience().pause_ms(attempts, share) == pause_ms
+    assert RetryPolicy().pause_ms(attempts, share) == pause_ms

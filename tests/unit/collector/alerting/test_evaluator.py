@@ -8,56 +8,56 @@ from pathlib import Path
 
 import pytest
 
-from collector import alert_picture, alert_rules, queries, silences, undone
-from collector.alert_inputs import AlertLimits, OneSidedBatch, Picture, Source
-from collector.alert_store import SHOWN_MOST, AlertStore
-from collector.alerting import Alerting
-from collector.alerts import AlertState, Timing
-from collector.clock import now_ms
-from collector.current_state import CurrentState
-from collector.facts import CheckpointFacts
-from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.observations import Observed, Position
-from collector.observers.observer import ObserverState, ObserverStatus
-from collector.store import Store, StoreFailed
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits, LogSight
-from tests.unit.collector_observations import T0, broker_record, decided, handle, run_started
+from collector.alerting import rules, silences, snapshot_builder
+from collector.alerting.evaluator import AlertEvaluator
+from collector.alerting.snapshot import AlertSnapshot, OneSidedBatch, Source
+from collector.alerting.state_machine import AlertState
+from collector.alerting.store import MAX_SHOWN, AlertStore
+from collector.config.alerts import AlertSettings
+from collector.history import sql
+from collector.history.store import Store, StoreFailed
+from collector.records.facts import CheckpointFacts
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observed, Position
+from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
+from tests.unit.collector.observations import T0, broker_record, decided, handle, observer_of, run_started
 
-LIMITS = AlertLimits()
-TIMING = Timing(keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
+SETTINGS = AlertSettings(interval_ms=3_600_000, keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
 HELD = OneSidedBatch(pipeline="p", batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=0)
 
 
 class Stage:
-    """An alerting over a store of its own, with a picture and a clock that a test sets; it is judged by hand."""
+    """An alerting over a store of its own, with a snapshot and a clock that a test sets; it is judged by hand."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "history.duckdb"
-        self.picture = Picture(now_ms=now_ms())
+        self.snapshot = AlertSnapshot(now_ms=now_ms())
         self.notified = 0
         self.open()
 
     def open(self) -> None:
         self.store = Store(self.path)
         self.kept = AlertStore(self.store)
-        self.alerting = Alerting(
+        self.evaluator = AlertEvaluator(
             self.kept,
-            lambda: self.picture,
-            limits=LIMITS,
-            timing=TIMING,
+            lambda: self.snapshot,
+            settings=SETTINGS,
             receivers=["webhook"],
-            interval_ms=3_600_000,
             changed=lambda: None,
             notified=self.note,
         )
-        self.alerting.start()
+        self.evaluator.start()
 
     def note(self) -> None:
         self.notified += 1
 
     def close(self) -> None:
-        self.alerting.stop()
+        self.evaluator.stop()
         self.store.close()
 
     def restart(self) -> None:
@@ -65,15 +65,15 @@ class Stage:
         self.open()
 
     def judge(self, after_ms: int, **changes: object) -> None:
-        """Judge that much later, with a changed picture."""
-        self.picture = replace(self.picture, now_ms=self.picture.now_ms + after_ms, **changes)  # type: ignore[arg-type]
-        self.alerting.judge()
+        """Judge that much later, with a changed snapshot."""
+        self.snapshot = replace(self.snapshot, now_ms=self.snapshot.now_ms + after_ms, **changes)  # type: ignore[arg-type]
+        self.evaluator.judge()
 
     def states(self) -> list[AlertState]:
-        return [one.alert.state for one in self.alerting.alerts()]
+        return [one.alert.state for one in self.evaluator.alerts()]
 
     def waiting(self) -> int:
-        return sum(one.waiting for one in self.kept.outlooks())
+        return sum(one.waiting for one in self.kept.receiver_statuses())
 
 
 @pytest.fixture
@@ -112,16 +112,16 @@ def test_a_stepped_clock_lets_nothing_fire_early_or_late_and_tells_nothing_twice
     assert stage.waiting() == 1
     stage.judge(0, one_sided=(told, HELD))
     clock = SteppedClock()
-    monkeypatch.setattr("collector.alerting.CLOCK", clock)
+    monkeypatch.setattr("collector.alerting.evaluator.CLOCK", clock)
     clock.shifted_ms = step_ms
     stage.judge(step_ms + 1_000, one_sided=())
     assert stage.states() == [AlertState.FIRING, AlertState.PENDING], "not judged while observers still see old times"
-    monkeypatch.setattr(stage.alerting, "_settled_s", 0.0)
+    monkeypatch.setattr(stage.evaluator, "_settled_s", 0.0)
     stage.judge(4_000, one_sided=(told, HELD))
     assert (stage.states(), stage.waiting()) == ([AlertState.FIRING, AlertState.PENDING], 1)
     stage.judge(5_000)
     assert stage.states() == [AlertState.FIRING] * 2
-    stage.judge(TIMING.keep_firing_ms)
+    stage.judge(SETTINGS.keep_firing_ms)
     assert stage.waiting() == 2
 
 
@@ -130,12 +130,12 @@ class SteppedClock:
 
 
 def test_a_notification_shows_the_most_urgent_and_counts_the_others(stage: Stage) -> None:
-    many = tuple(replace(HELD, batch=n) for n in range(SHOWN_MOST + 50))
+    many = tuple(replace(HELD, batch=n) for n in range(MAX_SHOWN + 50))
     stage.judge(0, one_sided=many)
     stage.judge(10_000)
     delivery = stage.kept.next_delivery("webhook")
     assert delivery is not None
-    assert (len(delivery.body["firing"]), delivery.body["firing_count"]) == (SHOWN_MOST, SHOWN_MOST + 50)
+    assert (len(delivery.body["firing"]), delivery.body["firing_count"]) == (MAX_SHOWN, MAX_SHOWN + 50)
 
 
 def test_a_step_that_may_have_been_kept_is_not_told_twice(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,32 +172,32 @@ def test_a_step_that_was_not_kept_is_made_again(stage: Stage, monkeypatch: pytes
 
 
 def test_while_it_cannot_see_a_rule_neither_finds_nor_resolves(stage: Stage) -> None:
-    dark = frozenset({Source.DATABASES})
-    stage.judge(0, one_sided=(HELD,), blind=dark)
+    unseen = frozenset({Source.DATABASES})
+    stage.judge(0, one_sided=(HELD,), unavailable_sources=unseen)
     assert stage.states() == []
-    stage.judge(0, blind=frozenset())
+    stage.judge(0, unavailable_sources=frozenset())
     stage.judge(10_000)
-    stage.judge(10_000, one_sided=(), blind=dark)
+    stage.judge(10_000, one_sided=(), unavailable_sources=unseen)
     assert stage.states() == [AlertState.FIRING]
-    stage.judge(1_000, blind=frozenset())
+    stage.judge(1_000, unavailable_sources=frozenset())
     assert stage.states() == [AlertState.RESOLVED]
 
 
 def test_a_silence_is_kept_with_its_audit_row_over_a_restart(stage: Stage) -> None:
     body = {"matchers": {"pipeline": "p"}, "reason": "maintenance", "duration_ms": 3_600_000}
-    made = stage.alerting.silence(silences.read(body, "anna", now_ms()))
+    made = stage.evaluator.silence(silences.read(body, "anna", now_ms()))
     assert made.number == 1
     stage.restart()
-    assert stage.alerting.silences() == [made]
+    assert stage.evaluator.silences() == [made]
     stage.judge(0, one_sided=(HELD,))
     stage.judge(10_000)
-    (shown,) = stage.alerting.alerts()
+    (shown,) = stage.evaluator.alerts()
     assert (shown.alert.state, shown.silence, stage.waiting()) == (AlertState.FIRING, made, 0)
-    ended = stage.alerting.end_silence(1, "ben", "done with it")
+    ended = stage.evaluator.end_silence(1, "ben", "done with it")
     assert ended is not None
     stage.judge(1_000)
     assert stage.waiting() == 1
-    audit = stage.store.named_rows(queries.AUDIT, *queries.AUDIT_FROM_NEWEST, 10)
+    audit = stage.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10)
     assert [(row["who"], row["action"], row["keys"], row["reason"], row["outcome"]) for row in audit] == [
         ("ben", "end silence", '["silence:1"]', "done with it", "accepted"),
         ("anna", "silence", '["silence:1"]', "maintenance", "accepted"),
@@ -213,16 +213,16 @@ def test_a_silence_is_not_kept_without_its_audit_row(stage: Stage) -> None:
     broken = replace(silence, reason=None)  # type: ignore[arg-type]
     with pytest.raises(StoreFailed):
         stage.kept.keep_silence(broken, (1, "anna", "silence", "[]", "r", "accepted", "", "[]"))
-    assert stage.store.named_rows(queries.AUDIT, *queries.AUDIT_FROM_NEWEST, 10) == []
+    assert stage.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == []
 
 
 def test_there_is_no_silence_of_that_number(stage: Stage) -> None:
-    assert stage.alerting.end_silence(7, "ben", "a reason") is None
+    assert stage.evaluator.end_silence(7, "ben", "a reason") is None
 
 
 def status(name: str, state: ObserverState = ObserverState.UP, **changes: object) -> ObserverStatus:
     fields: dict[str, object] = {"delay_ms": 0, "since_ms": 0, "error": "", "records": 0, **changes}
-    return ObserverStatus(name=name, state=state, **fields)  # type: ignore[arg-type]
+    return ObserverStatus(**observer_of(name), state=state, **fields)  # type: ignore[arg-type]
 
 
 UNDONE = (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
@@ -230,7 +230,7 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
 
 
 @pytest.mark.parametrize(
-    ("observers", "blind"),
+    ("observers", "unavailable_sources"),
     [
         ([status("transaction log"), status("decision log"), status("lifecycle events")], set()),
         ([status("transaction log", has_caught_up=False)], {Source.TRANSACTIONS}),
@@ -248,8 +248,8 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
         ([], set()),
     ],
 )
-def test_what_cannot_be_seen(observers: list[ObserverStatus], blind: set[Source]) -> None:
-    assert alert_picture.blind(observers, LIMITS, 1_000) == blind
+def test_what_cannot_be_seen(observers: list[ObserverStatus], unavailable_sources: set[Source]) -> None:
+    assert snapshot_builder.unavailable_sources(observers, SETTINGS, 1_000) == unavailable_sources
 
 
 @pytest.mark.parametrize(
@@ -265,10 +265,12 @@ def test_what_cannot_be_seen(observers: list[ObserverStatus], blind: set[Source]
 )
 def test_which_pipelines_checkpoints_cannot_be_seen(pipeline: str, told_by: str, down: str, is_dark: bool) -> None:
     newest = CheckpointFacts(pipeline=pipeline, number=1, started_ms=1, sources=frozenset({told_by}))
-    histories = alert_picture.checkpoint_histories([newest])
+    histories = snapshot_builder.checkpoint_histories([newest])
     others = [status("transaction log"), status("flink other")]
-    assert alert_picture.dark([*others, status(down, DOWN)], histories) == ({pipeline} if is_dark else set())
-    assert alert_picture.dark([*others, status(down)], histories) == set()
+    assert snapshot_builder.unobserved_pipelines([*others, status(down, DOWN)], histories) == (
+        {pipeline} if is_dark else set()
+    )
+    assert snapshot_builder.unobserved_pipelines([*others, status(down)], histories) == set()
 
 
 def test_a_flink_job_that_gave_up_is_troubled_and_one_that_was_cancelled_is_not(tmp_path: Path) -> None:
@@ -288,8 +290,8 @@ def test_a_flink_job_that_gave_up_is_troubled_and_one_that_was_cancelled_is_not(
         places = (Position(source="flink f", partition=0, offset=2 * number + n) for n in (0, 1))
         seen = [Observed(position=place, observation=one) for place, one in zip(places, (job, under_way), strict=True)]
         current.observe(seen)
-    seen_now = alert_picture.picture(current, [status("flink f")], LIMITS, 3_600_000)
-    troubled = {finding.subject for finding in alert_rules.findings(seen_now, LIMITS) if finding.rule == "A6"}
+    seen_now = snapshot_builder.take_snapshot(current, [status("flink f")], SETTINGS, 3_600_000)
+    troubled = {finding.subject for finding in rules.findings(seen_now, SETTINGS) if finding.rule == "A6"}
     assert troubled == {"f/FAILED", "f/RUNNING"}
     store.close()
 
@@ -298,16 +300,16 @@ def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
     savepoint = CheckpointFacts(pipeline="p", number=5, started_ms=900, kind="savepoint", job="j")
     begun = [100, 200, 300, 700]
     taken = [CheckpointFacts(pipeline="p", number=n, started_ms=at, job="j") for n, at in enumerate(begun)]
-    (one,) = alert_picture.checkpoint_histories([*taken, savepoint])
+    (one,) = snapshot_builder.checkpoint_histories([*taken, savepoint])
     assert (one.newest.number, one.gap_ms) == (3, 100)
-    (ours,) = alert_picture.checkpoint_histories([replace(c, job="") for c in taken])
+    (ours,) = snapshot_builder.checkpoint_histories([replace(c, job="") for c in taken])
     assert ours.gap_ms == 0
 
 
 def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path) -> None:
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-    current.see_decision_log(LogSight.READABLE)
+    current.see_decision_log(DecisionLogStatus.READABLE)
     gone = [broker_record(status, 900, transaction="gone", producer_id=7) for status in UNDONE]
     ending = broker_record(BrokerStatus.PREPARE_ABORT, 900, transaction="ending", producer_id=8)
     lost = [broker_record(status, 900) for status in UNDONE]
@@ -316,9 +318,9 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
     current.observe([Observed(position=place, observation=one) for place, one in zip(places, seen, strict=True)])
 
     assert {one.view.transaction for one in current.judged(at_ms=T0 + 60_000)} == {"ending", "ip-count-0-1"}
-    assert {c.view.transaction for c in undone.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}
-    assert undone.abort_clues(current, T0 + 901) == ([], 0)
-    seen_now = alert_picture.picture(current, [], LIMITS, T0 + 60_000)
+    assert {c.view.transaction for c in aborts_and_losses.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}
+    assert aborts_and_losses.abort_clues(current, T0 + 901) == ([], 0)
+    seen_now = snapshot_builder.take_snapshot(current, [], SETTINGS, T0 + 60_000)
     assert {abort.transaction for abort in seen_now.aborts} == {"gone", "ip-count-0-1"}
     store.close()
 
@@ -328,7 +330,7 @@ def checkpoint(number: int, **times: int) -> CheckpointFacts:
 
 
 def test_how_checkpoints_stand() -> None:
-    (one,) = alert_picture.checkpoint_histories(
+    (one,) = snapshot_builder.checkpoint_histories(
         [
             checkpoint(7, started_ms=100, failed_ms=150, completed_ms=200, failures=4),
             checkpoint(8, started_ms=300, failed_ms=350, failures=2),
@@ -339,7 +341,7 @@ def test_how_checkpoints_stand() -> None:
 
 
 def test_a_new_directory_counts_from_zero_and_is_the_newest() -> None:
-    (one,) = alert_picture.checkpoint_histories(
+    (one,) = snapshot_builder.checkpoint_histories(
         [checkpoint(900, started_ms=100, completed_ms=200), checkpoint(0, started_ms=300)]
     )
     assert (one.newest.number, one.completed_ms) == (0, 200)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from collector.alert_service import notifiers
-from collector.notifiers import receivers, slack
-from collector.notifiers.alertmanager import Alertmanager
-from collector.notifiers.receivers import NAMES, Post, ReceiverSettings
-from collector.notifiers.slack import Slack
-from collector.notifiers.webhook import Webhook
+from collector.alerting.notifiers import slack
+from collector.alerting.notifiers.alertmanager import Alertmanager
+from collector.alerting.notifiers.slack import Slack
+from collector.alerting.notifiers.webhook import Webhook
+from collector.alerting.service import notifiers
+from collector.config import receivers
+from collector.config.receivers import NAMES, Post, ReceiverSettings
 from lifecycle.errors import SettingsError
 
 NOW = 1_795_000_000_000

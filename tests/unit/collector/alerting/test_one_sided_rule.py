@@ -1,4 +1,4 @@
-"""A10 on batches that Kafka and a database hold together: what the picture shows of them, and what the rule finds."""
+"""A10 on batches that Kafka and a database hold together: what the snapshot shows of them, and what the rule finds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from collector import alert_picture, alert_rules
-from collector.alert_inputs import AlertLimits, Picture
-from collector.current_state import CurrentState
-from collector.observations import BranchProof, Observation, Observed, Position
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits, LogSight
+from collector.alerting import rules, snapshot_builder
+from collector.alerting.snapshot import AlertSnapshot
+from collector.config.alerts import AlertSettings
+from collector.history.store import Store
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BranchProof, Observation, Observed, Position
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views.current_state import CurrentState
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
 from lifecycle.identity import Handle
-from tests.unit.collector_observations import (
+from tests.unit.collector.observations import (
     PREFIX,
     T0,
     branch_gone,
@@ -32,7 +33,7 @@ from tests.unit.collector_observations import (
 )
 
 KAFKA, MYSQL = handle(), database_handle()
-Look = Callable[..., Picture]
+Look = Callable[..., AlertSnapshot]
 
 
 def told(of: Handle) -> Observation:
@@ -50,13 +51,13 @@ MYSQL_DONE = (branch_gone(MYSQL, BranchProof.COMMITTED), outcome(2, MYSQL, Settl
 def look(tmp_path: Path) -> Iterator[Look]:
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    current.see_decision_log(LogSight.READABLE)
+    current.see_decision_log(DecisionLogStatus.READABLE)
 
-    def seen(*observations: Observation, at: int) -> Picture:
+    def seen(*observations: Observation, at: int) -> AlertSnapshot:
         places = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
         pairs = zip(places, observations, strict=True)
         current.observe([Observed(position=place, observation=one) for place, one in pairs])
-        return alert_picture.picture(current, [], AlertLimits(), T0 + at)
+        return snapshot_builder.take_snapshot(current, [], AlertSettings(), T0 + at)
 
     yield seen
     store.close()
@@ -76,10 +77,10 @@ def look(tmp_path: Path) -> Iterator[Look]:
 )
 def test_a_batch_on_one_side_only(look: Look, observations: tuple[Observation, ...], done: str, missing: str) -> None:
     for at in (60_000, 3_600_000):
-        picture = look(*(observations if at == 60_000 else ()), at=at)
-        (one,) = picture.one_sided
+        snapshot = look(*(observations if at == 60_000 else ()), at=at)
+        (one,) = snapshot.one_sided
         assert (one.pipeline, one.batch, one.done_in, one.missing_in) == (PREFIX, 41, (done,), (missing,))
-    found = [finding for finding in alert_rules.findings(picture, AlertLimits()) if finding.rule == "A10"]
+    found = [finding for finding in rules.findings(snapshot, AlertSettings()) if finding.rule == "A10"]
     assert [finding.labels["batch"] for finding in found] == ["41"]
 
 

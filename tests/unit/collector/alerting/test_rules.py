@@ -1,4 +1,4 @@
-"""Alert rules A1 to A10, each on the cases where it must and must not find something."""
+"""Alert rules A1 to A11, each on the cases where it must and must not find something."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from typing import Any
 
 import pytest
 
-from collector import alert_rules
-from collector.abort_causes import Cause
-from collector.alert_findings import LABELS, Finding, Severity
-from collector.alert_inputs import (
+from collector.alerting import rules as alert_rules
+from collector.alerting.findings import LABELS, Finding, Severity
+from collector.alerting.snapshot import (
     AbortSeen,
-    AlertLimits,
+    AlertSnapshot,
     BlockedPartition,
     CheckpointHistory,
     HangingTransaction,
     IdLeak,
     OneSidedBatch,
-    Picture,
     Source,
 )
-from collector.facts import CheckpointFacts, PipelineFacts
-from collector.judging import Judged
-from collector.observations import Observation
-from collector.observers.observer import ObserverState, ObserverStatus
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import PipelineHistory, judge
+from collector.config.alerts import AlertSettings
+from collector.records.facts import CheckpointFacts, PipelineFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.log_settings import LogSettings
+from collector.records.observations import Observation
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.verdicts.judging import Judged
+from collector.verdicts.verdict_case import PipelineHistory
+from collector.verdicts.verdict_rules import judge
 from lifecycle.events import EventType
-from tests.unit.collector_observations import (
+from lifecycle.verdicts import AbortCause
+from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
+from tests.unit.collector.observations import (
     PREFIX,
     T0,
     broker_record,
@@ -38,13 +41,14 @@ from tests.unit.collector_observations import (
     event,
     folded,
     handle,
+    observer_of,
     only_view,
     pipeline,
     run_started,
     transaction_event,
 )
 
-LIMITS = AlertLimits()
+LIMITS = AlertSettings()
 OURS = (run_started(), broker_record(BrokerStatus.ONGOING, 0))
 PREPARED = (*OURS, transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json()))
 DECIDED = (*PREPARED, decided(1, handle()))
@@ -54,9 +58,9 @@ LOST = (*DECIDED, broker_record(BrokerStatus.COMPLETE_ABORT, 60_000))
 FOREIGN = (broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-3"),)
 
 
-def found(number: str, picture: Picture, limits: AlertLimits = LIMITS) -> list[Finding]:
+def found(number: str, snapshot: AlertSnapshot, limits: AlertSettings = LIMITS) -> list[Finding]:
     """Return what one rule finds; every finding of it must be whole."""
-    findings = [finding for finding in alert_rules.findings(picture, limits) if finding.rule == number]
+    findings = [finding for finding in alert_rules.findings(snapshot, limits) if finding.rule == number]
     for finding in findings:
         assert finding.evidence
         assert finding.summary
@@ -65,12 +69,12 @@ def found(number: str, picture: Picture, limits: AlertLimits = LIMITS) -> list[F
     return findings
 
 
-def of_transaction(at: int, *observations: Observation, replayed: int | None = None, **history: Any) -> Picture:
-    """Return a picture with one transaction, ``at`` ms after T0; its pipeline needs 16 s unless changed."""
+def of_transaction(at: int, *observations: Observation, replayed: int | None = None, **history: Any) -> AlertSnapshot:
+    """Return a snapshot with one transaction, ``at`` ms after T0; its pipeline needs 16 s unless changed."""
     view = only_view(*observations)
     known = pipeline(**history) if view.ours else None
     of_view = case(view, at, pipeline=known, replayed_ms=None if replayed is None else T0 + replayed)
-    return Picture(now_ms=T0 + at, transactions=(Judged(view=view, judgement=judge(of_view), pipeline=known),))
+    return AlertSnapshot(now_ms=T0 + at, transactions=(Judged(view=view, judgement=judge(of_view), pipeline=known),))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,7 @@ def test_a1_is_quiet_about_databases_which_have_no_timeout() -> None:
 
 def test_a1_is_quiet_about_short_transactions_with_a_short_timeout() -> None:
     short = replace(broker_record(BrokerStatus.ONGOING, 0, transaction="streams-1"), timeout_ms=10_000)
-    assert not found("A1", of_transaction(4_999, short)), "all of its life has less than 20 s left"
+    assert not found("A1", of_transaction(4_999, short)), "all of its checkpoint id has less than 20 s left"
     assert found("A1", of_transaction(5_000, short))
 
 
@@ -156,12 +160,12 @@ def test_a2_is_quiet_once_a_later_batch_was_decided() -> None:
     view = only_view(run_started(), decided(1, database_handle()))
     judgement = judge(case(view, 60_000, later_batch_decided=True))
     one = Judged(view=view, judgement=judgement, pipeline=pipeline())
-    assert not found("A2", Picture(now_ms=T0 + 60_000, transactions=(one,)))
+    assert not found("A2", AlertSnapshot(now_ms=T0 + 60_000, transactions=(one,)))
 
 
 def test_a3_hanging() -> None:
     held = HangingTransaction(partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0)
-    (finding,) = found("A3", Picture(now_ms=T0 + 1, hanging=(held,)))
+    (finding,) = found("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
     assert (finding.severity, finding.group) == (Severity.CRITICAL, "A3|sink")
     assert finding.for_ms == 10_000, "the coordinator may know of it a moment later"
     assert not found("A3", of_transaction(44_001, *FOREIGN)), "its coordinator knows it"
@@ -173,12 +177,12 @@ def test_a3_hanging() -> None:
 )
 def test_a4_blocked_consumers(waited: int, groups: tuple[str, ...], is_found: bool) -> None:
     blocked = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=groups, hidden=1200, transaction="t-1")
-    findings = found("A4", Picture(now_ms=T0 + waited, blocked=(blocked,)))
+    findings = found("A4", AlertSnapshot(now_ms=T0 + waited, blocked=(blocked,)))
     assert [f.group for f in findings] == (["A4|my-topic"] if is_found else [])
     assert all("1,200 records are hidden" in f.evidence[1].fact and "t-1" in f.summary for f in findings)
 
 
-def aborts(*times: int, cause: Cause = Cause.TIMEOUT, application: str = PREFIX) -> tuple[AbortSeen, ...]:
+def aborts(*times: int, cause: AbortCause = AbortCause.TIMEOUT, application: str = PREFIX) -> tuple[AbortSeen, ...]:
     return tuple(
         AbortSeen(application=application, transaction=f"{application}-{n}-0", at_ms=T0 + at, cause=cause)
         for n, at in enumerate(times)
@@ -193,12 +197,12 @@ def aborts(*times: int, cause: Cause = Cause.TIMEOUT, application: str = PREFIX)
         # One of them is older than the window.
         (aborts(-1, 2, 3, 4, 5), False),
         # Orders of an operator are no fault, and two applications are not one.
-        (aborts(1, 2, 3, 4) + aborts(5, cause=Cause.OPERATOR), False),
+        (aborts(1, 2, 3, 4) + aborts(5, cause=AbortCause.OPERATOR), False),
         (aborts(1, 2, 3, 4) + aborts(5, application="other"), False),
     ],
 )
 def test_a5_repeated_aborts(seen: tuple[AbortSeen, ...], is_found: bool) -> None:
-    findings = found("A5", Picture(now_ms=T0 + 600_000, aborts=seen))
+    findings = found("A5", AlertSnapshot(now_ms=T0 + 600_000, aborts=seen))
     assert [f.subject for f in findings] == ([PREFIX] if is_found else [])
     assert all("5 by timeout" in f.evidence[0].fact for f in findings)
 
@@ -218,19 +222,19 @@ def of_checkpoints(
     p99: int = 0,
     gap: int = 0,
     **history: Any,
-) -> Picture:
-    """Return a picture of a pipeline's checkpoints; ``again``: when its query started again."""
+) -> AlertSnapshot:
+    """Return a snapshot of a pipeline's checkpoints; ``again``: when its query started again."""
     stopped_ms, started_ms = (None if at_ms is None else T0 + at_ms for at_ms in (stopped, again))
     facts = PipelineFacts(pipeline=PREFIX, stopped_on_request_ms=stopped_ms, started_ms=started_ms)
     history_of: dict[str, PipelineHistory] = {PREFIX: pipeline(facts=facts, **history)}
     one = CheckpointHistory(
         pipeline=PREFIX, newest=newest, completed_ms=T0 - 5_000, failures=failures, p99_ms=p99, gap_ms=gap
     )
-    return Picture(now_ms=T0 + at, checkpoints=(one,), pipelines=history_of)
+    return AlertSnapshot(now_ms=T0 + at, checkpoints=(one,), pipelines=history_of)
 
 
 @pytest.mark.parametrize(
-    ("picture", "is_found"),
+    ("snapshot", "is_found"),
     [
         # Stalled: running for longer than 60 s, 3 intervals and 3 of its longest checkpoints.
         (of_checkpoints(59_999, checkpoint(started=0)), False),
@@ -265,8 +269,8 @@ def of_checkpoints(
         (of_checkpoints(916_000, checkpoint(started=0, failed=100), again=910_000), True),
     ],
 )
-def test_a6_failing_or_stalled_checkpoints(picture: Picture, is_found: bool) -> None:
-    findings = found("A6", picture)
+def test_a6_failing_or_stalled_checkpoints(snapshot: AlertSnapshot, is_found: bool) -> None:
+    findings = found("A6", snapshot)
     assert [f.severity for f in findings] == ([Severity.CRITICAL] if is_found else [])
 
 
@@ -289,16 +293,16 @@ def test_a7_lost(at: int, observations: tuple[Observation, ...], replayed: int |
 
 def test_a8_id_leak() -> None:
     leak = IdLeak(application="orders", ids=120_000, fact="40 new ids a minute, each used once")
-    (finding,) = found("A8", Picture(now_ms=T0, id_leaks=(leak,)))
+    (finding,) = found("A8", AlertSnapshot(now_ms=T0, id_leaks=(leak,)))
     assert (finding.severity, finding.group) == (Severity.WARNING, "A8|orders")
     assert "120,000" in finding.summary
-    assert not found("A8", Picture(now_ms=T0))
+    assert not found("A8", AlertSnapshot(now_ms=T0))
 
 
 def observer(
     state: ObserverState, *, name: str = "lifecycle events", since: int = 0, delay: int | None = 0
 ) -> ObserverStatus:
-    return ObserverStatus(name=name, state=state, delay_ms=delay, since_ms=T0 + since, error="", records=0)
+    return ObserverStatus(**observer_of(name), state=state, delay_ms=delay, since_ms=T0 + since, error="", records=0)
 
 
 @pytest.mark.parametrize(
@@ -315,27 +319,51 @@ def observer(
     ],
 )
 def test_a9_observer_down(status: ObserverStatus, severity: Severity | None) -> None:
-    findings = found("A9", Picture(now_ms=T0 + 15_000, observers=(status,)))
+    findings = found("A9", AlertSnapshot(now_ms=T0 + 15_000, observers=(status,)))
     assert [(f.severity, f.group) for f in findings] == ([(severity, "A9")] if severity else [])
 
 
 def test_a10_one_side_only() -> None:
     one = OneSidedBatch(pipeline=PREFIX, batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=T0)
-    (finding,) = found("A10", Picture(now_ms=T0, one_sided=(one,)))
+    (finding,) = found("A10", AlertSnapshot(now_ms=T0, one_sided=(one,)))
     assert finding.severity is Severity.CRITICAL
     assert "in kafka and not in mysql" in finding.summary
-    assert not found("A10", Picture(now_ms=T0))
+    assert not found("A10", AlertSnapshot(now_ms=T0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, ""),
+        ({"retention.ms": "604800000"}, "retention.ms=604800000"),
+        ({"retention.bytes": "1"}, "retention.bytes=1"),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "1"}, "cleanup.policy=compact,delete, retention.ms=1"),
+    ],
+)
+def test_a11_finite_log(settings: dict[str, str], said: str) -> None:
+    log_settings = LogSettings.of("transaction_decisions", FORGETS_NOTHING | settings, T0)
+    # It is found also while the log itself cannot be read.
+    snapshot = AlertSnapshot(now_ms=T0, log_settings=log_settings, unavailable_sources=frozenset({Source.DECISIONS}))
+    findings = found("A11", snapshot)
+    assert [finding.severity for finding in findings] == ([Severity.CRITICAL] if said else [])
+    for finding in findings:
+        assert f"({said})" in finding.summary
+        assert (
+            f"--add-config {','.join(f'{name}={FORGETS_NOTHING[name]}' for name in sorted(settings))}"
+            in finding.summary
+        )
+    assert not found("A11", AlertSnapshot(now_ms=T0))
 
 
 def test_one_rule_finds_a_thousand_at_most() -> None:
     held = tuple(
         HangingTransaction(partition=f"t-{n}", producer_id=n, producer_epoch=0, since_ms=T0) for n in range(1_200)
     )
-    assert len(found("A3", Picture(now_ms=T0, hanging=held))) == alert_rules.FINDINGS_MOST
+    assert len(found("A3", AlertSnapshot(now_ms=T0, hanging=held))) == alert_rules.MAX_FINDINGS
 
 
 @pytest.mark.parametrize(
-    ("blind", "rules"),
+    ("unavailable_sources", "rules"),
     [
         ({Source.TRANSACTIONS}, {"A1", "A2", "A8", "A10"}),
         ({Source.DECISIONS}, {"A2", "A7", "A10"}),
@@ -343,21 +371,21 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
         (set(), set()),
     ],
 )
-def test_rules_whose_evidence_cannot_be_seen_are_held(blind: set[Source], rules: set[str]) -> None:
-    assert alert_rules.held(Picture(now_ms=T0, blind=frozenset(blind))) == rules
+def test_rules_whose_evidence_cannot_be_seen_are_held(unavailable_sources: set[Source], rules: set[str]) -> None:
+    assert alert_rules.held(AlertSnapshot(now_ms=T0, unavailable_sources=frozenset(unavailable_sources))) == rules
 
 
 def test_one_pipeline_whose_checkpoints_cannot_be_seen_is_held_alone() -> None:
     stalled = of_checkpoints(60_000, checkpoint(started=0))
     assert found("A6", stalled)
-    dark = replace(stalled, dark=frozenset({PREFIX}))
+    dark = replace(stalled, unobserved_pipelines=frozenset({PREFIX}))
     assert not found("A6", dark)
     assert alert_rules.held(dark) == {f"A6|{PREFIX}"}
-    assert found("A6", replace(stalled, dark=frozenset({"another"})))
+    assert found("A6", replace(stalled, unobserved_pipelines=frozenset({"another"})))
 
 
 def test_rules_are_numbered_without_a_gap() -> None:
-    assert [rule.number for rule in alert_rules.RULES] == [f"A{n}" for n in range(1, 11)]
+    assert [rule.number for rule in alert_rules.RULES] == [f"A{n}" for n in range(1, 12)]
 
 
 def test_failures_are_counted_and_a_stop_on_request_is_known() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector import silences
-from collector.silences import InvalidSilence, Silence
+from collector.alerting import silences
+from collector.alerting.silences import InvalidSilence, Silence
 
 NOW = 1_795_000_000_000
 LABELS = {"rule": "A1", "severity": "warning", "pipeline": "ip-count", "transaction": "ip-count-0-1"}

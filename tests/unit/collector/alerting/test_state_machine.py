@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from collector.alert_findings import Finding, Severity
-from collector.alerts import Alert, AlertState, Book, Notification, Step, Timing, advance, step
-from collector.silences import Silence
+from collector.alerting.findings import Finding, Severity
+from collector.alerting.silences import Silence
+from collector.alerting.state_machine import Alert, AlertState, AlertStates, Notification, Step, advance, step
+from collector.config.alerts import AlertSettings
 from lifecycle.verdicts import Evidence
 
 T0 = 1_795_000_000_000
-TIMING = Timing()
+TIMING = AlertSettings()
 PENDING, FIRING, RESOLVED = AlertState
 WARNING, CRITICAL = Severity
 
@@ -42,27 +43,27 @@ def silence(starts: int, ends: int, **matchers: str) -> Silence:
 class Run:
     """Steps one after the other, each from what the one before it kept, as the collector keeps it."""
 
-    def __init__(self, timing: Timing = TIMING) -> None:
-        self.book, self.timing = Book(), timing
-        self.told: list[tuple[int, Notification]] = []
+    def __init__(self, timing: AlertSettings = TIMING) -> None:
+        self.states, self.timing = AlertStates(), timing
+        self.notified: list[tuple[int, Notification]] = []
         self.last: Step | None = None
 
     def at(
         self, ms: int, *findings: Finding, silences: Iterable[Silence] = (), held: Iterable[str] = ()
     ) -> list[Notification]:
         """Make one step; return what must be told."""
-        made = step(self.book, findings, list(silences), T0 + ms, self.timing, frozenset(held))
-        self.book, self.last = made.book, made
-        self.told += [(ms, notification) for notification in made.notifications]
+        made = step(self.states, findings, list(silences), T0 + ms, self.timing, frozenset(held))
+        self.states, self.last = made.states, made
+        self.notified += [(ms, notification) for notification in made.notifications]
         return list(made.notifications)
 
     def restart(self) -> None:
         """Forget what is never kept."""
-        kept = {key: replace(alert, absent_ms=None) for key, alert in self.book.alerts.items()}
-        self.book = replace(self.book, alerts=kept)
+        kept = {key: replace(alert, absent_ms=None) for key, alert in self.states.alerts.items()}
+        self.states = replace(self.states, alerts=kept)
 
     def state(self, subject: str = "t-1") -> AlertState | None:
-        alert = self.book.alerts.get(f"A1|{subject}")
+        alert = self.states.alerts.get(f"A1|{subject}")
         return alert.state if alert else None
 
 
@@ -117,27 +118,27 @@ def test_it_is_told_once_after_the_group_has_waited_and_again_when_it_is_resolve
     run = Run()
     for ms in range(0, 60_000, 500):
         run.at(ms, *([finding()] if ms < 30_000 else []))
-    (fired_at, fired), (resolved_at, resolved) = run.told
+    (fired_at, fired), (resolved_at, resolved) = run.notified
     assert (fired_at, fired.status, len(fired.firing), fired.resolved) == (2_000, FIRING, 1, ())
     assert (resolved_at, resolved.status, len(resolved.resolved), resolved.firing) == (45_000, RESOLVED, 1, ())
     assert (fired.number, resolved.number) == (1, 2)
     assert fired.id != resolved.id
-    assert run.book.groups == {}
+    assert run.states.groups == {}
 
 
 def test_gone_before_its_time_nobody_hears_of_it() -> None:
     run = Run()
     for ms in range(0, 60_000, 500):
         run.at(ms, *([finding(for_ms=10_000)] if ms < 9_000 else []))
-    assert run.told == []
-    assert run.book == Book()
+    assert run.notified == []
+    assert run.states == AlertStates()
 
 
 def test_one_that_flaps_is_told_once() -> None:
     run = Run()
     for ms in range(0, 300_000, 1_000):
         run.at(ms, *([finding()] if ms % 20_000 < 6_000 else []))
-    assert [n.status for _, n in run.told] == [FIRING]
+    assert [n.status for _, n in run.notified] == [FIRING]
 
 
 def test_many_of_one_group_are_one_notification_and_other_groups_are_others() -> None:
@@ -147,29 +148,29 @@ def test_many_of_one_group_are_one_notification_and_other_groups_are_others() ->
     for ms in range(0, 10_000, 500):
         # They come one after the other within the wait.
         run.at(ms, *many[: 1 + ms // 40], other)
-    assert [(n.group, len(n.firing)) for _, n in run.told] == [("A1|p", 50), ("A1|q", 1)]
+    assert [(n.group, len(n.firing)) for _, n in run.notified] == [("A1|p", 50), ("A1|q", 1)]
 
 
 def test_a_late_comer_waits_for_the_group_interval_and_comes_with_the_others() -> None:
     run = Run()
     for ms in range(0, 40_000, 500):
         run.at(ms, finding("t-1"), *([finding("t-2")] if ms >= 3_000 else []))
-    assert [(ms, len(n.firing)) for ms, n in run.told] == [(2_000, 1), (17_000, 2)]
+    assert [(ms, len(n.firing)) for ms, n in run.notified] == [(2_000, 1), (17_000, 2)]
 
 
 def test_an_unchanged_group_is_repeated() -> None:
     run = Run(replace(TIMING, repeat_ms=60_000))
     for ms in range(0, 150_000, 1_000):
         run.at(ms, finding())
-    assert [ms for ms, _ in run.told] == [2_000, 62_000, 122_000]
-    assert len({n.id for _, n in run.told}) == 3
+    assert [ms for ms, _ in run.notified] == [2_000, 62_000, 122_000]
+    assert len({n.id for _, n in run.notified}) == 3
 
 
 def test_a_rise_in_severity_is_news_and_a_fall_is_not() -> None:
     run = Run()
     for ms in range(0, 90_000, 1_000):
         run.at(ms, finding(severity=CRITICAL if 30_000 <= ms < 60_000 else WARNING))
-    assert [(ms, n.severity) for ms, n in run.told] == [(2_000, WARNING), (30_000, CRITICAL)]
+    assert [(ms, n.severity) for ms, n in run.notified] == [(2_000, WARNING), (30_000, CRITICAL)]
 
 
 def test_a_silenced_alert_fires_and_nobody_is_told_until_the_silence_ends() -> None:
@@ -178,7 +179,7 @@ def test_a_silenced_alert_fires_and_nobody_is_told_until_the_silence_ends() -> N
     for ms in range(0, 40_000, 1_000):
         run.at(ms, finding(), silences=quiet)
         assert run.state() is FIRING
-    assert [ms for ms, _ in run.told] == [30_000]
+    assert [ms for ms, _ in run.notified] == [30_000]
 
 
 def test_the_end_of_what_was_told_is_told_although_it_is_silenced_since() -> None:
@@ -186,7 +187,7 @@ def test_the_end_of_what_was_told_is_told_although_it_is_silenced_since() -> Non
     quiet = [silence(10_000, 3_000_000, transaction="t-*")]
     for ms in range(0, 90_000, 1_000):
         run.at(ms, *([finding()] if ms < 40_000 else []), silences=quiet)
-    assert [(ms, n.status) for ms, n in run.told] == [(2_000, FIRING), (55_000, RESOLVED)]
+    assert [(ms, n.status) for ms, n in run.notified] == [(2_000, FIRING), (55_000, RESOLVED)]
 
 
 def test_what_was_told_before_it_was_silenced_is_not_forgotten_when_others_are_told() -> None:
@@ -195,7 +196,7 @@ def test_what_was_told_before_it_was_silenced_is_not_forgotten_when_others_are_t
     for ms in range(0, 120_000, 1_000):
         firing = [finding("t-1")] if ms < 60_000 else []
         run.at(ms, *firing, *([finding("t-2")] if ms >= 20_000 else []), silences=quiet)
-    assert [(ms, len(n.firing), len(n.resolved)) for ms, n in run.told] == [
+    assert [(ms, len(n.firing), len(n.resolved)) for ms, n in run.notified] == [
         (2_000, 1, 0),
         (20_000, 1, 0),
         (75_000, 1, 1),
@@ -206,15 +207,15 @@ def test_an_end_that_was_not_told_yet_is_kept_however_old() -> None:
     run = Run(replace(TIMING, group_interval_ms=60_000, resolved_kept_ms=1_000))
     for ms in range(0, 90_000, 1_000):
         run.at(ms, *([finding()] if ms < 10_000 else []))
-    assert [(ms, n.status) for ms, n in run.told] == [(2_000, FIRING), (62_000, RESOLVED)]
-    assert run.book == Book(number=2)
+    assert [(ms, n.status) for ms, n in run.notified] == [(2_000, FIRING), (62_000, RESOLVED)]
+    assert run.states == AlertStates(number=2)
 
 
 def test_a_silence_of_another_pipeline_silences_nothing() -> None:
     run = Run()
     for ms in range(0, 10_000, 1_000):
         run.at(ms, finding(), silences=[silence(0, 60_000, pipeline="q")])
-    assert len(run.told) == 1
+    assert len(run.notified) == 1
 
 
 def test_while_its_evidence_cannot_be_seen_nothing_is_resolved() -> None:
@@ -237,14 +238,14 @@ def test_resolved_and_found_again_for_a_moment_its_end_is_told_once() -> None:
     for ms in range(0, 200_000, 1_000):
         # Fires at 10 s, is gone at 20 s, resolved at 35 s, told at 72 s; in between it is pending for 5 s.
         run.at(ms, *([slow] if ms < 20_000 or 40_000 <= ms < 45_000 else []))
-    assert [(ms, n.status) for ms, n in run.told] == [(12_000, FIRING), (72_000, RESOLVED)]
+    assert [(ms, n.status) for ms, n in run.notified] == [(12_000, FIRING), (72_000, RESOLVED)]
 
 
 def test_fired_again_before_its_end_was_told_it_is_told_as_firing() -> None:
     run = Run(replace(TIMING, group_interval_ms=60_000))
     for ms in range(0, 120_000, 1_000):
         run.at(ms, *([finding()] if ms < 10_000 or ms >= 40_000 else []))
-    assert [(ms, n.status, len(n.resolved)) for ms, n in run.told] == [(2_000, FIRING, 0), (62_000, FIRING, 0)]
+    assert [(ms, n.status, len(n.resolved)) for ms, n in run.notified] == [(2_000, FIRING, 0), (62_000, FIRING, 0)]
 
 
 def test_resolved_alerts_are_shown_for_a_while() -> None:
@@ -297,10 +298,10 @@ def test_every_alert_that_fires_is_told_and_its_end_too_and_a_restart_tells_noth
             assert ended or any(known.get(key) != fired for key, fired in news.items()), "nothing is told twice"
             known = {key: at for key, at in known.items() if key not in ended} | news
         if second > 60:
-            for key, one in run.book.alerts.items():
+            for key, one in run.states.alerts.items():
                 waited = second * 1_000 + T0 - one.since_ms
                 if waited > TIMING.group_wait_ms + TIMING.group_interval_ms:
                     assert (key in known) is one.is_firing, "within the wait and the interval everybody knows"
-    numbers = [notification.number for _, notification in run.told]
+    numbers = [notification.number for _, notification in run.notified]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len({notification.id for _, notification in run.told}) == len(numbers)
+    assert len({notification.id for _, notification in run.notified}) == len(numbers)

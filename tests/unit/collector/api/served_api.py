@@ -7,31 +7,31 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from collector.acting import Actors, KafkaActor
-from collector.actions import Actions
-from collector.api import application
-from collector.authentication import KnownTokens
-from collector.changes import Changes
-from collector.current_state import CurrentState
-from collector.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
-from collector.ordering.follow_up import FollowUp
-from collector.ordering.hanging import HangingOrders
-from collector.ordering.order_history import OrderHistory
-from collector.ordering.pipelines import PipelineOrders
-from collector.overview import Watch
-from collector.rate_limits import RequestLimits
-from collector.served import Served
-from collector.settings import Tokens
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits, LogSight
+from collector.api.app import application
+from collector.api.auth.authentication import KnownTokens
+from collector.api.auth.rate_limits import RequestLimits
+from collector.api.dependencies import ApiDependencies
+from collector.api.event_stream import Changes
+from collector.api.overview import Watch
+from collector.config.tokens import Tokens
+from collector.history.store import Store
+from collector.orders.audit import OrderHistory
+from collector.orders.hanging import HangingOrders
+from collector.orders.outcome_resolver import OutcomeResolver
+from collector.orders.participants import KafkaParticipant, Participants
+from collector.orders.pipelines import PipelineOrders
+from collector.orders.service import Actions
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views.current_state import CurrentState
 from lifecycle import decisions
 from lifecycle.events import EventType, encode
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
-from resource_managers.kafka_partitions import KafkaPartitions
-from tests.unit.collector_observations import (
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.partitions import KafkaPartitions
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.topics.decision_log import DecisionLog
+from tests.unit.collector.observations import (
     broker_record,
     decided,
     event,
@@ -39,7 +39,7 @@ from tests.unit.collector_observations import (
     run_started,
     transaction_event,
 )
-from tests.unit.partition_sightings import partition_picture
+from tests.unit.collector.partition_sightings import partition_findings
 
 OPERATOR = {"Authorization": "Bearer operator-token"}
 VIEWER = {"Authorization": "Bearer viewer-token"}
@@ -80,25 +80,25 @@ class Api:
     def __init__(self, directory: Path, *, read_only: bool = False) -> None:
         self.store = Store(directory / "history.duckdb")
         self.current = CurrentState(self.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-        self.current.see_decision_log(LogSight.READABLE)
+        self.current.see_decision_log(DecisionLogStatus.READABLE)
         self.current.observe(story())
         self.ready = True
-        self.follow_up = FollowUp(self.current, OrderHistory(self.store), {}, pause_ms=1000, most_ms=1000)
-        self.picture = partition_picture()
+        self.follow_up = OutcomeResolver(self.current, OrderHistory(self.store), {}, pause_ms=1000, most_ms=1000)
+        self.findings = partition_findings()
         actions = Actions(
             self.current,
             self.store,
-            Actors({"kafka": KafkaActor(KafkaResourceManager(NOBODY))}),
+            Participants({"kafka": KafkaParticipant(KafkaResourceManager(NOBODY))}),
             DecisionLog(NOBODY),
             PipelineOrders(self.current, NOBODY, DecisionLog(NOBODY), "pipeline_orders", limit_ms=1000),
             self.follow_up,
             HangingOrders(
-                lambda: self.picture, self.current, KafkaResourceManager(NOBODY), KafkaPartitions(NOBODY, "decisions")
+                lambda: self.findings, self.current, KafkaResourceManager(NOBODY), KafkaPartitions(NOBODY, "decisions")
             ),
             read_only=read_only,
             limit_ms=1000,
         )
-        served = Served(
+        served = ApiDependencies(
             current=self.current,
             store=self.store,
             actions=actions,
@@ -113,7 +113,7 @@ class Api:
             cluster=lambda: "c",
             observers=lambda: [],
             limits=RequestLimits(failed_authentications_per_minute=1000),
-            partitions=lambda: self.picture,
+            partitions=lambda: self.findings,
         )
         self.served = served
         self.client = TestClient(application(served), raise_server_exceptions=False)

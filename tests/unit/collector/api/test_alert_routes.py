@@ -15,25 +15,25 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from collector import alert_api, backup_api, metrics
-from collector.alert_service import AlertService
-from collector.api import application
-from collector.api_document import ARROW
-from collector.blocked_readers import Tail, judge_reader
-from collector.notifiers.receivers import ReceiverSettings
-from collector.observations import Observation
-from collector.partition_sights import NOTHING_SEEN, Blocked, PartitionPicture
-from collector.served import Served
-from collector.settings import MetricsAccess, TunableSettings
-from collector.transaction_state_records import BrokerStatus
+from collector.alerting.service import AlertService
+from collector.api import alert_routes, backup_routes, metrics
+from collector.api.app import application
+from collector.api.dependencies import ApiDependencies
+from collector.api.openapi import ARROW
+from collector.config.receivers import ReceiverSettings
+from collector.config.settings import MetricsAccess, TunableSettings
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation
+from collector.verdicts.blocked_readers import Tail, judge_reader
+from collector.verdicts.partition_state import NOTHING_SEEN, Blocked, PartitionFindings
 from lifecycle.events import EventType
-from tests.unit.collector_observations import PREFIX, T0, broker_record, event
-from tests.unit.partition_sightings import group, partition
-from tests.unit.served_api import OPERATOR, VIEWER, Api, observed
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
+from tests.unit.collector.observations import PREFIX, T0, broker_record, event
+from tests.unit.collector.partition_sightings import group, partition
 
 COLUMNS = "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms name group silenced_by"
 SILENCE = {"matchers": {"pipeline": PREFIX}, "reason": "maintenance", "duration_ms": 60_000}
-PIPELINES_MOST = 3
+MAX_PIPELINES = 3
 
 
 class AlertApi(Api):
@@ -48,8 +48,8 @@ class AlertApi(Api):
         )
         self.alerts = AlertService(self.current, self.store, self.served.observers, TunableSettings(), receivers)
         app = application(self.served)
-        alert_api.serve(app, self.served, self.alerts, access, PIPELINES_MOST)
-        backup_api.serve(app, self.served)
+        alert_routes.serve(app, self.served, self.alerts, access, MAX_PIPELINES)
+        backup_routes.serve(app, self.served)
         self.client = TestClient(app, raise_server_exceptions=False, client=("127.0.0.1", 50_000))
 
     def silence(self, headers: Mapping[str, str] = OPERATOR, **changes: Any) -> Any:
@@ -58,12 +58,12 @@ class AlertApi(Api):
     def see(self, *observations: Observation) -> None:
         self.current.observe([observed(100 + n, one) for n, one in enumerate(observations)])
 
-    def metrics(self, served: Served | None = None) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    def metrics(self, served: ApiDependencies | None = None) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
         """Return every sample of /metrics, read by Prometheus' own parser: name -> labels -> value."""
         client = self.client
         if served is not None:
             app = application(served)
-            alert_api.serve(app, served, self.alerts, MetricsAccess.TOKEN, PIPELINES_MOST)
+            alert_routes.serve(app, served, self.alerts, MetricsAccess.TOKEN, MAX_PIPELINES)
             client = TestClient(app)
         answer = client.get("/metrics", headers=VIEWER)
         assert answer.status_code == 200, answer.text
@@ -78,7 +78,7 @@ class AlertApi(Api):
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[AlertApi]:
     made = AlertApi(tmp_path)
-    made.alerts.alerting.judge()
+    made.alerts.evaluator.judge()
     yield made
     made.store.close()
 
@@ -180,7 +180,7 @@ def test_metrics_show_what_stands(api: AlertApi) -> None:
     assert alerts[("rule", "A9"), ("severity", "critical"), ("state", "firing")] == 0
     assert found["indoubt_checkpoint_duration_seconds"][("pipeline", PREFIX), ("quantile", "0.99")] == 0.9
     assert found["indoubt_checkpoint_failures"][("pipeline", PREFIX),] == 1
-    assert found["indoubt_malformed_records_total"][()] == 1
+    assert found["indoubt_quarantined_records_total"][()] == 1
     assert found["indoubt_history_writable"][()] == 1
     # Nothing was notified yet: groups wait for their first seconds.
     assert found["indoubt_notifications_waiting"] == {(("receiver", "webhook"),): 0}
@@ -189,9 +189,9 @@ def test_metrics_show_what_stands(api: AlertApi) -> None:
 def test_metrics_show_what_is_hidden_from_readers(api: AlertApi) -> None:
     reader = judge_reader(group(100), partition(100, 105), Tail.UNREAD, 30_000)
     assert reader is not None
-    held = Blocked(sight=partition(100, 105), holder=None, readers=(reader,))
-    other = Blocked(sight=replace(partition(7, 10), partition=("other", 0)), holder=None, readers=())
-    shown = PartitionPicture(at_ms=T0, blocked=(held, other))
+    held = Blocked(snapshot=partition(100, 105), holder=None, readers=(reader,))
+    other = Blocked(snapshot=replace(partition(7, 10), partition=("other", 0)), holder=None, readers=())
+    shown = PartitionFindings(at_ms=T0, blocked=(held, other))
     found = api.metrics(replace(api.served, partitions=lambda: shown))
     assert found["indoubt_hidden_records"][()] == 8
     assert (found["indoubt_held_partitions"][()], found["indoubt_blocked_partitions"][()]) == (2, 1)
@@ -215,15 +215,15 @@ def test_no_label_grows_with_transactions_or_pipelines(api: AlertApi) -> None:
         told = event(EventType.CHECKPOINT_COMPLETED, 900, batch=1, duration_ms=n)
         told.event.data["pipeline"] = f"pipeline-{n:02}"
         api.see(told)
-    api.alerts.alerting.judge()
+    api.alerts.evaluator.judge()
     found = api.metrics()
     assert {labels[0][1] for labels in found["indoubt_open_transactions"]} == {PREFIX, "foreign"}
     assert found["indoubt_open_transactions"][("pipeline", "foreign"),] == 51
     pipelines = {labels[0][1] for labels in found["indoubt_checkpoint_failures"]}
-    assert len(pipelines) == PIPELINES_MOST + 1
+    assert len(pipelines) == MAX_PIPELINES + 1
     assert {PREFIX, "other"} <= pipelines
     grown = sum(map(len, found.values())) - sum(map(len, before.values()))
-    assert grown <= 6 * PIPELINES_MOST
+    assert grown <= 6 * MAX_PIPELINES
     text = api.client.get("/metrics", headers=VIEWER).text
     assert not any(name in text for name in (*secrets, "foreign-7", "secret"))
 

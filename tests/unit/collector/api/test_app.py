@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from collector.current_state import CurrentState
-from collector.overview import CountedNowAndThen
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits
-from tests.unit.collector_observations import PREFIX, T0, broker_record
-from tests.unit.served_api import OPERATOR, VIEWER, Api, observed
+from collector.api.overview import counts_now_and_then
+from collector.history.store import Store
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
+from tests.unit.collector.observations import PREFIX, T0, broker_record
 
 PATHS = [
     "status",
@@ -27,7 +27,7 @@ PATHS = [
     "blocked",
     "hanging",
     "audit",
-    "malformed",
+    "quarantined",
     "changes",
 ]
 
@@ -54,7 +54,7 @@ def test_health_needs_no_token_and_says_when_history_is_loading(api: Api) -> Non
 
 def test_status_says_who_calls_and_counts(api: Api) -> None:
     status = api.client.get("/api/v1/status", headers=OPERATOR).json()
-    assert (status["name"], status["role"], status["events"], status["malformed"]) == ("anna", "operator", 9, 1)
+    assert (status["name"], status["role"], status["events"], status["quarantined"]) == ("anna", "operator", 9, 1)
 
 
 def test_the_overview_counts_what_waits_and_what_hangs(api: Api) -> None:
@@ -63,10 +63,10 @@ def test_the_overview_counts_what_waits_and_what_hangs(api: Api) -> None:
 
 
 def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api: Api) -> None:
-    counted, at_ms = CountedNowAndThen(fresh_api.current, fresh_api.store), T0 + 61_500
+    counted, at_ms = counts_now_and_then(fresh_api.current, fresh_api.store), T0 + 61_500
     fresh_api.store.flushed()
     first = counted.at(at_ms)
-    assert (first.committed, first.aborted, first.checkpoints["total"]) == (0, 1, 1)
+    assert (first.committed, first.aborted, first.checkpoints.total) == (0, 1, 1)
     ends = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
     fresh_api.current.observe(
         [observed(20 + n, broker_record(s, 61_200, transaction="new")) for n, s in enumerate(ends)]
@@ -79,10 +79,10 @@ def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api:
 
 def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:
     answer = api.client.get("/api/v1/overview", headers=VIEWER).json()
-    first = answer["needs_hand"][0]
+    first = answer["action_required"][0]
     assert (first["verdict"], first["pipeline"], first["batch"], first["rows"]) == ("commit it", PREFIX, 41, 100)
     assert "commit it" in first["headline"]
-    (hanging,) = [group for group in answer["needs_hand"] if group["verdict"] == "hanging"]
+    (hanging,) = [group for group in answer["action_required"] if group["verdict"] == "hanging"]
     assert hanging["keys"] == [row["key"] for row in api.rows("hanging")]
     assert "no coordinator will end" in hanging["headline"]
     assert (answer["counts"]["open"], answer["counts"]["prepared"]) == (2, 1)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from collector.rate_limits import RequestLimits
-from collector.request_guard import SECURITY_HEADERS
-from collector.request_log import REQUEST_ID
-from tests.unit.served_api import OPERATOR, VIEWER, Api
+from collector.api.auth.rate_limits import RequestLimits
+from collector.api.middleware import SECURITY_HEADERS
+from collector.runtime.logs import REQUEST_ID
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api
 
 SECRET = "a-secret-of-somebody-who-mistook-the-place"
 
@@ -108,7 +108,7 @@ def test_a_request_is_logged_by_its_route_with_nothing_that_was_sent(
         api.client.get("/api/v1/status", headers={"Authorization": f"Bearer {SECRET}"})
         api.client.get(f"/{SECRET}%0AERROR", headers=VIEWER)
         api.client.post("/api/v1/orders", headers=OPERATOR, json={"password": SECRET})
-    requests = [r.getMessage().partition(" in ")[0] for r in caplog.records if r.name == "collector.request_guard"]
+    requests = [r.getMessage().partition(" in ")[0] for r in caplog.records if r.name == "collector.api.middleware"]
     assert requests == [
         "GET /api/v1/transactions/{key:path}: 404",
         "GET /api/v1/status: 401",

@@ -11,25 +11,28 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from collector import alert_rules, metrics
-from collector.alert_findings import Severity
-from collector.alert_store import Outlook
-from collector.alerting import ShownAlert
-from collector.alerts import Alert, AlertState
-from collector.facts import CheckpointFacts
-from collector.judging import Judged
-from collector.metrics import PipelineLabels, Seen
-from collector.notifiers.delivery import Outcome
-from collector.observers.observer import ObserverState, ObserverStatus
-from collector.partition_sights import NOTHING_SEEN
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import judge
+from collector.alerting import rules as alert_rules
+from collector.alerting.evaluator import ShownAlert
+from collector.alerting.findings import Severity
+from collector.alerting.notifiers.delivery import Outcome
+from collector.alerting.state_machine import Alert, AlertState
+from collector.alerting.store import ReceiverStatus
+from collector.api import metrics
+from collector.api.metrics import PipelineLabels, Seen
+from collector.records.facts import CheckpointFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.log_settings import LogSettings
+from collector.records.observer_kind import ObserverKind
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.verdicts.judging import Judged
+from collector.verdicts.partition_state import NOTHING_SEEN
+from collector.verdicts.verdict_rules import judge
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
-from tests.unit.collector_observations import PREFIX, T0, broker_record, case, only_view, pipeline, run_started
-from tests.unit.test_alerts import finding
+from tests.unit.collector.alerting.test_state_machine import finding
+from tests.unit.collector.observations import PREFIX, T0, broker_record, case, only_view, pipeline, run_started
 
-DIRECTORY = Path(__file__).parents[2] / "docs" / "monitoring"
+DIRECTORY = Path(__file__).parents[4] / "docs" / "monitoring"
 RULES = yaml.safe_load((DIRECTORY / "alert_rules.yml").read_text())
 DASHBOARD = json.loads((DIRECTORY / "grafana_dashboard.json").read_text())
 README = (DIRECTORY / "README.md").read_text()
@@ -47,7 +50,9 @@ def everything() -> dict[str, set[str]]:
     """Return every metric of a scrape that shows one of everything: name -> labels."""
     view = only_view(run_started(), broker_record(BrokerStatus.ONGOING, 0))
     judged = Judged(view=view, judgement=judge(case(view, 0)), pipeline=pipeline())
-    status = ObserverStatus(name="o", state=ObserverState.UP, delay_ms=5, since_ms=T0, error="", records=3)
+    status = ObserverStatus(
+        kind=ObserverKind.PARTITIONS, state=ObserverState.UP, delay_ms=5, since_ms=T0, error="", records=3
+    )
     firing = Alert(finding=finding(), state=AlertState.FIRING, since_ms=T0, found_ms=T0, fired_ms=T0)
     completed = CheckpointFacts(pipeline=PREFIX, number=7, started_ms=T0, completed_ms=T0 + 10)
     seen = Seen(
@@ -58,10 +63,11 @@ def everything() -> dict[str, set[str]]:
         checkpoints=[completed],
         observers=[status],
         alerts=[ShownAlert(alert=firing, silence=None)],
-        outlooks=[Outlook(receiver="webhook", waiting=1, oldest_ms=T0, given_up=0, error="")],
+        receiver_statuses=[ReceiverStatus(receiver="webhook", waiting=1, oldest_ms=T0, given_up=0, error="")],
         attempts={("webhook", Outcome.FAILED): 1},
         history_waiting=0,
         history_error="",
+        log_settings=LogSettings(topic="t", wrong=(), at_ms=T0),
         partitions=NOTHING_SEEN,
     )
     found: dict[str, set[str]] = {}

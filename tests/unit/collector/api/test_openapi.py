@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from collector import answer_schemas, table_schemas
-from tests.unit.hostile_calls import hostile_calls
-from tests.unit.served_api import OPERATOR, VIEWER
-from tests.unit.test_alert_api import AlertApi
+from collector.api import response_schemas
+from lifecycle.rows.columns import columns
+from lifecycle.rows.transactions import TransactionRow
+from tests.unit.collector.api.hostile_calls import hostile_calls
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER
+from tests.unit.collector.api.test_alert_routes import AlertApi
 
 pytestmark = pytest.mark.slow
 
@@ -46,13 +48,13 @@ def test_every_answer_is_described_and_every_error_is_the_envelope(document: dic
 
 def test_nothing_is_described_that_is_not_there(document: dict[str, Any]) -> None:
     there = {(method, path) for path, operations in document["paths"].items() for method in operations}
-    assert {*answer_schemas.ANSWERS, *answer_schemas.BODIES, *answer_schemas.TEXTS} <= there
+    assert {*response_schemas.ANSWERS, *response_schemas.BODIES, *response_schemas.TEXTS} <= there
 
 
 def test_a_table_has_its_columns_and_no_others(document: dict[str, Any]) -> None:
     answer = document["paths"]["/api/v1/transactions"]["get"]["responses"]["200"]["content"]
     row = answer["application/json"]["schema"]["properties"]["rows"]["items"]
-    assert set(row["properties"]) == set(row["required"]) == set(table_schemas.TRANSACTIONS)
+    assert set(row["properties"]) == set(row["required"]) == set(columns(TransactionRow))
     assert row["additionalProperties"] is False
     assert row["properties"]["partitions"]["type"] == "array"
     assert row["properties"]["ours"] == {"type": "boolean"}
@@ -61,8 +63,8 @@ def test_a_table_has_its_columns_and_no_others(document: dict[str, Any]) -> None
 
 
 def test_the_transaction_of_the_detail_has_the_columns_of_the_table() -> None:
-    detail = answer_schemas.ANSWERS["get", "/api/v1/transactions/{key}"]
-    assert set(table_schemas.TRANSACTIONS) <= set(detail["properties"])
+    detail = response_schemas.ANSWERS["get", "/api/v1/transactions/{key}"]
+    assert set(columns(TransactionRow)) <= set(detail["properties"])
 
 
 def test_an_order_is_described_with_its_limits(document: dict[str, Any]) -> None:

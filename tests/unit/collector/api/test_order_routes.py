@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collector.transaction_state_records import BrokerStatus
-from tests.unit.collector_observations import PREFIX, broker_record, database_handle, decided
-from tests.unit.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
+from collector.records.formats.transaction_state import BrokerStatus
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
+from tests.unit.collector.observations import PREFIX, broker_record, database_handle, decided
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_an_order_about_a_branch_in_a_database_is_refused_and_says_who_settles_i
 @pytest.mark.parametrize(
     ("key", "seen", "says"),
     [
-        ("nobody/life/1/2", None, "not known"),
+        ("nobody/checkpoint id/1/2", None, "not known"),
         ("", "an older look", "changed since it was looked at: it is in doubt now"),
     ],
 )

@@ -9,16 +9,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from collector import paging
-from collector.api_document import ARROW
-from collector.batches import BatchVerdict, current_batches
-from collector.observations import BranchProof, Malformed, Observation
-from collector.paging import InvalidCursor, page, place_of
-from collector.transaction_rows import urgency
-from collector.transaction_state_records import BrokerStatus
+from collector.api import paging
+from collector.api.openapi import ARROW
+from collector.api.paging import InvalidCursor, page, place_of
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BranchProof, Malformed, Observation
+from collector.rows.transactions import urgency
+from collector.views.batches import BatchVerdict, current_batches
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
-from tests.unit.collector_observations import (
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
+from tests.unit.collector.observations import (
     branch_gone,
     branch_listed,
     broker_record,
@@ -28,7 +29,6 @@ from tests.unit.collector_observations import (
     handle,
     outcome,
 )
-from tests.unit.served_api import OPERATOR, VIEWER, Api, observed
 
 COMMIT = (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
 ABORT = (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
@@ -99,7 +99,7 @@ def answer(api: Api, path: str, **parameters: Any) -> Any:
         ("timeouts", 3),
         ("ids", 5),
         ("audit", 5),
-        ("malformed", 5),
+        ("quarantined", 5),
     ],
 )
 def test_pages_put_together_are_the_table(api: Api, path: str, least: int, limit: int) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from collector.authentication import Caller
-from collector.rate_limits import KEYS_MOST, Buckets, Rate, RequestLimits, TooManyRequests
-from collector.token_file import Role
+from collector.api.auth.authentication import Caller
+from collector.api.auth.rate_limits import MAX_KEYS, Buckets, Rate, RequestLimits, TooManyRequests
+from lifecycle.orders import Role
 
 ANNA, BEN = (Caller(name=name, role=Role.OPERATOR) for name in ("anna", "ben"))
 GUESSABLE = Caller(name="carla", role=Role.OPERATOR, is_guessable=True)
@@ -44,10 +44,10 @@ def test_asking_takes_nothing_and_a_refusal_takes_nothing() -> None:
 
 def test_memory_is_bounded() -> None:
     buckets = Buckets(Rate(per_s=0.001, burst=1), Clock())
-    for number in range(KEYS_MOST + 10):
+    for number in range(MAX_KEYS + 10):
         buckets.take(str(number))
-    assert len(buckets._levels) == KEYS_MOST
-    assert buckets.take(str(KEYS_MOST + 9)) > 0, "the newest is kept"
+    assert len(buckets._levels) == MAX_KEYS
+    assert buckets.take(str(MAX_KEYS + 9)) > 0, "the newest is kept"
 
 
 def test_orders_have_a_limit_of_their_own_and_callers_theirs() -> None:
@@ -67,6 +67,15 @@ def test_requests_are_limited() -> None:
         limits.admit(ANNA, changes_something=False)
     with pytest.raises(TooManyRequests, match="requests by anna"):
         limits.admit(ANNA, changes_something=False)
+
+
+def test_who_looks_too_often_can_still_give_orders() -> None:
+    limits = RequestLimits(requests_per_second=1, orders_per_minute=2, clock=Clock())
+    for _ in range(10):
+        limits.admit(ANNA, changes_something=False)
+    with pytest.raises(TooManyRequests):
+        limits.admit(ANNA, changes_something=False)
+    limits.admit(ANNA, changes_something=True)
 
 
 def test_an_address_that_fails_too_often_is_shut_out_but_for_tokens_that_cannot_be_guessed() -> None:

@@ -8,9 +8,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from collector.api_document import ARROW
-from tests.unit.collector_observations import PREFIX, handle
-from tests.unit.served_api import VIEWER, Api
+from collector.api.openapi import ARROW
+from tests.unit.collector.api.served_api import VIEWER, Api
+from tests.unit.collector.observations import PREFIX, handle
 
 BLOCKED_COLUMNS = (
     "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction holder_producer_id "
@@ -21,8 +21,9 @@ HANGING_COLUMNS = (
     "found_at_ms verdict rule hidden waiting remedy may_commit may_abort loses_data confirm evidence revision"
 )
 COLUMNS = (
-    "key resource_manager transaction producer_id producer_epoch pipeline ours life batch attempt slot state verdict rule "
-    "opened_at_ms timeout_ms deadline_ms rows bytes partitions may_commit may_abort loses_data evidence revision updated_at_ms"
+    "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline ours checkpoint_id batch "
+    "attempt slot state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
+    "may_commit may_abort loses_data evidence revision updated_at_ms"
 )
 
 
@@ -83,7 +84,7 @@ def test_arrow_has_the_same_rows_as_json(api: Api) -> None:
     assert json.loads(table[0]["evidence"]) == rows[0]["evidence"]
 
 
-@pytest.mark.parametrize("path", ["transactions", "aborts", "batches", "checkpoints", "malformed", "audit"])
+@pytest.mark.parametrize("path", ["transactions", "aborts", "batches", "checkpoints", "quarantined", "audit"])
 def test_arrow_tables_have_the_columns_of_json_also_when_they_are_empty(fresh_api: Api, path: str) -> None:
     fresh_api.order(VIEWER)
     fresh_api.store.flushed()
@@ -93,21 +94,25 @@ def test_arrow_tables_have_the_columns_of_json_also_when_they_are_empty(fresh_ap
         assert set(pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().column_names) == full
 
 
-def test_aborts_checkpoints_and_malformed(api: Api) -> None:
+def test_aborts_checkpoints_and_quarantined(api: Api) -> None:
     (abort,) = api.rows("aborts")
     assert (abort["transaction"], abort["cause"], abort["open_ms"]) == ("gone", "timeout", 61_000)
     assert api.rows("aborts?cause=fenced") == []
     (checkpoint,) = api.rows("checkpoints")
     assert (checkpoint["number"], checkpoint["state"], checkpoint["transactions"]) == (41, "completed", 1)
     api.store.flushed()
-    (aside,) = api.rows("malformed")
+    (aside,) = api.rows("quarantined")
     assert (aside["source"], aside["offset"], aside["error"], aside["value"]) == ("test", 9, "event is not JSON", "{")
 
 
 def test_ids_are_counted_by_prefix(api: Api) -> None:
     found = {row["prefix"]: row for row in api.rows("ids")}
     assert (found["ip-count"]["ids"], found["flink-orders"]["ids"], found["gone"]["ids"]) == (1, 1, 1)
-    assert (found["ip-count"]["lives"], found["ip-count"]["leaks"], found["ip-count"]["shared"]) == (1, False, False)
+    assert (found["ip-count"]["checkpoint_ids"], found["ip-count"]["leaks"], found["ip-count"]["shared"]) == (
+        1,
+        False,
+        False,
+    )
     answer = api.client.get("/api/v1/ids", headers={**VIEWER, "Accept": ARROW})
     table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
     assert table.num_rows == len(found)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from collector import token_file
-from collector.authentication import KnownTokens
-from collector.command_line import token as token_command
-from collector.settings import Tokens
-from collector.token_file import FILE_NAME, Role
+from collector.api.auth import token_store
+from collector.api.auth.authentication import KnownTokens
+from collector.api.auth.token_store import FILE_NAME
+from collector.cli import tokens as token_command
+from collector.config.tokens import Tokens
 from lifecycle.errors import SettingsError
+from lifecycle.orders import Role
 
 OLD = {"operator": {"anna": "a" * 32}, "viewer": {"ben": "b" * 32}}
 
@@ -30,20 +31,20 @@ def role_of(directory: Path, token: str, at_ms: int = 0) -> Role | None:
 
 def test_tokens_are_made_once_and_only_their_owner_reads_them(tmp_path: Path) -> None:
     directory = tmp_path / "new"
-    known, files = token_file.read_or_make(directory)
+    known, files = token_store.read_or_make(directory)
     assert {path.name for path in files} == {"operator.token", "viewer.token"}
     assert {mode(path) for path in (*files, directory / FILE_NAME)} == {0o600}
     clear = {path.stem: path.read_text().strip() for path in files}
     assert all(len(token) >= 32 for token in clear.values())
     assert role_of(directory, clear["operator"]) is Role.OPERATOR
     assert role_of(directory, clear["viewer"]) is Role.VIEWER
-    assert token_file.read_or_make(directory) == (known, ())
+    assert token_store.read_or_make(directory) == (known, ())
     assert sorted(path.name for path in directory.iterdir()) == ["operator.token", "tokens.json", "viewer.token"]
 
 
 def test_tokens_json_holds_no_token_and_equal_tokens_have_different_hashes(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text(json.dumps({"operator": {"anna": "c" * 32}, "viewer": {"ben": "c" * 32}}))
-    token_file.read_or_make(tmp_path)
+    token_store.read_or_make(tmp_path)
     kept = (tmp_path / FILE_NAME).read_text()
     assert "c" * 32 not in kept
     first, second = json.loads(kept)["tokens"]
@@ -54,7 +55,7 @@ def test_clear_tokens_of_an_old_file_go_into_files_of_their_own_and_stay_valid(t
     path = tmp_path / FILE_NAME
     path.write_text(json.dumps(OLD))
     path.chmod(0o644)
-    _, files = token_file.read_or_make(tmp_path)
+    _, files = token_store.read_or_make(tmp_path)
     assert {file.name: file.read_text() for file in files} == {
         "anna.token": "a" * 32 + "\n",
         "ben.token": "b" * 32 + "\n",
@@ -80,7 +81,7 @@ def test_clear_tokens_of_an_old_file_go_into_files_of_their_own_and_stay_valid(t
 def test_a_file_that_cannot_be_used_is_named_and_no_token_is_said(tmp_path: Path, content: str, says: str) -> None:
     (tmp_path / FILE_NAME).write_text(content)
     with pytest.raises(SettingsError, match=says) as raised:
-        token_file.read_or_make(tmp_path)
+        token_store.read_or_make(tmp_path)
     assert "tokens.json" in str(raised.value) or "cannot be a name" in str(raised.value)
     assert "secret-secret" not in str(raised.value)
 
@@ -110,12 +111,12 @@ def test_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_file_that_changes_is_taken_up_and_a_missing_or_broken_one_lets_nobody_in(tmp_path: Path) -> None:
     known = KnownTokens.of_file(tmp_path / FILE_NAME)
-    token_file.read_or_make(tmp_path)
+    token_store.read_or_make(tmp_path)
     clear = (tmp_path / "viewer.token").read_text().strip()
     assert known.caller_of(f"Bearer {clear}", 0) is not None
-    added = token_file.add(tmp_path, "carla", Role.VIEWER)
+    added = token_store.add(tmp_path, "carla", Role.VIEWER)
     assert known.caller_of(f"Bearer {added}", 0) is not None
-    token_file.revoke(tmp_path, "viewer")
+    token_store.revoke(tmp_path, "viewer")
     assert known.caller_of(f"Bearer {clear}", 0) is None
     assert not (tmp_path / "viewer.token").exists()
     (tmp_path / FILE_NAME).write_text("{")
@@ -151,6 +152,6 @@ def test_a_short_token_is_guessable_and_a_made_one_is_not(tmp_path: Path) -> Non
 
 
 def test_a_known_token_shows_neither_salt_nor_hash(tmp_path: Path) -> None:
-    (first, *_), _ = token_file.read_or_make(tmp_path)
+    (first, *_), _ = token_store.read_or_make(tmp_path)
     assert first.digest.hex() not in repr(first)
     assert str(first.digest) not in repr(first)

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from collector.command_line import arguments, main, tables
-from collector.command_line.client import Client, Refused, Unanswered
-from collector.command_line.listings import LISTINGS, PARAMETERS
+from collector.cli import arguments, main, text_table
+from collector.cli.client import Client, Refused, Unanswered
+from collector.cli.listings import LISTINGS, PARAMETERS
 from lifecycle.errors import SettingsError
-from tests.unit.served_api import Api
-from tests.unit.test_alert_api import AlertApi
+from tests.unit.collector.api.served_api import Api
+from tests.unit.collector.api.test_alert_routes import AlertApi
 
 NOW_MS = 1_795_000_000_000
-DOCS = Path(__file__).parents[2] / "docs" / "command_line.md"
+DOCS = Path(__file__).parents[4] / "docs" / "command_line.md"
 Run = Callable[..., int]
 
 
@@ -64,7 +64,7 @@ def test_a_table_aligns_its_columns_and_leaves_out_what_no_row_has() -> None:
         {"key": "k1", "rows": 7, "opened_at_ms": None, "ours": True, "evidence": ["a", "b"]},
         {"key": "k" * 200, "rows": None, "opened_at_ms": 0, "ours": False, "evidence": []},
     ]
-    text = tables.table(rows, ("key", "rows", "opened_at_ms", "ours", "nobody_has_it", "evidence"))
+    text = text_table.table(rows, ("key", "rows", "opened_at_ms", "ours", "nobody_has_it", "evidence"))
     head, first, second = text.splitlines()
     assert head.split() == ["key", "rows", "opened", "ours", "evidence"]
     assert first.split() == ["k1", "7", "-", "yes", "a,", "b"]
@@ -73,14 +73,14 @@ def test_a_table_aligns_its_columns_and_leaves_out_what_no_row_has() -> None:
 
 
 def test_what_is_not_known_to_the_table_is_shown_all_the_same() -> None:
-    assert tables.table([{"new": 1}], ("key",)).split() == ["new", "1"]
-    assert tables.table([], ("key",)) == ""
+    assert text_table.table([{"new": 1}], ("key",)).split() == ["new", "1"]
+    assert text_table.table([], ("key",)) == ""
 
 
 def test_text_from_outside_moves_no_cursor() -> None:
-    assert tables.cell("reason", "a\x1b[2Jb\nc") == "a�[2Jb�c"
-    assert tables.cell("reason", "x" * 500).endswith("…")
-    assert tables.cell("duration_ms", 1234) == "1234 ms"
+    assert text_table.cell("reason", "a\x1b[2Jb\nc") == "a�[2Jb�c"
+    assert text_table.cell("reason", "x" * 500).endswith("…")
+    assert text_table.cell("duration_ms", 1234) == "1.2 s"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_wrong_arguments_end_with_2(command: list[str]) -> None:
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
     made = AlertApi(tmp_path)
-    made.alerts.alerting.judge()
+    made.alerts.evaluator.judge()
     yield made
     made.store.close()
 

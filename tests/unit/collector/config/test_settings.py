@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 
 import pytest
 
-from collector import settings
-from collector.databases import PASSWORDS
-from collector.notifiers import receivers
-from collector.settings import TransactionSource, TunableSettings
+from collector.config import receivers, settings
+from collector.config.databases import PASSWORDS
+from collector.config.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
 SECTION = (
-    (Path(__file__).parents[2] / "docs" / "settings.md").read_text().partition("## Collector")[2].partition("\n## ")[0]
+    (Path(__file__).parents[4] / "docs" / "settings.md").read_text().partition("## Collector")[2].partition("\n## ")[0]
 )
 
 
@@ -38,7 +36,7 @@ def test_values_of_the_environment_are_typed() -> None:
         ([], {"INDOUBT_COMMIT_OVERDUE": "1"}, "INDOUBT_COMMIT_OVERDUE "),
         ([], {"INDOUBT_COMMIT_OVERDUE_MS": "2s"}, "INDOUBT_COMMIT_OVERDUE_MS"),
         ([], {"INDOUBT_SETTLED_KEPT": "0"}, "INDOUBT_SETTLED_KEPT"),
-        ([], {"INDOUBT_TRANSACTION_SOURCE": "guess"}, "auto, log, polling"),
+        ([], {"INDOUBT_TRANSACTION_SOURCE": "guess"}, "'auto', 'log' or 'polling'"),
         ([], {"INDOUBT_LIFECYCLE_TOPIC": ""}, "INDOUBT_LIFECYCLE_TOPIC"),
         ([], {"INDOUBT_VIEWER_TOKEN": "anna"}, "INDOUBT_VIEWER_TOKEN: pair 1"),
         ([], {"INDOUBT_OPERATOR_TOKEN": "a:12345678,a:87654321"}, "given twice"),
@@ -59,7 +57,7 @@ def test_values_of_the_environment_are_typed() -> None:
         (["--host", "0.0.0.0"], {}, "--host 0.0.0.0 without TLS"),
         (["--host", "collector.example"], {}, "--tls-by-proxy"),
         (["--trusted-proxy", "proxy"], {}, "--trusted-proxy"),
-        ([], {"INDOUBT_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
+        ([], {"INDOUBT_LOG_LEVEL": "loud"}, "'debug', 'info', 'warning' or 'error'"),
     ],
 )
 def test_a_wrong_setting_is_named(arguments: list[str], environment: dict[str, str], names: str) -> None:
@@ -85,6 +83,78 @@ def test_tls_serves_any_address() -> None:
     assert read.tls is not None
 
 
+FILE = """
+[collector]
+bootstrap_servers = "kafka:9092"
+directory = "/var/lib/indoubt"
+port = 9000
+read_only = true
+alert_aborts = 7
+transaction_source = "polling"
+trusted_proxy = ["10.0.0.1"]
+
+[collector.checkpoint]
+orders = "s3://bucket/orders"
+
+[app]
+collector_url = "http://127.0.0.1:8650"
+"""
+
+
+def test_a_file_sets_what_flags_and_variables_leave_open(tmp_path: Path) -> None:
+    file = tmp_path / "indoubt.toml"
+    file.write_text(FILE)
+    read = settings.read(["--settings-file", str(file)], {})
+    assert (read.bootstrap_servers, read.directory, read.port) == ("kafka:9092", Path("/var/lib/indoubt"), 9000)
+    assert (read.read_only, read.trusted_proxies) == (True, ("10.0.0.1",))
+    assert read.checkpoints == {"orders": "s3://bucket/orders"}
+    assert (read.tunable.alert.aborts, read.tunable.transaction_source) == (7, TransactionSource.POLLING)
+
+
+def test_a_flag_wins_over_a_variable_and_both_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "indoubt.toml"
+    file.write_text(FILE)
+    variables = {
+        "INDOUBT_SETTINGS_FILE": str(file),
+        "INDOUBT_ALERT_ABORTS": "9",
+        "INDOUBT_BOOTSTRAP_SERVERS": "other:9092",
+    }
+    read = settings.read(["--port", "9001", "--checkpoint", "counts=data/counts"], variables)
+    assert (read.port, read.tunable.alert.aborts, read.bootstrap_servers) == (9001, 9, "other:9092")
+    assert read.checkpoints == {"orders": "s3://bucket/orders", "counts": "data/counts"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[collector]\nalert_abort = 7", "collector.alert_abort in FILE is not a setting of the collector"),
+        ("[collector]\nalert_aborts = 0", "collector.alert_aborts in FILE is '0': input should be greater than 0"),
+        ("[collector]\nalert_aborts = 1.5", "collector.alert_aborts in FILE is 1.5; it takes a text or a whole number"),
+        ('[collector]\nread_only = "yes"', "collector.read_only in FILE is 'yes'; it takes true or false"),
+        ('[collector]\nflink = "a=b"', "collector.flink in FILE is 'a=b'; it takes a list, or a table of names"),
+        ('[collector]\noperator_token = "anna:12345678"', "read from the environment alone, as INDOUBT_OPERATOR_TOKEN"),
+        ('[collector]\nkafka_sasl_password = "x"', "read from the environment alone, as INDOUBT_KAFKA_SASL_PASSWORD"),
+        ("[colector]", "'colector' in FILE is not one of the tables [collector], [app], [pipeline]"),
+        ("[collector]\nport = ", "--settings-file FILE is not TOML: Invalid value (at end of document)"),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_key(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "indoubt.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=re.escape(says.replace("FILE", str(file)))):
+        settings.read([*NEEDED, "--settings-file", str(file)], {})
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"--settings-file none\.toml cannot be read: No such file"):
+        settings.read([*NEEDED, "--settings-file", "none.toml"], {})
+
+
+def test_the_directory_must_be_given() -> None:
+    with pytest.raises(SettingsError, match="--directory is missing"):
+        settings.read(["--bootstrap-servers", "127.0.0.1:9092"], {})
+
+
 def test_bootstrap_servers_must_be_given() -> None:
     with pytest.raises(SettingsError, match="--bootstrap-servers"):
         settings.read(["--directory", "d"], {})
@@ -101,22 +171,21 @@ def test_a_token_is_in_no_message_and_no_repr() -> None:
     assert "secret-secret" not in repr(settings.read(NEEDED, {"INDOUBT_OPERATOR_TOKEN": "anna:secret-secret"}))
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(TunableSettings)])
-def test_each_setting_is_documented_with_its_default(field: str) -> None:
-    default = getattr(TunableSettings(), field)
+@pytest.mark.parametrize(("name", "default"), settings.defaults().items(), ids=settings.defaults())
+def test_each_setting_is_documented_with_its_default(name: str, default: object) -> None:
     shown = default.value if isinstance(default, Enum) else default
-    assert f"| `INDOUBT_{field.upper()}` | `{shown}` |" in SECTION
+    assert f"| `INDOUBT_{name.upper()}` | `{shown}` |" in SECTION
 
 
 def test_each_argument_is_documented() -> None:
     options = {option for action in settings._parser()._actions for option in action.option_strings if "--" in option}
-    assert {f"`{option}" for option in options - {"--help"}} <= set(re.findall(r"`--[a-z-]+", SECTION))
+    assert {f"`{option}" for option in options - {"--help", "--version"}} <= set(re.findall(r"`--[a-z-]+", SECTION))
 
 
 def test_nothing_is_documented_that_does_not_exist() -> None:
-    known = {f"INDOUBT_{field.name.upper()}" for field in fields(TunableSettings)}
+    known = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
     known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
-    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_", *PASSWORDS, *receivers.NAMES}
+    known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_SETTINGS_FILE", "INDOUBT_", *PASSWORDS, *receivers.NAMES}
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collector import tls
-from collector.tls import DAY_S, TlsFiles
+from collector.config import tls
+from collector.config.tls import DAY_S, TlsFiles
 from lifecycle.errors import SettingsError
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector import backup_api
-from collector.store import Store, StoreFailed
-from tests.unit.served_api import OPERATOR, VIEWER
-from tests.unit.test_alert_api import AlertApi
-from tests.unit.test_collector_damaged_history import AUDIT, told
+from collector.api import backup_routes
+from collector.history.store import Store, StoreFailed
+from tests.unit.collector.api.served_api import OPERATOR, VIEWER
+from tests.unit.collector.api.test_alert_routes import AlertApi
+from tests.unit.collector.history.test_damaged_history import AUDIT, told
 
 MOMENT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 
@@ -74,5 +74,5 @@ def test_operators_alone_have_backups_made_and_each_is_audited(tmp_path: Path) -
         assert file.execute("select count(*) from schema_versions").fetchall() != [(0,)]
     rows = api.store.rows("select who, action, outcome from audit order by audit desc limit 2")
     assert rows == [("anna", "backup", "accepted"), ("ben", "backup", "refused")]
-    assert made["file"].startswith(backup_api.DIRECTORY + "/")
+    assert made["file"].startswith(backup_routes.DIRECTORY + "/")
     api.store.close()

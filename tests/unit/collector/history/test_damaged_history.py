@@ -10,19 +10,19 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector import queries, table_file
-from collector.alert_inputs import AlertLimits, Picture
-from collector.alert_store import AlertStore
-from collector.alerting import Alerting
-from collector.alerts import Timing
-from collector.current_state import CurrentState
-from collector.observations import EventSeen, Observed, Position
-from collector.silences import Silence
-from collector.store import Store, StoreFailed
-from collector.table_file import TableFile
-from collector.verdicts import Limits
+from collector.alerting.evaluator import AlertEvaluator
+from collector.alerting.silences import Silence
+from collector.alerting.snapshot import AlertSnapshot
+from collector.alerting.store import AlertStore
+from collector.config.alerts import AlertSettings
+from collector.history import sidecar_table, sql
+from collector.history.sidecar_table import TableFile
+from collector.history.store import Store, StoreFailed
+from collector.records.observations import EventSeen, Observed, Position
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle.events import EventType, encode
-from tests.unit.collector_observations import event
+from tests.unit.collector.observations import event
 
 pytestmark = pytest.mark.slow
 
@@ -82,24 +82,24 @@ def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, tmp_p
     assert aside.read_bytes()[:100] == spoiled[:100], "it is kept as it was found"
     assert store.next_offsets("topic") == {}, "the topics are read from their start again"
     assert current.counts() == (0, 0)
-    assert store.rows(queries.AUDIT, *queries.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None)]
+    assert store.rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None)]
     assert store.append_audit(AUDIT) == 2, "numbers go on"
     store.append([told(0)])
     store.flushed()
     store.close()
-    assert list(TableFile(tmp_path, table_file.AUDIT).read()) == [1, 2]
+    assert list(TableFile(tmp_path, sidecar_table.AUDIT).read()) == [1, 2]
 
 
 def test_silences_are_rebuilt_from_the_audit(tmp_path: Path) -> None:
     store = Store(tmp_path / "history.duckdb")
-    alerting = alerting_of(store)
+    evaluator = evaluator_of(store)
     for author in ("anna", "ben", "carla"):
         asked = Silence(
             number=0, matchers={"pipeline": author}, reason="maintenance", author=author, starts_ms=10, ends_ms=9_000
         )
-        alerting.silence(asked)
-    alerting.refuse("dora", "silence", "no", "a viewer silences nothing")
-    alerting.end_silence(2, "anna", "done")
+        evaluator.silence(asked)
+    evaluator.refuse("dora", "silence", "no", "a viewer silences nothing")
+    evaluator.end_silence(2, "anna", "done")
     before = {one.number: one for one in AlertStore(store).silences()}
     store.close()
     store.path.write_bytes(garbage(store.path.read_bytes()))
@@ -110,18 +110,16 @@ def test_silences_are_rebuilt_from_the_audit(tmp_path: Path) -> None:
     for number, one in after.items():
         # It began when it was written down.
         assert replace(one, starts_ms=10) == before[number]
-    assert alerting_of(store).silence(before[1]).number == 4, "numbers go on"
+    assert evaluator_of(store).silence(before[1]).number == 4, "numbers go on"
     store.close()
 
 
-def alerting_of(store: Store) -> Alerting:
-    return Alerting(
+def evaluator_of(store: Store) -> AlertEvaluator:
+    return AlertEvaluator(
         AlertStore(store),
-        lambda: Picture(now_ms=0),
-        limits=AlertLimits(),
-        timing=Timing(),
+        lambda: AlertSnapshot(now_ms=0),
+        settings=AlertSettings(),
         receivers=[],
-        interval_ms=1_000,
         changed=lambda: None,
         notified=lambda: None,
     )
@@ -129,7 +127,7 @@ def alerting_of(store: Store) -> Alerting:
 
 def test_an_audit_row_that_tells_no_silence_is_passed_over(tmp_path: Path) -> None:
     path = history(tmp_path)
-    file = TableFile(tmp_path, table_file.AUDIT)
+    file = TableFile(tmp_path, sidecar_table.AUDIT)
     file.append([[2, 1, "anna", "silence", "[]", "r", "accepted", "", "[]"]])
     file.append(
         [[3, 1, "anna", "silence", '["silence:7"]', "r", "accepted", "", '[{"matchers": {}, "ends_at_ms": 5}]']]
@@ -153,7 +151,7 @@ def test_a_damaged_write_ahead_log_is_set_aside_alone(tmp_path: Path) -> None:
     store = Store(path)
     assert [aside.name.partition(".damaged-")[0] for aside in store.set_aside] == ["history.duckdb.wal"]
     assert store.next_offsets("topic") == {0: EVENTS}, "as at the last checkpoint, with the offset of that moment"
-    assert store.rows(queries.AUDIT, *queries.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None)]
+    assert store.rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None)]
     store.close()
 
 
@@ -168,11 +166,11 @@ def test_audit_rows_of_a_history_from_before_the_file_are_written_to_it(tmp_path
     path = history(tmp_path)
     (tmp_path / "audit.jsonl").unlink()
     Store(path).close()
-    assert TableFile(tmp_path, table_file.AUDIT).read() == {1: [1, *AUDIT]}
+    assert TableFile(tmp_path, sidecar_table.AUDIT).read() == {1: [1, *AUDIT]}
 
 
 def test_an_audit_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
-    file = TableFile(tmp_path, table_file.AUDIT)
+    file = TableFile(tmp_path, sidecar_table.AUDIT)
     file.append([[1, *AUDIT]])
     with file.path.open("ab") as torn:
         torn.write(b'{"audit": 2, "at')

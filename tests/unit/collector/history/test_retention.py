@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collector import retention, rollups
-from collector.current_state import CurrentState
-from collector.observations import (
+from collector.history import retention, rollups
+from collector.history.retention import Limits, Maintenance
+from collector.history.rollups import Aborted
+from collector.history.sql import ENDS_PER_MINUTE
+from collector.history.store import Store
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import (
     BranchProof,
     BrokerRecord,
     CheckpointFile,
     CheckpointFileKind,
+    DecisionSeen,
     EventSeen,
     Observation,
     Observed,
     Position,
 )
-from collector.queries import ENDS_PER_MINUTE
-from collector.retention import DAY_MS, Limits, Upkeep
-from collector.rollups import HOUR_MS, MINUTE_MS, Aborted
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits as VerdictLimits
+from collector.verdicts.verdict_case import Limits as VerdictLimits
+from collector.views.current_state import CurrentState
+from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from lifecycle.events import EventType, encode
-from tests.unit.collector_observations import branch_gone, branch_listed, database_handle, event
+from tests.unit.collector.observations import (
+    PREFIX,
+    branch_gone,
+    branch_listed,
+    checkpoint_taken_over,
+    database_handle,
+    decided,
+    event,
+    run_started,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +80,7 @@ class History:
                     update_ms=start_ms + n,
                     timeout_ms=60_000,
                     partitions=("t-0",),
-                    client_version=2,
+                    client_transaction_version=2,
                     source="topic",
                 )
                 for n, status in enumerate((BrokerStatus.ONGOING, *ends))
@@ -76,7 +88,7 @@ class History:
         )
 
 
-def keep_up(
+def maintain(
     store: Store,
     rounds: int = 30,
     days: int = 30,
@@ -84,16 +96,16 @@ def keep_up(
     causes: str = "timeout",
     now_ms: int = NOW,
 ) -> None:
-    """Do many steps of upkeep at once, in the writer's thread."""
+    """Do many steps of maintenance at once, in the writer's thread."""
 
     def explain(aborted: Sequence[Aborted]) -> list[str]:
         return [causes] * len(aborted)
 
-    upkeep = Upkeep(Limits(days=days, megabytes=megabytes), explain, lambda: now_ms)
+    maintenance = Maintenance(Limits(days=days, megabytes=megabytes), explain, lambda: now_ms)
 
     def step(cursor: object) -> None:
         for _ in range(rounds):
-            upkeep.do_step(cursor, is_round_due=True)  # type: ignore[arg-type]
+            maintenance.do_step(cursor, is_round_due=True)  # type: ignore[arg-type]
 
     store._in_writer(step)
 
@@ -110,7 +122,7 @@ def test_old_rows_leave_and_their_counts_and_open_transactions_stay(store: Store
     history.transaction("new-1", NOW - DAY_MS, *ABORTED)
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=VerdictLimits())
     store.flushed()
-    keep_up(store)
+    maintain(store)
     left = store.rows("select transaction_id, count(*) from transaction_records group by all order by all")
     assert left == [("new-1", 3), ("old-open", 1)]
     assert store.rows(
@@ -130,8 +142,8 @@ def test_nothing_leaves_because_this_machines_clock_is_wrong(store: Store, wrong
     for days in range(30):
         history.transaction(f"t-{days}", NOW - days * DAY_MS, *COMMITTED)
     store.flushed()
-    keep_up(store, now_ms=NOW + wrong_ms)
-    keep_up(store)
+    maintain(store, now_ms=NOW + wrong_ms)
+    maintain(store)
     assert store.rows("select count(*) from transaction_records") == [(90,)]
     assert store.rows("select max(span_ms), count(*) from transaction_counts") == [(MINUTE_MS, 30)], "nor an hour each"
 
@@ -141,14 +153,14 @@ def test_where_all_stands_still_the_last_days_stay(store: Store) -> None:
     history.transaction("older-1", OLD - DAY_MS, *COMMITTED)
     history.transaction("old-1", OLD, *COMMITTED)
     store.flushed()
-    keep_up(store, days=1)
+    maintain(store, days=1)
     assert store.rows("select distinct transaction_id from transaction_records order by 1") == [
         ("old-1",),
         ("older-1",),
     ]
     history.transaction("new-1", NOW, *COMMITTED)
     store.flushed()
-    keep_up(store, days=1)
+    maintain(store, days=1)
     assert store.rows("select distinct transaction_id from transaction_records") == [("new-1",)]
 
 
@@ -159,7 +171,7 @@ def test_rows_leave_a_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatc
         history.transaction("old-1", OLD + n, *COMMITTED)
     history.transaction("new-1", NOW, *COMMITTED)
     store.flushed()
-    keep_up(store, rounds=2)  # one finds out that something is to leave, one lets it
+    maintain(store, rounds=2)  # one finds out that something is to leave, one lets it
     assert store.rows("select count(*), min(start_ms) from transaction_records") == [(43, OLD + 6)]
 
 
@@ -173,7 +185,7 @@ def test_a_file_that_is_too_large_loses_its_oldest_rows(store: Store) -> None:
     store.flushed()
     store._in_writer(lambda cursor: cursor.execute("checkpoint"))
     before = store.rows("select count(*) from lifecycle_events")[0][0]
-    keep_up(store, megabytes=1)
+    maintain(store, megabytes=1)
     assert 0 <= store.rows("select count(*) from lifecycle_events")[0][0] < before
     assert store.rows(ENDS_PER_MINUTE, 0) == [
         ((NOW - (30 - n) * MINUTE_MS) // MINUTE_MS * MINUTE_MS, 1, 0) for n in range(30)
@@ -187,7 +199,7 @@ def test_minutes_are_merged_once_and_become_hours_when_they_are_old(store: Store
         history.transaction("app-2", NOW - (n % 2 + 3) * MINUTE_MS, *COMMITTED)
         store.flushed()
     rows = "select begin_ms, span_ms, transactions from transaction_counts where application = 'app' order by all"
-    keep_up(store, days=400)
+    maintain(store, days=400)
     expected = [
         (OLD // HOUR_MS * HOUR_MS, HOUR_MS, 10),
         (NOW - 4 * MINUTE_MS, MINUTE_MS, 5),
@@ -196,7 +208,7 @@ def test_minutes_are_merged_once_and_become_hours_when_they_are_old(store: Store
     assert store.rows(rows) == expected
     history.transaction("app-1", OLD // HOUR_MS * HOUR_MS + 7 * MINUTE_MS, *COMMITTED)
     store.flushed()
-    keep_up(store, days=400)
+    maintain(store, days=400)
     assert store.rows(rows) == [(expected[0][0], HOUR_MS, 11), *expected[1:]], "what comes late is added to its hour"
 
 
@@ -205,8 +217,8 @@ def test_the_cause_of_each_abort_is_counted_once(store: Store) -> None:
     for n in range(3):
         history.transaction(f"app-{n}", NOW - HOUR_MS, *ABORTED)
     store.flushed()
-    keep_up(store)
-    keep_up(store, causes="fenced")
+    maintain(store)
+    maintain(store, causes="fenced")
     counted = "select application, cause, sum(transactions)::int from abort_counts group by all"
     assert store.rows(counted) == [("app", "timeout", 3)]
     assert store.rows("select count(*) from aborts_to_explain") == [(0,)]
@@ -215,7 +227,7 @@ def test_the_cause_of_each_abort_is_counted_once(store: Store) -> None:
 def test_an_abort_of_just_now_waits_for_its_evidence(store: Store) -> None:
     History(store).transaction("app-1", NOW - rollups.EXPLAINED_AFTER_MS + 5_000, *ABORTED)
     store.flushed()
-    keep_up(store)
+    maintain(store)
     assert store.rows("select count(*) from aborts_to_explain") == [(1,)]
 
 
@@ -235,7 +247,7 @@ def test_checkpoint_durations_are_counted_wherever_they_are_seen(store: Store) -
     assert store.rows("select application, outcome, transactions from transaction_counts") == [("ip-count", "lost", 1)]
 
 
-def test_what_no_column_takes_is_kept_aside_and_stops_nothing(store: Store) -> None:
+def test_what_no_column_takes_is_quarantined_and_stops_nothing(store: Store) -> None:
     history = History(store)
     good = event(EventType.CHECKPOINT_COMPLETED, 0, batch=1, duration_ms=5)
     surrogate = event(EventType.CHECKPOINT_COMPLETED, 0, batch=1)
@@ -246,7 +258,7 @@ def test_what_no_column_takes_is_kept_aside_and_stops_nothing(store: Store) -> N
     history.append(not_json, raw="not JSON")
     store.flushed()
     assert store.rows("select count(*) from lifecycle_events") == [(2,)]
-    aside = store.rows('select source, partition, "offset", error from malformed order by "offset"')
+    aside = store.rows('select source, partition, "offset", error from quarantined order by "offset"')
     assert [(row[:3], row[3].partition(" ")[0]) for row in aside] == [
         (("topic", 0, 1), "lifecycle_events"),
         (("topic", 0, 2), "checkpoint_files"),
@@ -262,5 +274,26 @@ def test_a_branch_that_is_listed_keeps_its_first_look_and_one_that_is_gone_leave
     seen = [branch_listed(listed, at=old), branch_listed(ended, at=old)]
     history.append(*seen, branch_gone(ended, BranchProof.COMMITTED, at=old + 1))
     store.flushed()
-    keep_up(store)
+    maintain(store)
     assert store.rows("select transaction_id from prepared_branches") == [(listed.transaction,)]
+
+
+def test_the_newest_decisions_of_each_pipeline_stay_however_old(store: Store) -> None:
+    history = History(store)
+    idle = [replace(decided(0, batch=n).record, prefix="idle", at_ms=OLD) for n in range(3)]
+    busy = [replace(decided(0, batch=n).record, at_ms=OLD + n) for n in range(retention.DECISIONS_KEPT + 7)]
+    history.append(*(DecisionSeen(offset=0, record=record, counts=True) for record in (*idle, *busy)), raw="{}")
+    history.append(DecisionSeen(offset=0, record=replace(run_started().record, at_ms=OLD), counts=True), raw="{}")
+    history.transaction("new", NOW - DAY_MS, *COMMITTED)
+    over = replace(checkpoint_taken_over(0, attempt=0, prefix="idle").record, at_ms=OLD)
+    history.append(DecisionSeen(offset=0, record=over, counts=True), raw="{}")
+    maintain(store)
+    counted = store.rows("select prefix, type, count(*) from decision_records group by all order by all")
+    assert counted == [
+        ("idle", "checkpoint_taken_over", 1),
+        ("idle", "decision", 3),
+        (PREFIX, "decision", retention.DECISIONS_KEPT),
+        (PREFIX, "run_started", 1),
+    ]
+    ((first,),) = store.rows("select min(at_ms) from decision_records where type = 'decision' and prefix <> 'idle'")
+    assert first == OLD + 7, "the oldest leave"

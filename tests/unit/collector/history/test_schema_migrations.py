@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
-from collector.store import Store, StoreFailed
+from collector.history.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
+from collector.history.store import Store, StoreFailed
 
 LANDED = {
     "0001_history.sql": "175a5f05b3d63772",
@@ -23,6 +23,8 @@ LANDED = {
     "0009_flink_jobs_seen.sql": "5d6ad5cb74ec6a27",
     "0010_events_by_zstd.sql": "da73e8a2261175fc",
     "0011_transaction_lengths.sql": "7cb396cab3dc226e",
+    "0012_decisions_that_count.sql": "b368a0abe01b94f7",
+    "0013_quarantined.sql": "9dc6ba712d0ad482",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 
-from collector.observations import Malformed, Observed, Position
-from collector.write_queue import Task, Write, WriteQueue
+from collector.history.write_queue import Task, Write, WriteQueue
+from collector.records.observations import Malformed, Observed, Position
 
 LIMIT_S = 10.0
 
@@ -22,7 +22,7 @@ def task() -> Task:
 
 
 def test_writes_that_have_room_leave_the_writer_its_rest() -> None:
-    queue = WriteQueue(rows_most=100)
+    queue = WriteQueue(max_rows=100)
     for _ in range(10):
         queue.put(write(1))
     assert not queue.rest(0)
@@ -42,7 +42,7 @@ def test_a_task_ends_it_until_it_is_taken() -> None:
 
 
 def test_a_write_without_room_ends_it() -> None:
-    queue = WriteQueue(rows_most=5)
+    queue = WriteQueue(max_rows=5)
     queue.put(write(1))
     waiting = threading.Thread(target=queue.put, args=(write(5),), daemon=True)
     waiting.start()

@@ -9,19 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from collector import history_observations, orders, queries
-from collector.current_state import CurrentState
-from collector.ordering.follow_up import CUT_SHORT, FollowUp
-from collector.ordering.key_locks import KeyLocks
-from collector.ordering.order_history import AuditRow, Intent, KeyReused, OrderHistory
-from collector.ordering.plan import Act, End
-from collector.orders import Action, Order, OrderOutcome, OrderResult, Step, StepOutcome
-from collector.store import Store
-from collector.verdicts import Limits
+from collector.history import row_decoding, sql
+from collector.history.store import Store
+from collector.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
+from collector.orders.idempotency_locks import KeyLocks
+from collector.orders.outcome_resolver import CUT_SHORT, OutcomeResolver
+from collector.orders.plan import ActionResult, PlannedAction
+from collector.records import orders
+from collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, Unreachable
+from lifecycle.orders import Action
 
 LIMIT_S = 10.0
-ACTS = tuple(Act(key=key, will=f"end {key}", target={"kind": "look"}) for key in ("k1", "k2"))
+ACTS = tuple(PlannedAction(key=key, description=f"end {key}", target={"kind": "look"}) for key in ("k1", "k2"))
 
 
 def an_order(key: str = "key-1", **changes: str) -> Order:
@@ -51,12 +53,14 @@ class History:
     @property
     def audit(self) -> list[tuple[int, str, str, int | None]]:
         """Return (number, keys, outcome, refers to) of each audit row, oldest first."""
-        rows = self.store.named_rows(queries.AUDIT, *queries.AUDIT_FROM_NEWEST, 100)
+        rows = self.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 100)
         return [(r["audit"], r["keys"], r["outcome"], r["refers_to"]) for r in reversed(rows)]
 
-    def follow_up(self, look: Callable[[Act, Intent], End], *, most_ms: int = 3_600_000) -> FollowUp:
+    def follow_up(
+        self, look: Callable[[PlannedAction, Intent], ActionResult], *, most_ms: int = 3_600_000
+    ) -> OutcomeResolver:
         current = CurrentState(self.store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-        return FollowUp(current, self.orders, {"look": look}, pause_ms=1, most_ms=most_ms)
+        return OutcomeResolver(current, self.orders, {"look": look}, pause_ms=1, most_ms=most_ms)
 
 
 @pytest.fixture
@@ -85,11 +89,13 @@ def test_orders_that_are_not_settled_outlive_a_damaged_history(history: History)
     assert len(history.store.set_aside) == 1
     assert history.orders.unsettled() == before
     assert history.orders.intend(an_order("key-4"), "anna", [], ACTS).intent == done.intent + 1, "numbers go on"
-    followed(history, lambda act, intent: (StepOutcome.COMMITTED, ""))
+    followed(history, lambda planned, intent: (StepOutcome.COMMITTED, ""))
     assert [outcome for _, _, outcome, _ in history.audit].count("accepted") == 3
 
 
-def followed(history: History, look: Callable[[Act, Intent], End], *, most_ms: int = 3_600_000) -> None:
+def followed(
+    history: History, look: Callable[[PlannedAction, Intent], ActionResult], *, most_ms: int = 3_600_000
+) -> None:
     """Run a follow-up until nothing is unsettled."""
     follow_up, deadline = history.follow_up(look, most_ms=most_ms), threading.Event()
     follow_up.start()
@@ -132,7 +138,7 @@ def test_an_order_cut_short_is_pending_in_the_audit_and_settled_after_a_restart(
     history.orders.intend(an_order(), "anna", [{"key": "k1"}], ACTS)
     history.reopen()
     assert [one.first_audit for one in history.orders.unsettled()] == [None]
-    followed(history, lambda act, intent: (StepOutcome.COMMITTED, f"seen {act.key}"))
+    followed(history, lambda planned, intent: (StepOutcome.COMMITTED, f"seen {planned.key}"))
     assert history.audit == [(1, '["k1", "k2"]', "pending", None), (2, '["k1", "k2"]', "accepted", 1)]
     answer = history.orders.answer_to(an_order(), "anna")
     assert answer is not None
@@ -157,18 +163,18 @@ def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: Histor
     for outcome in (OrderOutcome.PENDING, OrderOutcome.REFUSED):
         history.orders.audit(row(outcome, detail))
     history.orders.audit(row(OrderOutcome.FAILED, "Unreachable: no broker"))
-    found = list(history_observations.operator_orders(history.store.rows(queries.ORDERS_CARRIED_OUT, 10)))
+    found = list(row_decoding.operator_orders(history.store.rows(sql.ORDERS_CARRIED_OUT, 10)))
     assert [(one.key, one.action, one.audit) for one in found] == [("k1", "commit", 1)]
 
 
 def test_each_part_is_told_as_soon_as_it_is_known(history: History) -> None:
     seen: list[str] = []
 
-    def look(act: Act, intent: Intent) -> End:
-        seen.append(act.key)
-        if act.key == "k2" and seen.count("k2") < 3:
+    def look(planned: PlannedAction, intent: Intent) -> ActionResult:
+        seen.append(planned.key)
+        if planned.key == "k2" and seen.count("k2") < 3:
             raise Unreachable("no broker answers")
-        return (StepOutcome.COMMITTED if act.key == "k1" else StepOutcome.LOST), ""
+        return (StepOutcome.COMMITTED if planned.key == "k1" else StepOutcome.LOST), ""
 
     history.orders.intend(an_order(), "anna", [], ACTS)
     followed(history, look)
@@ -186,7 +192,7 @@ def test_what_is_known_when_the_collector_ends_is_not_looked_at_after_its_restar
     history.orders.conclude(an_order(), row(OrderOutcome.PENDING), result, intent, ["k2"])
     history.reopen()
     looked: list[str] = []
-    followed(history, lambda act, _: (looked.append(act.key), (StepOutcome.COMMITTED, ""))[1])
+    followed(history, lambda planned, _: (looked.append(planned.key), (StepOutcome.COMMITTED, ""))[1])
     assert looked == ["k2"]
     assert history.audit[-1] == (2, '["k2"]', "accepted", 1)
 

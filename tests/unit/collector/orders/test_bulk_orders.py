@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from collector.judging import Judged
-from collector.ordering.confirmation import require_confirmation, text_to_type
-from collector.ordering.selection import fingerprint, require_unchanged, select
-from collector.orders import Filter
-from collector.transaction_state_records import BrokerStatus
+from collector.orders.bulk_selection import fingerprint, require_unchanged, select
+from collector.orders.confirmation import confirmation_text, require_confirmation
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.orders import Filter
+from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
 from lifecycle.verdicts import Judgement, Verdict
-from tests.unit.collector_observations import T0, broker_record, only_view
+from tests.unit.collector.observations import T0, broker_record, only_view
 
 
 def foreign(transaction: str, *, at: int = 0, may_abort: bool = True, loses_data: bool = True) -> Judged:
@@ -91,7 +91,7 @@ def test_more_than_one_order_takes_is_refused() -> None:
 )
 def test_what_must_be_typed(ids: list[str], typed: str) -> None:
     found = [foreign(id_) for id_ in ids]
-    assert text_to_type([*found, foreign("harmless", loses_data=False)]) == typed
+    assert confirmation_text([*found, foreign("harmless", loses_data=False)]) == typed
     require_confirmation(typed, found)
     for wrong in {typed.upper(), f"{typed} ", typed[:-1], ""} - {typed} if typed else ():
         with pytest.raises(OrderRefused, match="'confirm'"):
@@ -101,4 +101,4 @@ def test_what_must_be_typed(ids: list[str], typed: str) -> None:
 @pytest.mark.parametrize("ids", [["flink-1", "streams-1"], ["a1", "b1"], ["ab-1", "ac-1"]])
 def test_ids_that_begin_differently_take_several_orders(ids: list[str]) -> None:
     with pytest.raises(OrderRefused, match="several orders"):
-        text_to_type([foreign(id_) for id_ in ids])
+        confirmation_text([foreign(id_) for id_ in ids])

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from collector import orders
-from collector.orders import Action, Filter, InvalidOrder, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.records import orders
+from collector.records.orders import Filter, InvalidOrder, OrderOutcome, OrderResult, Step, StepOutcome
+from lifecycle.orders import Action
 
 BULK = {"action": "abort", "filter": {"pipeline": "p"}, "fingerprint": "f", "reason": "because"}
 PLAIN = {"action": "commit", "keys": ["k"], "seen": {"k": "r"}, "reason": "because"}

@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from collector.acting import Actors, KafkaActor
-from collector.current_state import CurrentState
-from collector.observations import Observation, Observed, Position
-from collector.ordering.looks import TransactionLooks
-from collector.ordering.order_history import Intent
-from collector.ordering.plan import Act, Reach, target_of
-from collector.orders import Action, StepOutcome
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits
+from collector.history.store import Store
+from collector.orders.audit import Intent
+from collector.orders.outcome_probes import OutcomeProbes
+from collector.orders.participants import KafkaParticipant, Participants
+from collector.orders.plan import OrderContext, PlannedAction, target_of
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation, Observed, Position
+from collector.records.orders import StepOutcome
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle.events import EventType
-from resource_managers.decision_log import DecisionLog
-from resource_managers.kafka import KafkaResourceManager
-from resource_managers.kafka_connection import KafkaConnection
-from tests.unit.collector_observations import (
+from lifecycle.orders import Action
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.topics.decision_log import DecisionLog
+from tests.unit.collector.observations import (
     PREFIX,
     about,
     broker_record,
@@ -63,9 +64,9 @@ def end(store: Store, kind: str, *seen: Observation) -> StepOutcome:
     for number, observation in enumerate(seen):
         position = Position(source="test", partition=0, offset=number)
         current.observe([Observed(position=position, observation=observation, raw="{}")])
-    actors = Actors({"kafka": KafkaActor(KafkaResourceManager(NOBODY))})
-    reach = Reach(current=current, actors=actors, log=DecisionLog(NOBODY), limit_s=0.1)
-    act = Act(key=KEY, will="", target=target_of(kind, handle(), PREFIX, about()))
+    participants = Participants({"kafka": KafkaParticipant(KafkaResourceManager(NOBODY))})
+    context = OrderContext(current=current, participants=participants, log=DecisionLog(NOBODY), limit_s=0.1)
+    planned = PlannedAction(key=KEY, description="", target=target_of(kind, handle(), PREFIX, about()))
     intent = Intent(
         intent=1,
         at_ms=0,
@@ -73,11 +74,11 @@ def end(store: Store, kind: str, *seen: Observation) -> StepOutcome:
         action=Action.COMMIT,
         reason="because",
         evidence=(),
-        acts=(act,),
+        actions=(planned,),
         idempotency_key="",
         digest="",
     )
-    outcome, _ = TransactionLooks(reach, read_only=True).by_kind()[kind](act, intent)
+    outcome, _ = OutcomeProbes(context, read_only=True).by_kind()[kind](planned, intent)
     return outcome
 
 

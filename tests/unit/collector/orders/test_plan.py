@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from collector.ordering.plan import Act, End, Plan, carry_out, joined
-from collector.orders import StepOutcome
+from collector.orders.plan import ActionResult, Plan, PlannedAction, carry_out, joined
+from collector.records.orders import StepOutcome
 from lifecycle.errors import OrderRefused, Unreachable
 
 
-def plan(keys: str, deed: Callable[[], Sequence[End]]) -> Plan:
-    return Plan(acts=tuple(Act(key=key, will="", target={}) for key in keys), carry_out=deed)
+def plan(keys: str, deed: Callable[[], Sequence[ActionResult]]) -> Plan:
+    return Plan(actions=tuple(PlannedAction(key=key, description="", target={}) for key in keys), carry_out=deed)
 
 
 def done(keys: str) -> Plan:
@@ -20,7 +20,7 @@ def done(keys: str) -> Plan:
 
 
 def failing(keys: str, error: Exception) -> Plan:
-    def deed() -> Sequence[End]:
+    def deed() -> Sequence[ActionResult]:
         raise error
 
     return plan(keys, deed)
@@ -38,7 +38,7 @@ def test_what_is_refused_before_its_first_act_was_not_done() -> None:
 
 def test_joined_plans_answer_in_the_order_of_the_keys() -> None:
     together = joined([done("ca"), done("b")], "abc")
-    assert [act.key for act in together.acts] == ["a", "b", "c"]
+    assert [planned.key for planned in together.actions] == ["a", "b", "c"]
     assert [detail for _, detail in carry_out(together)] == ["a", "b", "c"]
 
 
@@ -49,7 +49,7 @@ def test_joined_plans_answer_in_the_order_of_the_keys() -> None:
         (Unreachable("gone"), (StepOutcome.UNKNOWN, "Unreachable: gone")),
     ],
 )
-def test_one_plan_that_does_not_go_through_stops_no_other(error: Exception, end: End) -> None:
+def test_one_plan_that_does_not_go_through_stops_no_other(error: Exception, end: ActionResult) -> None:
     for plans in ([failing("a", error), done("b")], [done("b"), failing("a", error)]):
         assert carry_out(joined(plans, "ab")) == [end, (StepOutcome.ABORTED, "b")]
 

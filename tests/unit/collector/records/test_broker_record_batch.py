@@ -8,15 +8,15 @@ import struct
 import numpy as np
 import pytest
 
-from collector import history_rows
-from collector.broker_records import BrokerRecords, records_of
-from collector.fold import apply
-from collector.fold_columns import put_records
-from collector.observations import BrokerRecord, Observed, Position
-from collector.observers.transaction_log import record_of
-from collector.state import State
-from collector.transaction_state_batch import StateDecoder
-from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
+from collector.history import row_encoding
+from collector.records.broker_record_batch import BrokerRecords, records_of
+from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
+from collector.records.formats.transaction_state_batch import StateDecoder
+from collector.records.observations import BrokerRecord, Observed, Position
+from collector.sources.transaction_state_log import record_of
+from collector.state.fold import apply
+from collector.state.fold_batch import put_records
+from collector.state.state import State
 
 SOURCE, PARTITIONS = "__transaction_state", 3
 ID_COUNT, TOPICS = 7, ("orders", "bills")
@@ -86,9 +86,9 @@ def test_settled_transactions_leave_memory_and_open_ones_stay(kept: int) -> None
 
 def test_history_is_the_same() -> None:
     one_by_one, records = both(3, 200)
-    rows = [history_rows.row(observed)[1] for observed in one_by_one]
+    rows = [row_encoding.row(observed)[1] for observed in one_by_one]
     assert all(isinstance(observed.observation, BrokerRecord) for observed in one_by_one)
-    assert history_rows.records_table(records).equals(history_rows.arrow_table("transaction_records", rows))
+    assert row_encoding.records_table(records).equals(row_encoding.arrow_table("transaction_records", rows))
 
 
 def test_no_states_are_no_rows() -> None:
@@ -96,4 +96,4 @@ def test_no_states_are_no_rows() -> None:
     records = records_of(SOURCE, np.array([], np.int64), np.array([], np.int64), states)
     state = State()
     put_records(state, records)
-    assert (state, history_rows.records_table(records).num_rows) == (State(), 0)
+    assert (state, row_encoding.records_table(records).num_rows) == (State(), 0)

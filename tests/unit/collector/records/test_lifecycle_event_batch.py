@@ -9,14 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from collector import fold_columns, history_rows, lifecycle_batch
-from collector.fold import apply
-from collector.fold_columns import put_events
-from collector.observations import EventSeen, Observed, Position
-from collector.state import State
+from collector.history import row_encoding
+from collector.records.formats import lifecycle_event_batch
+from collector.records.observations import EventSeen, Observed, Position
+from collector.state import fold_batch
+from collector.state.fold import apply
+from collector.state.fold_batch import put_events
+from collector.state.state import State
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import EventType, LifecycleEvent, decode, encode
-from tests.unit.collector_observations import T0, handle
+from tests.unit.collector.observations import T0, handle
 
 TOLD = [type_ for type_ in EventType if type_.value.startswith("transaction.")]
 OF_CHECKPOINTS = [type_ for type_ in EventType if type_.value.startswith("checkpoint.")]
@@ -28,7 +30,7 @@ def told(chance: random.Random, type_: EventType | None = None, **changes: objec
     transaction, type_ = f"ip-count-{slot}-{batch % 2}", type_ or chance.choice(TOLD)
     data: dict[str, object] = {
         "pipeline": chance.choice(("ip-count", "wörter")),
-        "life": "l",
+        "checkpoint_id": "l",
         "attempt": 0,
         "batch": batch,
     }
@@ -49,13 +51,13 @@ def told_of_checkpoint(chance: random.Random, type_: EventType | None = None, **
     type_ = type_ or chance.choice(OF_CHECKPOINTS)
     data: dict[str, object] = {
         "pipeline": chance.choice(("ip-count", "wörter")),
-        "life": "l",
+        "checkpoint_id": "l",
         "attempt": 0,
         "batch": chance.randrange(4),
     }
     if type_ is EventType.CHECKPOINT_COMPLETED:
         data |= {"rows": chance.randrange(9), "bytes": 7, "duration_ms": chance.randrange(900)}
-        del data[chance.choice(("rows", "duration_ms", "bytes", "life"))]
+        del data[chance.choice(("rows", "duration_ms", "bytes", "checkpoint_id"))]
     if type_ is EventType.CHECKPOINT_FAILED:
         data["reason"] = chance.choice(("timed out", "it broke"))
     at_ms = T0 + chance.randrange(50)
@@ -68,7 +70,7 @@ def changed(value: bytes, **fields: object) -> bytes:
 
 def check(values: Sequence[bytes | None]) -> list[int]:
     """Decode both ways and fold both ways; return the numbers of the events that were taken in columns."""
-    columns, numbers = lifecycle_batch.decode(values)
+    columns, numbers = lifecycle_event_batch.decode(values)
     expected, found = State(), State()
     rows = []
     for number in numbers.tolist():
@@ -76,11 +78,11 @@ def check(values: Sequence[bytes | None]) -> list[int]:
         apply(expected, EventSeen(event=event))
         position = Position(source="topic", partition=number % 3, offset=number)
         raw = (values[number] or b"").decode()
-        rows.append(history_rows.row(Observed(position=position, observation=EventSeen(event=event), raw=raw))[1])
+        rows.append(row_encoding.row(Observed(position=position, observation=EventSeen(event=event), raw=raw))[1])
     put_events(found, columns)
     assert found == expected
-    table = history_rows.events_table("topic", numbers % 3, numbers, columns)
-    assert table.equals(history_rows.arrow_table("lifecycle_events", rows)) if rows else table.num_rows == 0
+    table = row_encoding.events_table("topic", numbers % 3, numbers, columns)
+    assert table.equals(row_encoding.arrow_table("lifecycle_events", rows)) if rows else table.num_rows == 0
     return [int(number) for number in numbers]
 
 
@@ -98,7 +100,7 @@ def test_events_of_checkpoints_mean_the_same(seed: int) -> None:
 
 
 def test_groups_that_come_in_parts_fold_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_columns, "_MIXING", np.uint64(0))
+    monkeypatch.setattr(fold_batch, "_MIXING", np.uint64(0))
     chance = random.Random(0)
     assert check([told(chance) for _ in range(300)]) == list(range(300))
 
@@ -155,7 +157,7 @@ ODD: list[bytes | None] = [
             ("batch", 1.5),
             ("batch", True),
             ("attempt", 2**70),
-            ("life", 3),
+            ("checkpoint_id", 3),
             ("transaction", "\ud800"),
         )
     ),
@@ -184,7 +186,7 @@ def test_what_is_out_of_the_ordinary_is_left_and_spoils_few_others(number: int) 
     values[70] = ODD[number]
     taken = check(values)
     assert 70 not in taken
-    assert len(taken) >= 200 - 2 * lifecycle_batch.SMALLEST
+    assert len(taken) >= 200 - 2 * lifecycle_event_batch.SMALLEST
 
 
 @pytest.mark.parametrize("seed", range(20))

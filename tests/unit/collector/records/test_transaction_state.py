@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from collector.fold import apply
-from collector.observers.transaction_log import record_of
-from collector.state import State
-from collector.transaction_state_records import BrokerStatus, decode_key, decode_value
+from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
+from collector.sources.transaction_state_log import record_of
+from collector.state.fold import apply
+from collector.state.state import State
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY = bytes.fromhex("00000009636f6d6d69742d6d65")
@@ -82,7 +82,7 @@ def test_key_is_the_transactional_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("captured", "status", "epoch", "partitions", "start_ms", "client_version"),
+    ("captured", "status", "epoch", "partitions", "start_ms", "client_transaction_version"),
     [
         (EMPTY, BrokerStatus.EMPTY, 0, (), -1, 0),
         (ONGOING, BrokerStatus.ONGOING, 0, ("t-1", "t-0"), 1795255598848, 0),
@@ -93,11 +93,16 @@ def test_key_is_the_transactional_id() -> None:
     ],
 )
 def test_captured_states(
-    captured: str, status: BrokerStatus, epoch: int, partitions: tuple[str, ...], start_ms: int, client_version: int
+    captured: str,
+    status: BrokerStatus,
+    epoch: int,
+    partitions: tuple[str, ...],
+    start_ms: int,
+    client_transaction_version: int,
 ) -> None:
     value = decode_value(bytes.fromhex(captured))
     assert (value.status, value.producer_epoch, value.partitions) == (status, epoch, partitions)
-    assert (value.start_ms, value.client_version) == (start_ms, client_version)
+    assert (value.start_ms, value.client_transaction_version) == (start_ms, client_transaction_version)
 
 
 def test_captured_times_and_timeout() -> None:
@@ -123,7 +128,7 @@ def test_every_status_is_understood_in_both_versions(version: int, status: Broke
 
 
 @pytest.mark.parametrize(
-    ("tags", "client_version", "previous_producer_id"),
+    ("tags", "client_transaction_version", "previous_producer_id"),
     [
         ({}, 0, -1),
         ({0: int64(7)}, 0, 7),
@@ -143,9 +148,12 @@ def test_every_status_is_understood_in_both_versions(version: int, status: Broke
         "unknown only",
     ],
 )
-def test_tagged_fields(tags: dict[int, bytes], client_version: int, previous_producer_id: int) -> None:
+def test_tagged_fields(tags: dict[int, bytes], client_transaction_version: int, previous_producer_id: int) -> None:
     value = decode_value(version_1(1, topics=[(b"orders", [0, 5]), (b"bills", [2])], tags=tags, topic_tags=UNKNOWN))
-    assert (value.client_version, value.previous_producer_id) == (client_version, previous_producer_id)
+    assert (value.client_transaction_version, value.previous_producer_id) == (
+        client_transaction_version,
+        previous_producer_id,
+    )
     assert value.partitions == ("orders-0", "orders-5", "bills-2")
     assert (value.update_ms, value.start_ms) == (1_700_000_000_500, 1_700_000_000_000)
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from collector.transaction_state_batch import StateColumns, StateDecoder
-from collector.transaction_state_records import TransactionStateValue, decode_key, decode_value
+from collector.records.formats.transaction_state import TransactionStateValue, decode_key, decode_value
+from collector.records.formats.transaction_state_batch import StateColumns, StateDecoder
 from lifecycle.errors import MalformedRecord
-from tests.unit.test_collector_records import (
+from tests.unit.collector.records.test_transaction_state import (
     COMPLETE_COMMIT,
     EMPTY,
     FENCED_PREPARE_ABORT,
@@ -53,7 +53,7 @@ def rows(columns: StateColumns) -> list[tuple[object, ...]]:
         columns.status,
         columns.update_ms,
         columns.start_ms,
-        columns.client_version,
+        columns.client_transaction_version,
         columns.previous_producer_id,
     )
     sets = [columns.partition_sets[number] for number in columns.partition_set]
@@ -63,7 +63,7 @@ def rows(columns: StateColumns) -> list[tuple[object, ...]]:
 def row(decoded: tuple[str, TransactionStateValue]) -> tuple[object, ...]:
     transaction, v = decoded
     numbers = (v.producer_id, v.producer_epoch, v.timeout_ms, v.status.value, v.update_ms, v.start_ms)
-    return (transaction, v.partitions, *numbers, v.client_version, v.previous_producer_id)
+    return (transaction, v.partitions, *numbers, v.client_transaction_version, v.previous_producer_id)
 
 
 def check(pairs: Sequence[tuple[bytes | None, bytes | None]], decoder: StateDecoder) -> np.ndarray:

@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from collector import alert_rules
-from collector.alert_findings import Finding, Severity
-from collector.alert_inputs import AlertLimits, Picture
-from collector.alerts import Book, Timing, moved, step
-from collector.clock import HOLD_MS, TOLERATED_MS, Clock
-from collector.notifiers.delivery import Patience
-from collector.partition_alerts import blocked_partitions
-from collector.partition_sights import PartitionPicture, PartitionSights
+from collector.alerting import rules
+from collector.alerting.findings import Finding, Severity
+from collector.alerting.notifiers.delivery import RetryPolicy
+from collector.alerting.partition_snapshot import blocked_partitions
+from collector.alerting.snapshot import AlertSnapshot
+from collector.alerting.state_machine import AlertStates, moved, step
+from collector.config.alerts import AlertSettings
+from collector.runtime.clock import HOLD_MS, TOLERATED_MS, Clock
+from collector.verdicts.partition_state import PartitionFindings, PartitionTracker
 from lifecycle.verdicts import Evidence
-from tests.unit.collector_observations import T0
-from tests.unit.partition_sightings import PARTITION
+from tests.unit.collector.observations import T0
+from tests.unit.collector.partition_sightings import PARTITION
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -67,7 +68,7 @@ def test_a_step_that_stands_for_a_minute_is_believed(step_ms: int) -> None:
 def test_a_broker_that_has_the_new_time_settles_it_at_once(step_ms: int) -> None:
     machine = Machine()
     machine.goes_on(1_000, step_ms)
-    machine.clock.heard(machine.wall_ms - 200)
+    machine.clock.observe_broker_time(machine.wall_ms - 200)
     assert machine.clock.now_ms() == machine.wall_ms
     assert machine.clock.shifted_ms == step_ms
 
@@ -77,7 +78,7 @@ def test_the_first_record_after_a_step_settles_it_though_nobody_asked_for_the_ti
     machine = Machine()
     machine.goes_on(1_000)
     machine.wall_ms += step_ms
-    machine.clock.heard(machine.wall_ms - 200)
+    machine.clock.observe_broker_time(machine.wall_ms - 200)
     assert machine.clock.now_ms() == machine.wall_ms
     assert machine.clock.shifted_ms == step_ms
 
@@ -88,16 +89,16 @@ def test_while_brokers_have_the_old_time_a_step_is_not_believed_however_long_it_
     machine.goes_on(0, step_ms)
     for _ in range(20):
         now_ms = machine.goes_on(HOLD_MS // 2)
-        machine.clock.heard(now_ms - 5)
+        machine.clock.observe_broker_time(now_ms - 5)
     assert now_ms == T0 + 10 * HOLD_MS
     assert machine.goes_on(HOLD_MS) == machine.wall_ms, "once they are silent for a minute"
 
 
 def test_a_record_without_a_time_and_one_without_a_step_say_nothing() -> None:
     machine = Machine()
-    machine.clock.heard(T0 + YEAR_MS)
+    machine.clock.observe_broker_time(T0 + YEAR_MS)
     machine.goes_on(0, HOUR_MS)
-    machine.clock.heard(-1)
+    machine.clock.observe_broker_time(-1)
     assert machine.clock.now_ms() == T0
     assert machine.goes_on(HOLD_MS) == machine.wall_ms, "nor did it prolong the wait"
 
@@ -128,26 +129,28 @@ def finding(subject: str, for_ms: int) -> Finding:
 
 @pytest.mark.parametrize("step_ms", STEPS)
 def test_with_a_step_no_alert_fires_early_none_is_told_again_and_none_comes_late(step_ms: int) -> None:
-    timing = Timing(group_wait_ms=0)
+    timing = AlertSettings(group_wait_ms=0)
     told, slow, other = finding("told", 0), finding("slow", 10_000), replace(finding("other", 0), group="A1|q")
-    before = step(Book(), [told, slow], [], T0, timing)
+    before = step(AlertStates(), [told, slow], [], T0, timing)
     assert len(before.notifications) == 1
     at_ms = T0 + 5_000 + step_ms
-    after = step(before.book, [told, slow], [], at_ms, timing, shift_ms=step_ms)
+    after = step(before.states, [told, slow], [], at_ms, timing, shift_ms=step_ms)
     assert not after.notifications
     assert {alert.finding.subject for alert in after.alerts} == {"told", "slow"}, "their times are written down anew"
     assert [group.notified_ms for group in after.groups] == [T0 + step_ms]
-    later = step(after.book, [told, slow, other], [], at_ms + 10_000, timing)
+    later = step(after.states, [told, slow, other], [], at_ms + 10_000, timing)
     assert [n.group for n in later.notifications] == ["A1|p", "A1|q"]
-    gone = step(later.book, [], [], at_ms + 11_000, timing, shift_ms=0)
-    assert all(alert.is_firing for alert in gone.book.alerts.values())
-    resolved = step(gone.book, [], [], at_ms + 11_000 + timing.keep_firing_ms - 1 - step_ms, timing, shift_ms=-step_ms)
-    assert all(alert.is_firing for alert in resolved.book.alerts.values())
+    gone = step(later.states, [], [], at_ms + 11_000, timing, shift_ms=0)
+    assert all(alert.is_firing for alert in gone.states.alerts.values())
+    resolved = step(
+        gone.states, [], [], at_ms + 11_000 + timing.keep_firing_ms - 1 - step_ms, timing, shift_ms=-step_ms
+    )
+    assert all(alert.is_firing for alert in resolved.states.alerts.values())
 
 
 def test_after_a_restart_under_a_clock_that_was_set_back_alerts_are_told_at_once() -> None:
-    timing = Timing(group_wait_ms=0)
-    ahead = step(Book(), [finding("t", 0)], [], T0 + YEAR_MS, timing).book
+    timing = AlertSettings(group_wait_ms=0)
+    ahead = step(AlertStates(), [finding("t", 0)], [], T0 + YEAR_MS, timing).states
     loaded = moved(ahead, lambda at_ms: min(at_ms, T0))
     assert not step(loaded, [finding("t", 0)], [], T0 + 1_000, timing).notifications, "it was told already"
     both = step(loaded, [finding("t", 0), finding("u", 0)], [], T0 + timing.group_interval_ms, timing)
@@ -155,21 +158,21 @@ def test_after_a_restart_under_a_clock_that_was_set_back_alerts_are_told_at_once
 
 
 def test_a_notification_whose_time_lies_far_ahead_is_tried_now() -> None:
-    patience = Patience(most_ms=60_000)
-    assert patience.wait_s(T0 + 60_000, T0) == 60
-    assert patience.wait_s(T0 + HOUR_MS, T0) == 0
-    assert patience.wait_s(T0 - 1, T0) <= 0
+    policy = RetryPolicy(most_ms=60_000)
+    assert policy.wait_s(T0 + 60_000, T0) == 60
+    assert policy.wait_s(T0 + HOUR_MS, T0) == 0
+    assert policy.wait_s(T0 - 1, T0) <= 0
 
 
 @pytest.mark.parametrize("step_ms", STEPS)
 def test_waits_of_groups_are_as_long_after_a_step_as_before(step_ms: int) -> None:
-    sights = PartitionSights(stalled_ms=30_000)
+    tracker = PartitionTracker(stalled_ms=30_000)
     for ms in (0, 10_000):
-        sights.saw_group("g", "Stable", {PARTITION: 100}, T0 + ms, is_whole=True)
-        sights.saw_partition(PARTITION, 100, 105, T0 + ms)
-    sights.shift(step_ms)
+        tracker.saw_group("g", "Stable", {PARTITION: 100}, T0 + ms, is_whole=True)
+        tracker.saw_partition(PARTITION, 100, 105, T0 + ms)
+    tracker.shift(step_ms)
     at_ms = T0 + step_ms + 11_000
-    sights.saw_partition(PARTITION, 100, 105, at_ms)
-    (blocked,) = blocked_partitions(PartitionPicture(at_ms=at_ms, blocked=sights.blocked()))
+    tracker.saw_partition(PARTITION, 100, 105, at_ms)
+    (blocked,) = blocked_partitions(PartitionFindings(at_ms=at_ms, blocked=tracker.blocked()))
     assert at_ms - blocked.since_ms == 11_000
-    assert not list(alert_rules.findings(Picture(now_ms=at_ms, blocked=(blocked,)), AlertLimits()))
+    assert not list(rules.findings(AlertSnapshot(now_ms=at_ms, blocked=(blocked,)), AlertSettings()))

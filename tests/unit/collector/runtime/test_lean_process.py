@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 NEEDLESS = ("pandas", "psycopg", "pymysql", "httpx", "pyarrow.fs", "streamlit", "pyspark")
 """Of other parts of the product, or of what has to be asked for: databases, receivers, Flink, checkpoint directories."""
 LOADED = """
@@ -43,5 +43,5 @@ def test_a_command_does_not_load_the_collector() -> None:
         check=True,
     )
     modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
-    assert "collector.command_line.main" in modules
+    assert "collector.cli.main" in modules
     assert not modules & {"collector.service", "duckdb", "pyarrow", "confluent_kafka", "fastapi"}

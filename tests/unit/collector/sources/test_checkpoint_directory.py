@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from collector.observations import CheckpointFile, CheckpointFileKind, Malformed
-from collector.observers import checkpoint_folder
-from collector.observers.checkpoint_folder import CheckpointFolder
-from collector.observers.spark_checkpoint import CheckpointLog, filesystem_of
+from collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed
+from collector.sources import checkpoint_directory
+from collector.sources.checkpoint_directory import CheckpointFolder
+from collector.sources.spark_checkpoint import CheckpointLog, filesystem_of
 from lifecycle.errors import ResourceManagerError
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795000005000}\n{"t":{"0":1}}'
@@ -87,7 +87,7 @@ class Directory:
         return sorted(one.observation.number for one in self.log.look() if isinstance(one.observation, CheckpointFile))
 
     def aside(self) -> list[str]:
-        """Return the errors of what a look keeps aside."""
+        """Return the errors of what a look quarantines."""
         return [one.observation.error for one in self.log.look() if isinstance(one.observation, Malformed)]
 
 
@@ -110,7 +110,7 @@ def test_what_is_new_is_told_once(directory: Directory) -> None:
 def test_a_look_costs_the_same_however_many_files_there_are(
     directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_folder, "BACKLOG_MOST", 10)
+    monkeypatch.setattr(checkpoint_directory, "MAX_BACKLOG", 10)
     directory.write(*range(2_000))
     assert directory.told() == list(range(1_990, 2_000))
     directory.asked.counts.clear()
@@ -146,7 +146,7 @@ def test_a_log_with_gaps_is_listed_again_after_a_while(directory: Directory) -> 
     directory.told()
     directory.write(50)
     assert directory.told() == []
-    directory.clock.now_s += checkpoint_folder.LIST_AGAIN_S
+    directory.clock.now_s += checkpoint_directory.LIST_AGAIN_S
     assert directory.told() == [50]
 
 
@@ -188,7 +188,7 @@ def test_after_a_restart_only_what_is_not_in_history_is_told(directory: Director
     assert directory.told() == [3]
 
 
-def test_a_half_written_file_is_read_again_and_never_kept_aside(directory: Directory) -> None:
+def test_a_half_written_file_is_read_again_and_never_quarantined(directory: Directory) -> None:
     directory.write(0, text=OFFSETS[:20])
     assert directory.log.look() == []
     directory.write(0)
@@ -200,7 +200,7 @@ def test_a_half_written_file_is_read_again_and_never_kept_aside(directory: Direc
     ("text", "says"),
     [("", "version ''"), ("v9\n{}", "'v9'"), ("v1\n{half", "not JSON"), ("v1\n[]", "not a JSON object")],
 )
-def test_a_file_that_stays_malformed_is_kept_aside_once_and_read_when_it_changes(
+def test_a_file_that_stays_malformed_is_quarantined_once_and_read_when_it_changes(
     directory: Directory, text: str, says: str
 ) -> None:
     directory.write(0, 1, text=text)
@@ -218,7 +218,7 @@ def test_a_file_that_stays_malformed_is_kept_aside_once_and_read_when_it_changes
     assert directory.told() == [1]
 
 
-def test_what_an_earlier_run_kept_aside_is_not_kept_aside_again(directory: Directory) -> None:
+def test_what_an_earlier_run_quarantined_is_not_quarantined_again(directory: Directory) -> None:
     directory.write(0, text="v9\n{}")
     directory.log = directory.follow(told_aside=(0,))
     assert directory.log.look() + directory.log.look() == []
@@ -235,7 +235,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(directory: Directory) -> None
     assert directory.aside() == []
 
 
-def test_a_file_that_never_can_be_read_is_kept_aside_once_with_the_reason(directory: Directory) -> None:
+def test_a_file_that_never_can_be_read_is_quarantined_once_with_the_reason(directory: Directory) -> None:
     directory.write(0)
     directory.asked.broken.add("offsets/0")
     assert directory.aside() == []

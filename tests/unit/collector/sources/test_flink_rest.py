@@ -13,26 +13,30 @@ from typing import Any
 import httpx
 import pytest
 
-from collector import flink_answers, history_rows, queries, table_schemas
-from collector.current_state import CurrentState
-from collector.flink_facts import FlinkState
-from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.observations import Observed, Position
-from collector.observers import flink_rest
-from collector.observers.flink_rest import FlinkRest
-from collector.store import Store
-from collector.transaction_rows import checkpoint_row, job_row
-from collector.verdicts import Limits
+from collector.api.arrow_stream import arrow_stream
+from collector.history import row_encoding, sql
+from collector.history.store import Store
+from collector.records.flink_facts import FlinkState
+from collector.records.formats import flink_rest_answers
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.records.observations import Observed, Position
+from collector.rows.transactions import checkpoint_row, job_row
+from collector.sources import flink_rest
+from collector.sources.flink_rest import FlinkRest
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
+from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.rows.row_json import row_to_json
 from tests.fuzz.json_mutator import mutated
-from tests.unit.flink_recordings import CLUSTER, FIRST_JOB, RESTORED_JOB, recorded
+from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB, RESTORED_JOB, recorded
 
 PENDING, DONE, FAILED = FlinkStatus.IN_PROGRESS, FlinkStatus.COMPLETED, FlinkStatus.FAILED
 
 
 def only_job(name: str = "first") -> FlinkJob:
-    (job,) = flink_answers.jobs(CLUSTER, recorded(f"{name}_jobs_overview"))
+    (job,) = flink_rest_answers.jobs(CLUSTER, recorded(f"{name}_jobs_overview"))
     return job
 
 
@@ -43,7 +47,7 @@ def test_jobs_of_a_real_answer() -> None:
 
 
 def test_checkpoints_of_a_real_answer() -> None:
-    told = flink_answers.checkpoints(only_job(), recorded("first_checkpoints"))
+    told = flink_rest_answers.checkpoints(only_job(), recorded("first_checkpoints"))
     assert [c.number for c in told.checkpoints] == [5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
     by_number = {c.number: c for c in told.checkpoints}
     failed, completed, running = by_number[5], by_number[15], by_number[16]
@@ -56,7 +60,7 @@ def test_checkpoints_of_a_real_answer() -> None:
 
 
 def test_a_savepoint_of_a_real_answer() -> None:
-    told = flink_answers.checkpoints(only_job("savepoint"), recorded("savepoint_checkpoints"))
+    told = flink_rest_answers.checkpoints(only_job("savepoint"), recorded("savepoint_checkpoints"))
     (savepoint,) = [c for c in told.checkpoints if c.kind.is_savepoint]
     assert (savepoint.number, savepoint.status, savepoint.kind.commits) == (7, DONE, False)
     assert savepoint.path.startswith("file:/savepoints/savepoint-")
@@ -64,10 +68,10 @@ def test_a_savepoint_of_a_real_answer() -> None:
 
 
 def test_restarts_of_a_real_answer() -> None:
-    assert flink_answers.restarts(recorded("savepoint_restarts")) == 2
-    assert flink_answers.restarts(recorded("restored_restarts")) == 0
-    assert flink_answers.restarts([]) is None
-    assert flink_answers.restarts([{"id": "fullRestarts", "value": "3"}]) == 3
+    assert flink_rest_answers.restarts(recorded("savepoint_restarts")) == 2
+    assert flink_rest_answers.restarts(recorded("restored_restarts")) == 0
+    assert flink_rest_answers.restarts([]) is None
+    assert flink_rest_answers.restarts([{"id": "fullRestarts", "value": "3"}]) == 3
 
 
 def changed(name: str, change: Callable[[Any], None]) -> Any:
@@ -86,7 +90,7 @@ def changed(name: str, change: Callable[[Any], None]) -> Any:
 )
 def test_an_answer_that_cannot_be_understood_names_the_field(change: Callable[[Any], None], says: str) -> None:
     with pytest.raises(MalformedRecord, match=says):
-        flink_answers.checkpoints(only_job(), changed("first_checkpoints", change))
+        flink_rest_answers.checkpoints(only_job(), changed("first_checkpoints", change))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ def test_an_answer_that_cannot_be_understood_names_the_field(change: Callable[[A
     ],
 )
 def test_one_row_that_cannot_be_understood_hides_no_other(change: Callable[[Any], None], says: str) -> None:
-    told = flink_answers.checkpoints(only_job(), changed("first_checkpoints", change))
+    told = flink_rest_answers.checkpoints(only_job(), changed("first_checkpoints", change))
     assert [c.number for c in told.checkpoints] == [5, 7, 8, 9, 10, 11, 12, 13, 14, 15]
     (error,) = told.aside
     assert says in error
@@ -109,7 +113,7 @@ def test_one_row_that_cannot_be_understood_hides_no_other(change: Callable[[Any]
 @pytest.mark.parametrize("answer", [[], {"jobs": None}, {"jobs": [{"jid": 1}]}, {"errors": ["x"]}])
 def test_an_overview_that_cannot_be_understood_is_malformed(answer: Any) -> None:
     with pytest.raises(MalformedRecord):
-        flink_answers.jobs(CLUSTER, answer)
+        flink_rest_answers.jobs(CLUSTER, answer)
 
 
 def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
@@ -120,7 +124,7 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
     for _ in range(500):
         try:
             answer = read_object(b'{"answer":' + mutated(seed, rng) + b"}", "an answer")["answer"]
-            told = flink_answers.checkpoints(only_job(), answer)
+            told = flink_rest_answers.checkpoints(only_job(), answer)
         except MalformedRecord:
             continue
         passed += 1
@@ -129,12 +133,14 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
         for seen in told.checkpoints:
             state.see_checkpoint(seen)
             place = Position(source="flink", partition=0, offset=0)
-            name, row = history_rows.row(Observed(position=place, observation=seen))
-            history_rows.arrow_table(name, [row])
+            name, row = row_encoding.row(Observed(position=place, observation=seen))
+            row_encoding.arrow_table(name, [row])
         rows = [checkpoint_row(facts, None) for facts in state.checkpoint_facts()]
-        table_schemas.arrow_stream(table_schemas.CHECKPOINTS, rows, {})
+        arrow_stream(CheckpointRow, rows, {})
         json.dumps(
-            [rows, [job_row(facts) for facts in state.jobs.values()]], ensure_ascii=False, allow_nan=False
+            [*map(row_to_json, rows), *(row_to_json(job_row(facts)) for facts in state.jobs.values())],
+            ensure_ascii=False,
+            allow_nan=False,
         ).encode()
     assert 50 < passed < 450
 
@@ -146,7 +152,7 @@ def test_before_1_15_a_savepoint_is_told_by_its_flag() -> None:
         answer["history"][1]["is_savepoint"] = True
         answer["latest"]["completed"] = None
 
-    told = flink_answers.checkpoints(only_job(), changed("first_checkpoints", older))
+    told = flink_rest_answers.checkpoints(only_job(), changed("first_checkpoints", older))
     assert [c.number for c in told.checkpoints if c.kind is FlinkKind.SAVEPOINT] == [15]
 
 
@@ -180,7 +186,7 @@ def test_a_checkpoint_whose_end_was_not_seen_failed_with_its_job_unless_one_was_
     state.see_checkpoint(checkpoint(18, PENDING, job=first))
     state.see_job(job(first, "GONE", ended_ms=30_000))
     state.see_job(job(second, restored_number=17, restored_ms=40_000, restored_path=f"s3://bucket/{first}/chk-17"))
-    rows = {facts.number: checkpoint_row(facts, None) for facts in state.checkpoint_facts()}
+    rows = {facts.number: row_to_json(checkpoint_row(facts, None)) for facts in state.checkpoint_facts()}
     assert (rows[17]["state"], rows[17]["ended_at_ms"]) == ("completed", 40_000)
     assert "a job was restored from it" in rows[17]["reason"]
     assert (rows[18]["state"], rows[18]["ended_at_ms"]) == ("failed", 30_000)
@@ -279,7 +285,7 @@ def test_what_flink_forgets_is_kept_and_nothing_is_told_twice(watched: Watched) 
 
 def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> None:
     watched.look()
-    row = next(checkpoint_row(c, None) for c in watched.current.checkpoints() if c.number == 15)
+    row = next(row_to_json(checkpoint_row(c, None)) for c in watched.current.checkpoints() if c.number == 15)
     assert (row["pipeline"], row["source"], row["kind"], row["job"]) == (
         "eu/orders",
         "flink REST",
@@ -289,7 +295,7 @@ def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> N
     assert (row["duration_ms"], row["state_bytes"], row["state"]) == (127, 2330, "completed")
     watched.flink.show("restored", RESTORED_JOB, recorded("restored_restarts"))
     watched.look()
-    now, before = [job_row(facts) for facts in watched.current.jobs()]
+    now, before = [row_to_json(job_row(facts)) for facts in watched.current.jobs()]
     assert (now["job"], now["state"], now["restored_from"], now["restarts"]) == (RESTORED_JOB, "RUNNING", 17, 0)
     assert (before["job"], before["state"], before["restored_from"]) == (FIRST_JOB, "GONE", 4)
     assert before["restores"] == [{"checkpoint": 4, "at_ms": 1795280330049}]
@@ -322,20 +328,20 @@ def test_a_failure_of_long_ago_is_not_told_at_every_look(watched: Watched) -> No
     assert watched.look() == 0
 
 
-def test_what_cannot_be_understood_is_kept_aside_once(watched: Watched) -> None:
+def test_what_cannot_be_understood_is_quarantined_once(watched: Watched) -> None:
     answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
     answer["history"][0]["status"] = "PAUSED"
     watched.look()
     watched.look()
     watched.store.flushed()
-    (aside,) = watched.store.named_rows(queries.MALFORMED, *queries.MALFORMED_FROM_NEWEST, 10)
+    (aside,) = watched.store.named_rows(sql.QUARANTINED, *sql.QUARANTINED_FROM_NEWEST, 10)
     assert "job orders" in aside["error"]
     assert "PAUSED" in aside["error"]
     assert watched.numbers("completed")[-1] == 15
     del answer["history"]
     watched.look()
     watched.store.flushed()
-    assert len(watched.store.named_rows(queries.MALFORMED, *queries.MALFORMED_FROM_NEWEST, 10)) == 2
+    assert len(watched.store.named_rows(sql.QUARANTINED, *sql.QUARANTINED_FROM_NEWEST, 10)) == 2
 
 
 def test_checkpoints_forgotten_between_two_looks_are_counted(watched: Watched) -> None:
@@ -351,7 +357,7 @@ def test_checkpoints_forgotten_between_two_looks_are_counted(watched: Watched) -
 def test_requests_of_a_look_are_bounded_and_every_job_has_its_turn(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flink_rest, "REQUESTS_MOST", 10)
+    monkeypatch.setattr(flink_rest, "MAX_REQUESTS", 10)
     (row,) = recorded("first_jobs_overview")["jobs"]
     ids = [f"{number:032x}" for number in range(12)]
     watched.flink.answers = {"/jobs/overview": {"jobs": [{**row, "jid": id_} for id_ in ids]}}
@@ -391,7 +397,7 @@ def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> No
         (httpx.Response(307, headers={"Location": "http://elsewhere"}), ResourceManagerError, "answered 307"),
         (httpx.ConnectError("Connection refused"), Unreachable, "http://flink:8081 did not answer within 5 s: Connection refused"),
         (httpx.ReadTimeout(""), Unreachable, "ReadTimeout"),
-        (httpx.Response(200, content=b" " * (flink_rest.ANSWER_BYTES_MOST + 1)), ResourceManagerError, "answered more than"),
+        (httpx.Response(200, content=b" " * (flink_rest.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
     ],
     ids=["no leader", "a proxy", "no JSON", "a redirect", "nobody", "too slow", "too long"],
 )  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collector.observations import CheckpointFileKind
-from collector.observers.spark_checkpoint import parse
+from collector.records.observations import CheckpointFileKind
+from collector.sources.spark_checkpoint import parse
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
 OFFSETS = (

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from collector.current_state import CurrentState
-from collector.observers import topic_observer
-from collector.observers.lifecycle_topic import LifecycleTopic
-from collector.observers.topic_observer import AHEAD_FROM, HandOver
-from collector.observers.topic_reader import Records, TopicMadeAnew
-from collector.store import Store
-from collector.verdicts import Limits
+from collector.history.store import Store
+from collector.sources import topic_source
+from collector.sources.lifecycle_topic import LifecycleTopic
+from collector.sources.topic_reader import Records, TopicMadeAnew
+from collector.sources.topic_source import AHEAD_FROM, HandOver
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 MANY, FEW = AHEAD_FROM, 3
 ID = "topic id"
@@ -106,7 +106,7 @@ def topic(tmp_path: Path) -> Iterator[Topic]:
 
 def read(topic: Topic, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int], last: Callable[[], None]) -> Script:
     script = Script(topic, sizes, last)
-    monkeypatch.setattr(topic_observer, "TopicReader", lambda *_: script)
+    monkeypatch.setattr(topic_source, "TopicReader", lambda *_: script)
     topic.observe()
     return script
 
@@ -125,7 +125,7 @@ def test_records_are_handed_over_in_order_whether_many_come_or_few(
     assert topic.handed_over == [size for size in sizes if size]
     assert next_offset(topic) == topic.status.records == sum(sizes)
     assert script.limits_s == [
-        topic_observer.READ_LIMIT_S if n == 0 or sizes[n - 1] < MANY else 0 for n in range(len(sizes) + 1)
+        topic_source.READ_LIMIT_S if n == 0 or sizes[n - 1] < MANY else 0 for n in range(len(sizes) + 1)
     ]
     assert topic.ends == [size < MANY for size in sizes] + [True], "not at the end while records are not handed over"
 

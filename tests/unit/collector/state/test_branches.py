@@ -9,24 +9,26 @@ from typing import Any
 
 import pytest
 
-from collector import branch_evidence, databases
-from collector.branch_view import unproven_branches
-from collector.branches import BranchDetail, PlaceLook
-from collector.current_state import CurrentState
-from collector.observations import BranchProof, Observation, Observed, OperatorOrder, Position
-from collector.observers.databases import ends_known
-from collector.state_trimming import trim
-from collector.store import Store
-from collector.transaction_joins import find, views
-from collector.verdicts import Limits, LogSight, judge
+from collector.config import databases
+from collector.history.store import Store
+from collector.records.branches import BranchDetail, DatabaseSnapshot
+from collector.records.observations import BranchProof, Observation, Observed, OperatorOrder, Position
+from collector.sources.databases import ends_known
+from collector.state.branch_view import unproven_branches
+from collector.state.eviction import trim
+from collector.state.transaction_join import find, views
+from collector.verdicts import branch_evidence
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.verdicts.verdict_rules import judge
+from collector.views.current_state import CurrentState
 from lifecycle.decisions import BatchAttempt, Ruling, Settled
 from lifecycle.errors import SettingsError
 from lifecycle.events import EventType
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
-from resource_managers.database_session import BranchLocks, HeldLock, WaitingSession
-from tests.unit.collector_observations import (
-    LIFE,
+from resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
+from tests.unit.collector.observations import (
+    CHECKPOINT_ID,
     PREFIX,
     T0,
     branch_gone,
@@ -62,20 +64,20 @@ def gone(proof: BranchProof | None) -> Observation:
 
 S, V = TransactionState, Verdict
 NEWER = {"pipeline": pipeline(latest_run_offset=7, latest_run_ms=T0 + 600)}
-UNREADABLE = {"log_sight": LogSight.UNREADABLE}
+UNREADABLE = {"log_status": DecisionLogStatus.UNREADABLE}
 NOTHING, MAY_COMMIT, MAY_ABORT = (False, False), (True, False), (False, True)
 CASES: list[tuple[str, list[Observation], dict[str, Any], S, V, int, tuple[bool, bool]]] = [
     ("ours, told, its driver alive", [RUN, TOLD, branch_listed(MINE)], {}, S.PREPARED, V.IN_PROGRESS, 15, NOTHING),
     ("ours, known by its name alone", [RUN, branch_listed(MINE)], {}, S.PREPARED, V.IN_PROGRESS, 15, NOTHING),
-    ("ours, a newer run", [RUN, branch_listed(MINE)], NEWER, S.PREPARED, V.ABORT_IT, 11, MAY_ABORT),
-    ("ours, decided and overdue", [RUN, COMMIT, branch_listed(MINE)], {}, S.DECIDED, V.COMMIT_IT, 7, MAY_COMMIT),
+    ("ours, a newer run", [RUN, branch_listed(MINE)], NEWER, S.PREPARED, V.ABORT_IT, 12, MAY_ABORT),
+    ("ours, decided and overdue", [RUN, COMMIT, branch_listed(MINE)], {}, S.DECIDED, V.COMMIT_IT, 8, MAY_COMMIT),
     (
         "ours, abort decided",
         [RUN, decided(1, MINE, ruling=Ruling.ABORT), branch_listed(MINE)],
         {},
         S.PREPARED,
         V.ABORT_IT,
-        10,
+        11,
         MAY_ABORT,
     ),
     ("gone, its marker is there", [RUN, COMMIT, gone(COMMITTED)], {}, S.COMMITTED, V.SETTLED, 1, NOTHING),
@@ -86,10 +88,10 @@ CASES: list[tuple[str, list[Observation], dict[str, Any], S, V, int, tuple[bool,
         {},
         S.DECIDED,
         V.UNKNOWN,
-        9,
+        10,
         NOTHING,
     ),
-    ("decided, never listed", [RUN, COMMIT], {}, S.DECIDED, V.UNKNOWN, 9, NOTHING),
+    ("decided, never listed", [RUN, COMMIT], {}, S.DECIDED, V.UNKNOWN, 10, NOTHING),
     ("gone, undecided, no marker", [RUN, branch_listed(MINE), gone(NO_MARKER)], {}, S.ABORTED, V.SETTLED, 1, NOTHING),
     ("gone, undecided, a tombstone", [RUN, branch_listed(MINE), gone(TOMBSTONE)], {}, S.ABORTED, V.SETTLED, 1, NOTHING),
     (
@@ -98,7 +100,7 @@ CASES: list[tuple[str, list[Observation], dict[str, Any], S, V, int, tuple[bool,
         NEWER,
         S.PREPARED,
         V.ABORT_IT,
-        11,
+        12,
         NOTHING,
     ),
     ("no marker, then one", [RUN, COMMIT, gone(NO_MARKER), gone(COMMITTED)], {}, S.COMMITTED, V.SETTLED, 1, NOTHING),
@@ -109,13 +111,13 @@ CASES: list[tuple[str, list[Observation], dict[str, Any], S, V, int, tuple[bool,
         {},
         S.DECIDED,
         V.COMMIT_IT,
-        7,
+        8,
         MAY_COMMIT,
     ),
-    ("foreign", [branch_listed(FOREIGN)], {}, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
-    ("foreign, the log unreadable", [branch_listed(FOREIGN)], UNREADABLE, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
-    ("named like ours, of no run", [branch_listed(MINE)], {}, S.PREPARED, V.FOREIGN, 6, MAY_ABORT),
-    ("named like ours, the log unreadable", [branch_listed(MINE)], UNREADABLE, S.PREPARED, V.UNKNOWN, 4, NOTHING),
+    ("foreign", [branch_listed(FOREIGN)], {}, S.PREPARED, V.FOREIGN, 7, MAY_ABORT),
+    ("foreign, the log unreadable", [branch_listed(FOREIGN)], UNREADABLE, S.PREPARED, V.FOREIGN, 7, MAY_ABORT),
+    ("named like ours, of no run", [branch_listed(MINE)], {}, S.PREPARED, V.FOREIGN, 7, MAY_ABORT),
+    ("named like ours, the log unreadable", [branch_listed(MINE)], UNREADABLE, S.PREPARED, V.UNKNOWN, 5, NOTHING),
     ("foreign, gone", [branch_listed(FOREIGN), gone(None)], {}, S.PREPARED, V.SETTLED, 1, NOTHING),
     (
         "foreign, gone long after an order",
@@ -168,11 +170,15 @@ def test_a_branch_joins_with_what_was_told_under_the_handles_key() -> None:
 
 def test_a_branch_that_nobody_told_of_says_its_batch_by_its_name() -> None:
     (view,) = views(folded(RUN, branch_listed(MINE, at=700)), settled=False)
-    assert (view.about, view.slot, view.opened_ms) == (BatchAttempt(life=LIFE, batch=41, attempt=0), 0, T0 + 700)
+    assert (view.about, view.slot, view.opened_ms) == (
+        BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=41, attempt=0),
+        0,
+        T0 + 700,
+    )
 
 
 def test_foreign_branches_of_one_name_on_two_servers_are_two() -> None:
-    state = folded(branch_listed(FOREIGN, place="a-mysql"), branch_listed(FOREIGN, place="b-mysql"))
+    state = folded(branch_listed(FOREIGN, instance="a-mysql"), branch_listed(FOREIGN, instance="b-mysql"))
     keys = {view.key for view in views(state, settled=False)}
     assert keys == {f"mysql:{FOREIGN.transaction}@a-mysql", f"mysql:{FOREIGN.transaction}@b-mysql"}
     for key in keys:
@@ -218,7 +224,7 @@ def test_history_keeps_the_first_look_and_the_end(tmp_path: Path) -> None:
     gone_too = replace(MINE, transaction=f"{PREFIX}:40:0:0:0a1b2c3d")
     seen = [
         branch_listed(MINE, at=1),
-        branch_listed(FOREIGN, at=2, place="shop-mysql", owner="bank", database="shop", prepared_ms=T0),
+        branch_listed(FOREIGN, at=2, instance="shop-mysql", owner="bank", database="shop", prepared_ms=T0),
         branch_listed(gone_too, at=3),
         branch_gone(gone_too, COMMITTED, at=4),
         branch_listed(MINE, at=9),
@@ -227,7 +233,7 @@ def test_history_keeps_the_first_look_and_the_end(tmp_path: Path) -> None:
     first = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=limits)
     first.observe(
         [
-            Observed(position=Position(source=f"database {one.place}", partition=0, offset=number), observation=one)
+            Observed(position=Position(source=f"database {one.instance}", partition=0, offset=number), observation=one)
             for number, one in enumerate(seen)
         ]
     )
@@ -256,7 +262,7 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
         ),
     )
     state = folded(branch_listed(POSTGRES, owner="flink", prepared_ms=T0))
-    state.looks["postgres"] = PlaceLook(
+    state.looks["postgres"] = DatabaseSnapshot(
         at_ms=T0 + 5, details={POSTGRES.key: BranchDetail(transaction_age=1_234, locks=locks)}
     )
     (view,) = views(state, settled=False)
@@ -272,7 +278,7 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
 @pytest.mark.parametrize(
     ("told", "looked", "state"),
     [
-        (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 2_000, S.ABORTED),
+        (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 2_000, S.PREPARED),
         (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 5_000, S.PREPARED),
         (transaction_event(EventType.TRANSACTION_COMMITTED, 900, MINE), 5_000, S.PREPARED),
         (outcome(2, MINE, Settled.COMMITTED, at=900), 2_000, S.COMMITTED),
@@ -283,7 +289,7 @@ def test_a_branch_that_is_listed_long_after_its_end_was_told_has_not_ended(
     told: Observation, looked: int, state: TransactionState
 ) -> None:
     found = folded(RUN, branch_listed(MINE), TOLD, told)
-    found.looks["mysql"] = PlaceLook(at_ms=T0 + looked)
+    found.looks["mysql"] = DatabaseSnapshot(at_ms=T0 + looked)
     (view,) = views(found, settled=False)
     assert view.state is state
 
@@ -326,10 +332,9 @@ def test_every_end_is_told(proof: BranchProof | None) -> None:
     assert told.fact
 
 
-def test_markers_are_asked_of_those_whose_end_nobody_told() -> None:
-    done = database_handle(slot=1)
-    committed = transaction_event(EventType.TRANSACTION_COMMITTED, 900, done)
-    state = folded(RUN, decided(1, MINE, done, POSTGRES), committed)
+def test_markers_are_asked_of_those_whose_end_only_events_tell() -> None:
+    done, claimed = database_handle(slot=1), transaction_event(EventType.TRANSACTION_COMMITTED, 900, MINE)
+    state = folded(RUN, decided(1, MINE, done, POSTGRES), outcome(2, done, Settled.COMMITTED), claimed)
     assert unproven_branches(state, "mysql") == [MINE.transaction]
     assert unproven_branches(state, "postgres") == [POSTGRES.transaction]
     # Of a batch before the last decided one nobody asks: it was finished.

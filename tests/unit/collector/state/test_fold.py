@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from collector.fold import apply
-from collector.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
-from collector.state import State
-from collector.state_trimming import trim
-from collector.transaction_joins import find, views
-from collector.transaction_state_records import BrokerStatus
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
+from collector.state.eviction import trim
+from collector.state.fold import apply
+from collector.state.state import State
+from collector.state.transaction_join import find, views
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import Settled
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import EventType
 from lifecycle.states import TransactionState
-from tests.unit.collector_observations import (
+from tests.unit.collector.observations import (
     PREFIX,
     T0,
     broker_record,
@@ -109,7 +109,7 @@ def test_the_end_joins_its_handle_although_the_epoch_moved(
 ) -> None:
     records = [broker_record(status, 900, epoch=5, version=2) for status in end]
     prepared = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
-    view = only_view(*records, prepared)
+    view = only_view(run_started(0), *records, prepared)
     assert (view.state, view.handle) == (state, handle())
 
 
@@ -126,8 +126,8 @@ def test_an_epoch_that_stays_has_a_transaction_per_start_time() -> None:
 
 def test_a_key_from_before_the_broker_was_seen_finds_the_transaction_later() -> None:
     prepared = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
-    early = only_view(prepared)
-    state = folded(prepared, broker_record(BrokerStatus.ONGOING, 0))
+    early = only_view(run_started(0), prepared)
+    state = folded(run_started(0), prepared, broker_record(BrokerStatus.ONGOING, 0))
     later = find(state, early.key)
     assert later is not None
     assert later.broker is not None
@@ -143,14 +143,14 @@ def test_a_key_that_names_nothing_finds_nothing(key: str) -> None:
 
 def test_the_revision_changes_with_state_and_decision() -> None:
     steps: list[Observation] = [
+        run_started(0),
         broker_record(BrokerStatus.ONGOING, 0),
         transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json()),
-        run_started(0),
         decided(1, handle()),
         broker_record(BrokerStatus.PREPARE_COMMIT, 1500, epoch=5, version=2),
         broker_record(BrokerStatus.COMPLETE_COMMIT, 1505, epoch=5, version=2),
     ]
-    revisions = [only_view(*steps[: n + 1]).revision for n in (0, 1, 3, 4, 5)]
+    revisions = [only_view(*steps[: n + 1]).revision for n in (1, 2, 3, 4, 5)]
     assert len(set(revisions)) == 5
 
 

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from collector import id_leaks, undone
-from collector.current_state import CurrentState
-from collector.id_leaks import HOUR_MS, KnownIds, PrefixReport, prefix_of, reports, takes_turns
-from collector.observations import IdExpired, Observation, Observed, Position
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits
-from tests.unit.collector_observations import T0, broker_record, run_started
-from tests.unit.flink_recordings import transaction_records
+from collector.history.store import Store
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import IdExpired, Observation, Observed, Position
+from collector.state import transactional_ids
+from collector.state.transactional_ids import KnownIds, PrefixReport, prefix_of, reports, takes_turns
+from collector.verdicts.verdict_case import Limits
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
+from lifecycle.durations import HOUR_MS
+from tests.unit.collector.flink_recordings import transaction_records
+from tests.unit.collector.observations import T0, broker_record, run_started
 
 UUID = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab"
 
@@ -47,8 +49,8 @@ def test_the_prefix_of_an_id(id_: str, prefix: str) -> None:
     assert prefix_of(id_) == prefix
 
 
-def only(known: KnownIds, at_ms: int = T0, lives: tuple[str, ...] = (), fenced: int = 0) -> PrefixReport:
-    (report,) = reports(known, {"app": lives}, {"app": fenced}, at_ms)
+def only(known: KnownIds, at_ms: int = T0, checkpoint_ids: tuple[str, ...] = (), fenced: int = 0) -> PrefixReport:
+    (report,) = reports(known, {"app": checkpoint_ids}, {"app": fenced}, at_ms)
     return report
 
 
@@ -101,7 +103,7 @@ def test_expiring_as_fast_as_growing_is_no_growth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lives", "turns"),
+    ("checkpoint_ids", "turns"),
     [
         ((), False),
         (("a",), False),
@@ -110,12 +112,12 @@ def test_expiring_as_fast_as_growing_is_no_growth() -> None:
         (("a", "b", "c", "b"), True),
     ],
 )
-def test_lives_that_take_turns_share_a_prefix(lives: tuple[str, ...], turns: bool) -> None:
-    assert takes_turns(lives) is turns
+def test_checkpoint_ids_that_take_turns_share_a_prefix(checkpoint_ids: tuple[str, ...], turns: bool) -> None:
+    assert takes_turns(checkpoint_ids) is turns
     known = KnownIds()
     known.see("app-0-1", T0)
-    report = only(known, lives=lives)
-    assert (report.shared, report.lives) == (turns, len(set(lives)))
+    report = only(known, checkpoint_ids=checkpoint_ids)
+    assert (report.shared, report.checkpoint_ids) == (turns, len(set(checkpoint_ids)))
 
 
 def test_writers_that_take_each_others_ids_share_a_prefix() -> None:
@@ -128,12 +130,12 @@ def test_writers_that_take_each_others_ids_share_a_prefix() -> None:
 
 
 def test_prefixes_that_leak_themselves_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(id_leaks, "PREFIXES_MOST", 5)
+    monkeypatch.setattr(transactional_ids, "MAX_PREFIXES", 5)
     known = KnownIds()
     for number in range(100):
         known.see(f"app{chr(97 + number % 26)}{chr(97 + number // 26)}x-0-1", T0)
     found = {report.prefix: report.ids for report in reports(known, {}, {}, T0)}
-    assert found[id_leaks.OTHERS] == 95
+    assert found[transactional_ids.OTHERS] == 95
     assert len(found) == 6
 
 
@@ -186,7 +188,7 @@ def test_history_is_counted_at_start(tmp_path: Path) -> None:
         again = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
         again.load()
         for state in (current, again):
-            (report,) = undone.id_reports(state)
+            (report,) = aborts_and_losses.id_reports(state)
             assert (report.prefix, report.ids) == ("app", 40)
     finally:
         store.close()

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from collector.abort_causes import AbortClues, Cause, Certainty, explain, infer
-from collector.facts import Init
-from collector.observations import DecisionSeen, Observation, OperatorOrder
-from collector.transaction_state_records import BrokerStatus
+from collector.records.facts import Init
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import DecisionSeen, Observation, OperatorOrder
+from collector.verdicts.abort_causes import AbortClues, Certainty, explain, infer
 from lifecycle.decisions import Ruling
 from lifecycle.events import EventType
-from tests.unit.collector_observations import (
+from lifecycle.verdicts import AbortCause as Cause
+from tests.unit.collector.observations import (
     T0,
     about,
     broker_record,
@@ -51,7 +52,10 @@ TOLD = transaction_event(EventType.TRANSACTION_ABORTED, 900)
 ORDER = OperatorOrder(key="k", action="abort", who="anna", at_ms=T0 + 890, audit=1)
 COMMIT_ORDER = OperatorOrder(key="k", action="commit", who="anna", at_ms=T0 + 890, audit=1)
 ROLLED_BACK = [*ended(890, moved=1, version=2, transaction=OURS), run_started(0)]
-LATE, OURS_LATE = ended(60_850, moved=1), ended(61_000, moved=1, version=2, transaction=OURS)
+LATE = ended(60_850, moved=1)
+OURS_LATE = [*ended(61_000, moved=1, version=2, transaction=OURS), run_started(0)]
+FENCED = ended(157, moved=1)
+TOLD_OF_FOREIGN = transaction_event(EventType.TRANSACTION_ABORTED, 900, handle(FOREIGN))
 ONLY_COMPLETE = [broker_record(BrokerStatus.COMPLETE_ABORT, 900, transaction=FOREIGN)]
 ONLY_COMPLETE_LATE = [broker_record(BrokerStatus.COMPLETE_ABORT, 66_000, transaction=FOREIGN)]
 EMPTY_ABORT = [
@@ -59,7 +63,7 @@ EMPTY_ABORT = [
     for status in (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
 ]
 OPERATORS_DECISION = DecisionSeen(
-    offset=1, record=replace(decided(1, ruling=Ruling.ABORT).record, who="operator:anna", about=about())
+    offset=1, record=replace(decided(1, handle(), ruling=Ruling.ABORT).record, who="operator:anna", about=about())
 )
 DECIDED_BY_OPERATOR = [
     *ROLLED_BACK,
@@ -103,7 +107,8 @@ CASES = [
     ("polled: epoch moved before the timeout", ended(900, moved=1, source=POLLED), (), None, Cause.CLIENT, LIKELY),
     ("polled: epoch moved after the timeout", ended(61_000, moved=1, source=POLLED), (), None, Cause.TIMEOUT, LIKELY),
     # Ours, and operators.
-    ("our driver rolled back and told it", [*ROLLED_BACK, TOLD], (), None, Cause.CLIENT, CERTAIN),
+    ("our driver rolled back and told it", [*ROLLED_BACK, TOLD], (), None, Cause.CLIENT, LIKELY),
+    ("an event claims a foreign one's", [*FENCED, run_started(0), TOLD_OF_FOREIGN], (), None, Cause.FENCED, CERTAIN),
     ("our driver rolled back, untold", ROLLED_BACK, (), None, Cause.CLIENT, LIKELY),
     ("our driver told it, the timeout had passed", [*OURS_LATE, TOLD], (), None, Cause.TIMEOUT, LIKELY),
     ("an operator's order", ended(890, moved=1, version=2), (), ORDER, Cause.OPERATOR, CERTAIN),
@@ -113,8 +118,7 @@ CASES = [
     ("only the end was seen", ONLY_COMPLETE, (), None, Cause.CLIENT, GUESS),
     ("only the end was seen, and the id taken", ONLY_COMPLETE, taken_over(1_300, 6), None, Cause.FENCED, LIKELY),
     ("only the end was seen, after the timeout", ONLY_COMPLETE_LATE, (), None, Cause.TIMEOUT, LIKELY),
-    ("only told", [TOLD], (), None, Cause.CLIENT, LIKELY),
-    ("only told that it is lost", [transaction_event(EventType.TRANSACTION_LOST, 900)], (), None, Cause.UNKNOWN, GUESS),
+    ("only told", [run_started(0), TOLD], (), None, Cause.CLIENT, GUESS),
 ]  # fmt: skip
 
 

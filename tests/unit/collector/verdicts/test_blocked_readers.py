@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from collector.blocked_readers import (
-    PartitionSight,
+from collector.verdicts.blocked_readers import (
+    PartitionSnapshot,
     Reader,
-    ReaderSight,
+    ReaderSnapshot,
     Tail,
     judge_reader,
     partition_sight,
     reader_sight,
 )
-from tests.unit.collector_observations import T0
-from tests.unit.partition_sightings import PARTITION, group, partition
+from tests.unit.collector.observations import T0
+from tests.unit.collector.partition_sightings import PARTITION, group, partition
 
 STALLED_MS = 30_000
 
 
-def judged(reader: ReaderSight, sight: PartitionSight, tail: Tail = Tail.UNREAD) -> Reader | None:
-    return judge_reader(reader, sight, tail, STALLED_MS)
+def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tail.UNREAD) -> Reader | None:
+    return judge_reader(reader, snapshot, tail, STALLED_MS)
 
 
 @pytest.mark.parametrize(
-    ("reader", "sight", "tail", "kind", "certainty"),
+    ("reader", "snapshot", "tail", "kind", "certainty"),
     [
         # At the last stable offset, records hidden behind it, both seen twice: it waits.
         (group(100), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
@@ -59,8 +59,10 @@ def judged(reader: ReaderSight, sight: PartitionSight, tail: Tail = Tail.UNREAD)
         (group(100, seen=9_000), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
     ],
 )
-def test_kinds(reader: ReaderSight, sight: PartitionSight, tail: Tail, kind: str | None, certainty: str | None) -> None:
-    found = judged(reader, sight, tail)
+def test_kinds(
+    reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail, kind: str | None, certainty: str | None
+) -> None:
+    found = judged(reader, snapshot, tail)
     assert (found.kind.value if found else None) == kind
     assert (found.certainty.value if found else None) == certainty
 

@@ -10,23 +10,38 @@ from typing import Any
 
 import pytest
 
-from collector import alert_picture, alert_rules, flink_answers, losses, transaction_joins, undone
-from collector.abort_causes import Certainty
-from collector.alert_findings import Severity
-from collector.alert_inputs import AlertLimits
-from collector.current_state import CurrentState
-from collector.data_loss import Loss, LossVerdict
-from collector.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.flink_transactions import FlinkId, Naming, sinks
-from collector.observations import BrokerRecord, Observation, Observed, OffsetsSeen, Position
-from collector.recent_losses import RecentLosses
-from collector.state import State
-from collector.store import Store
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import Limits, LogSight
+from collector.alerting import rules, snapshot_builder
+from collector.alerting.findings import Severity
+from collector.alerting.recent_losses import RecentLosses
+from collector.config.alerts import AlertSettings
+from collector.history.store import Store
+from collector.records.formats import flink_rest_answers
+from collector.records.formats.flink_records import FlinkKind, FlinkStatus
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import (
+    BrokerRecord,
+    CheckpointFile,
+    CheckpointFileKind,
+    Observation,
+    Observed,
+    OffsetsSeen,
+    Position,
+)
+from collector.state import transaction_join
+from collector.state.flink_sinks import FlinkId, Naming, sinks
+from collector.state.state import State
+from collector.verdicts import loss_cases
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
-from tests.unit.collector_observations import (
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB, recorded, transaction_records
+from tests.unit.collector.observations import (
+    PREFIX,
     T0,
     broker_record,
     decided,
@@ -37,22 +52,21 @@ from tests.unit.collector_observations import (
     run_started,
     transaction_event,
 )
-from tests.unit.flink_recordings import CLUSTER, FIRST_JOB, recorded, transaction_records
 
 LOST, HARMLESS, NOT_LOST, UNKNOWN = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.NOT_LOST, LossVerdict.UNKNOWN
 CERTAIN, LIKELY, GUESS = Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
 
 
-def judged(state: State, sight: LogSight = LogSight.READABLE) -> dict[tuple[str, int | None], Loss]:
+def judged(state: State, status: DecisionLogStatus = DecisionLogStatus.READABLE) -> dict[tuple[str, int | None], Loss]:
     """Return the losses by id and start."""
-    found = losses.judged(losses.material(state, sight, transaction_joins.views(state, settled=True)))
+    found = loss_cases.judged(loss_cases.loss_inputs(state, status, transaction_join.views(state, settled=True)))
     return {(loss.view.transaction, loss.view.opened_ms): loss for loss in found}
 
 
 def told_by_rest(name: str, **changes: Any) -> list[Observation]:
     """Return what one recorded look at Flink tells."""
-    (job,) = flink_answers.jobs(CLUSTER, recorded(f"{name}_jobs_overview"))
-    told = flink_answers.checkpoints(job, recorded(f"{name}_checkpoints"))
+    (job,) = flink_rest_answers.jobs(CLUSTER, recorded(f"{name}_jobs_overview"))
+    told = flink_rest_answers.checkpoints(job, recorded(f"{name}_checkpoints"))
     seen = replace(
         job, restored_number=told.restored_number, restored_ms=told.restored_ms, restored_path=told.restored_path
     )
@@ -161,27 +175,6 @@ def transaction(
     )
     records = [broker_record(BrokerStatus.ONGOING, opened, **named)]
     return records + [broker_record(status, ended, epoch=4 + moved, **named) for status in end]
-
-
-def checkpoint(number: int, status: FlinkStatus = DONE, took: int = 1_000, **fields: Any) -> FlinkCheckpoint:
-    """Return checkpoint ``number``, triggered ``number`` * 10 s after T0."""
-    at = T0 + 10_000 * number
-    seen = FlinkCheckpoint(
-        cluster=CLUSTER, job="a" * 32, job_name="orders", number=number, status=status, kind=FlinkKind.CHECKPOINT,
-        triggered_ms=at, ended_ms=None if status is PENDING else at + took,
-    )  # fmt: skip
-    return replace(seen, **fields)
-
-
-def job(
-    id_: str = "a" * 32, state: str = "RUNNING", restored: int | None = None, restored_at: int = 0, **fields: Any
-) -> FlinkJob:
-    at = T0 + restored_at if restored is not None else None
-    seen = FlinkJob(
-        cluster=CLUSTER, job=id_, name="orders", state=state, started_ms=T0 - 1_000, changed_ms=T0 + 200_000,
-        restored_number=restored, restored_ms=at,
-    )  # fmt: skip
-    return replace(seen, **fields)
 
 
 EARLIER = [*transaction(1, 2_000, 11_100, committed=True), *transaction(2, 11_000, 21_100, committed=True)]
@@ -370,21 +363,26 @@ def test_pooled_ids_do_not_tell_what_was_not_seen() -> None:
     assert (seen.verdict, seen.certainty) == (LOST, LIKELY)
 
 
-OURS: list[tuple[str, list[Observation], LogSight, LossVerdict, Certainty, str]] = [
+COMMITS_FILE = CheckpointFile(
+    pipeline=PREFIX, number=41, kind=CheckpointFileKind.COMMITS, at_ms=T0 + 90_000, modified_ns=1
+)
+REPLAY = handle("ip-count-1-1", slot=1, producer_id=9)
+REPLAYED = [run_started(2, at=70_000, run="run-2"), decided(3, REPLAY, at=90_000, attempt=2)]
+OURS: list[tuple[str, list[Observation], DecisionLogStatus, LossVerdict, Certainty, str]] = [
     (
         "decided and timed out",
         [decided(1, handle())],
-        LogSight.READABLE,
+        DecisionLogStatus.READABLE,
         LOST,
         CERTAIN,
         "decision 1 lists it to be committed",
     ),
-    ("never decided", [], LogSight.READABLE, HARMLESS, CERTAIN, "its batch is written again"),
-    ("the log cannot be read", [], LogSight.UNREADABLE, UNKNOWN, GUESS, "the decision log cannot be read"),
+    ("never decided", [], DecisionLogStatus.READABLE, HARMLESS, CERTAIN, "its batch is written again"),
+    ("the log cannot be read", [], DecisionLogStatus.UNREADABLE, UNKNOWN, GUESS, "the decision log cannot be read"),
     (
         "a decision that counts, the log unreadable now",
         [decided(1, handle())],
-        LogSight.UNREADABLE,
+        DecisionLogStatus.UNREADABLE,
         LOST,
         CERTAIN,
         "decision 1",
@@ -392,23 +390,47 @@ OURS: list[tuple[str, list[Observation], LogSight, LossVerdict, Certainty, str]]
     (
         "outcome lost",
         [decided(1, handle()), outcome(2, handle(), Settled.LOST)],
-        LogSight.READABLE,
+        DecisionLogStatus.READABLE,
         LOST,
         CERTAIN,
         "decision 1",
     ),
     (
-        "replayed since",
-        [decided(1, handle()), event(EventType.CHECKPOINT_COMPLETED, 90_000, batch=41)],
-        LogSight.READABLE,
+        "replayed since, as its checkpoint directory says",
+        [decided(1, handle()), COMMITS_FILE],
+        DecisionLogStatus.READABLE,
         HARMLESS,
         CERTAIN,
         "its batch was completed again",
     ),
     (
+        "replayed since, as the log says",
+        [decided(1, handle()), *REPLAYED, outcome(4, REPLAY, Settled.COMMITTED)],
+        DecisionLogStatus.READABLE,
+        HARMLESS,
+        CERTAIN,
+        "its batch was completed again",
+    ),
+    (
+        "decided again, not committed yet",
+        [decided(1, handle()), *REPLAYED],
+        DecisionLogStatus.READABLE,
+        LOST,
+        CERTAIN,
+        "only a replay",
+    ),
+    (
+        "an event claims that it was replayed",
+        [decided(1, handle()), event(EventType.CHECKPOINT_COMPLETED, 90_000, batch=41)],
+        DecisionLogStatus.READABLE,
+        LOST,
+        CERTAIN,
+        "only a replay",
+    ),
+    (
         "a later batch was decided",
         [decided(1, handle()), decided(2, handle("ip-count-0-0", epoch=9), batch=42, at=95_000)],
-        LogSight.READABLE,
+        DecisionLogStatus.READABLE,
         HARMLESS,
         CERTAIN,
         "completed again",
@@ -417,10 +439,10 @@ OURS: list[tuple[str, list[Observation], LogSight, LossVerdict, Certainty, str]]
 
 
 @pytest.mark.parametrize(
-    ("observed", "sight", "verdict", "certainty", "says"), [c[1:] for c in OURS], ids=[c[0] for c in OURS]
+    ("observed", "status", "verdict", "certainty", "says"), [c[1:] for c in OURS], ids=[c[0] for c in OURS]
 )
 def test_the_decision_log_tells_of_ours(
-    observed: list[Observation], sight: LogSight, verdict: LossVerdict, certainty: Certainty, says: str
+    observed: list[Observation], status: DecisionLogStatus, verdict: LossVerdict, certainty: Certainty, says: str
 ) -> None:
     aborted = [
         broker_record(BrokerStatus.ONGOING, 0),
@@ -428,7 +450,7 @@ def test_the_decision_log_tells_of_ours(
         broker_record(BrokerStatus.COMPLETE_ABORT, 61_004, epoch=5, version=2),
     ]
     told = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
-    loss = judged(folded(run_started(0), *aborted, told, *observed), sight)[("ip-count-0-1", T0)]
+    loss = judged(folded(run_started(0), *aborted, told, *observed), status)[("ip-count-0-1", T0)]
     assert (loss.verdict, loss.certainty, loss.checkpoint) == (verdict, certainty, 41), loss.why
     assert says in loss.why
 
@@ -474,7 +496,7 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
     store = Store(tmp_path / "history.duckdb")
     try:
         current = CurrentState(store, settled_kept=10, checkpoints_kept=100, limits=Limits())
-        current.see_decision_log(LogSight.ABSENT)
+        current.see_decision_log(DecisionLogStatus.ABSENT)
         records: list[Observation] = [*transaction_records("orders-eu"), *GONE, *RESTORED]
         for number in range(100):
             later = transaction(number, 1_000_000 + number, 1_000_100 + number, subtask=7, committed=True)
@@ -485,13 +507,13 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
         current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
         store.flushed()
         assert "orders-eu-0-17" not in {
-            loss.view.transaction for loss in undone.losses_in_memory(current, committed=True)[0]
+            loss.view.transaction for loss in aborts_and_losses.losses_in_memory(current, committed=True)[0]
         }
-        ((lost,), _) = undone.losses_in_history(current, store, "orders-eu-0-17")
+        ((lost,), _) = aborts_and_losses.losses_in_history(current, store, "orders-eu-0-17")
         assert (lost.verdict, lost.certainty, lost.pipeline) == (LOST, CERTAIN, "eu/orders")
-        ((committed,), _) = undone.losses_in_history(current, store, "orders-eu-1-4")
+        ((committed,), _) = aborts_and_losses.losses_in_history(current, store, "orders-eu-1-4")
         assert committed.verdict is NOT_LOST
-        assert undone.losses_in_history(current, store, "never-was-0-1") == ([], 0)
+        assert aborts_and_losses.losses_in_history(current, store, "never-was-0-1") == ([], 0)
     finally:
         store.close()
 
@@ -499,18 +521,20 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
 def test_what_flink_lost_is_an_alert_for_an_hour_and_what_is_harmless_is_none(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
-        current.see_decision_log(LogSight.ABSENT)
+        current.see_decision_log(DecisionLogStatus.ABSENT)
         records: list[Observation] = [*transaction_records("orders-eu"), *GONE, *RESTORED]
         places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
         current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
-        lost = {one.view.key: one for one in undone.losses_in_memory(current)[0] if one.verdict is LOST}
+        lost = {one.view.key: one for one in aborts_and_losses.losses_in_memory(current)[0] if one.verdict is LOST}
         assert {one.view.transaction for one in lost.values()} >= {"orders-eu-0-17", "orders-eu-1-17"}
         clock_s = 0.0
-        recent = RecentLosses(lambda since_ms: undone.losses_in_memory(current, since_ms=since_ms)[0], lambda: clock_s)
+        recent = RecentLosses(
+            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0], lambda: clock_s
+        )
         last_ms = max(one.view.ended_ms or 0 for one in lost.values())
         found = recent.at(last_ms)
-        seen = alert_picture.picture(current, [], AlertLimits(), last_ms, losses=found)
-        alerts = {one.subject: one for one in alert_rules.findings(seen, AlertLimits()) if one.rule == "A7"}
+        seen = snapshot_builder.take_snapshot(current, [], AlertSettings(), last_ms, losses=found)
+        alerts = {one.subject: one for one in rules.findings(seen, AlertSettings()) if one.rule == "A7"}
         assert alerts.keys() == lost.keys()
         alert = next(one for one in alerts.values() if "orders-eu-0-17" in one.subject)
         assert (alert.severity, alert.about["pipeline"]) == (Severity.CRITICAL, "eu/orders")

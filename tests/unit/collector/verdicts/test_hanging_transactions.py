@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from collector.hanging import OVERDUE_MS, CoordinatorView, Doubt, Remedy, Suspect, doubt, followed, key_of
+from collector.verdicts.hanging_transactions import (
+    OVERDUE_MS,
+    CoordinatorView,
+    Doubt,
+    Remedy,
+    Suspect,
+    doubt,
+    followed,
+    key_of,
+)
 from lifecycle.verdicts import Verdict
-from resource_managers.kafka_partitions import OpenProducer
-from tests.unit.collector_observations import T0
-from tests.unit.partition_sightings import PARTITION, at_coordinator, hanging, producer, told
+from resource_managers.kafka.partitions import OpenProducer
+from tests.unit.collector.observations import T0
+from tests.unit.collector.partition_sightings import PARTITION, at_coordinator, ended, hanging, producer, told
 
 OVERDUE = T0 + 60_000 + OVERDUE_MS
 EXPLAINED = (None, None, None)
@@ -42,9 +51,19 @@ EXPLAINED = (None, None, None)
         # 5: open at the coordinator for longer than it ever lets one be; up to then it is explained.
         (told(at_coordinator()), OVERDUE, *EXPLAINED),
         (told(at_coordinator()), OVERDUE + 1, 5, True, True),
-        # 6: one epoch on is this very transaction, aborted; or committed, and then only a commit marker may end it.
-        (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 6, True, False),
-        (told(at_coordinator("CompleteCommit", 3, partitions=())), T0, 6, False, False),
+        # ... one epoch on: below transaction.version 2 that may be the end of the next one, since init moves it too.
+        (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 3, True, True),
+        (told(at_coordinator("CompleteCommit", 3, partitions=())), T0, 3, True, True),
+        # 6: it is proven how this very transaction ended; committed, only a commit marker may end it.
+        (told(at_coordinator("CompleteAbort", 3, partitions=()), end=ended(commit=False)), T0, 6, True, False),
+        (told(at_coordinator("CompleteCommit", 3, partitions=()), end=ended(commit=True)), T0, 6, False, False),
+        # ... whatever its producer has done since.
+        (told(end=ended(commit=True)), T0, 6, False, False),
+        (told(moved=("billing",), end=ended(commit=False)), T0, 6, True, False),
+        (told(at_coordinator("Ongoing", 3), end=ended(commit=True)), T0, 6, False, False),
+        # ... but for what may be this very one, and is under way.
+        (told(at_coordinator("PrepareCommit", 3), end=ended(commit=True)), T0, *EXPLAINED),
+        (told(at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
         # Prepare states have no timeout.
         (told(at_coordinator("PrepareCommit", 3)), OVERDUE + 1, *EXPLAINED),
     ],
@@ -60,7 +79,6 @@ def test_rules(
         remedies = {5: Remedy.ORDINARY, 6: Remedy.MARKER if may_abort else Remedy.COMMIT_MARKER}
         assert found.remedy is remedies.get(rule or 0, Remedy.MARKER)
         assert found.may_commit is (rule == 6 and not may_abort)
-        assert found.marker_epoch == (3 if rule == 6 else 2)
 
 
 DOUBT = hanging().doubt
@@ -127,7 +145,7 @@ def test_while_the_partitions_leader_is_down_nothing_is_forgotten() -> None:
 
 def test_the_revision_changes_with_what_it_rests_on() -> None:
     base = hanging()
-    other_rule = Suspect(producer=base.producer, doubt=_h3(), since_ms=base.since_ms, found_ms=base.found_ms)
+    other_rule = Suspect(producer=base.producer, doubt=_h6(), since_ms=base.since_ms, found_ms=base.found_ms)
     same_later = Suspect(producer=base.producer, doubt=base.doubt, since_ms=base.since_ms, found_ms=T0 + 9_000)
     assert base.revision == same_later.revision
     assert len({base.revision, other_rule.revision, hanging(start_offset=101).revision}) == 3
@@ -142,10 +160,10 @@ def test_without_a_transactional_id_the_partition_is_repeated(suspect: Suspect, 
 
 
 def test_what_loses_nothing_takes_no_confirmation() -> None:
-    assert Suspect(producer=producer(), doubt=_h3(), since_ms=0).confirmation == ""
+    assert Suspect(producer=producer(), doubt=_h6(), since_ms=0).confirmation == ""
 
 
-def _h3() -> Doubt:
-    found = doubt(producer(), told(at_coordinator("CompleteAbort", 3, partitions=())), T0)
+def _h6() -> Doubt:
+    found = doubt(producer(), told(end=ended(commit=False)), T0)
     assert found is not None
     return found

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from collector.blocked_readers import ReaderKind
-from collector.partition_alerts import blocked_partitions, hanging_transactions
-from collector.partition_sights import Holder, PartitionPicture, PartitionSights
-from collector.sweep import Sweep, share
-from resource_managers.kafka_partitions import Partition
-from tests.unit.collector_observations import T0
-from tests.unit.partition_sightings import PARTITION, only, partition_picture, producer
+from collector.alerting.partition_snapshot import blocked_partitions, hanging_transactions
+from collector.sources.round_robin import Sweep, share
+from collector.verdicts.blocked_readers import ReaderKind
+from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from resource_managers.kafka.partitions import Partition
+from tests.unit.collector.observations import T0
+from tests.unit.collector.partition_sightings import PARTITION, only, partition_findings, producer
 
 QUIET: Partition = ("quiet", 0)
 HOLDER = Holder(producer=producer(), key="kafka:billing:7:2@0", transaction="billing", opened_ms=T0 - 500)
 
 
-def sights() -> PartitionSights:
-    return PartitionSights(stalled_ms=30_000)
+def tracker() -> PartitionTracker:
+    return PartitionTracker(stalled_ms=30_000)
 
 
-def look(at: PartitionSights, ms: int, stable: int, high: int, **groups: int) -> None:
+def look(at: PartitionTracker, ms: int, stable: int, high: int, **groups: int) -> None:
     """One look: groups first, then the partition."""
     for group, offset in groups.items():
         at.saw_group(group, "Stable", {PARTITION: offset}, T0 + ms, is_whole=True)
     at.saw_partition(PARTITION, stable, high, T0 + ms)
 
 
-def kinds(at: PartitionSights) -> dict[str, str]:
+def kinds(at: PartitionTracker) -> dict[str, str]:
     return {reader.group: reader.kind.value for one in at.blocked() for reader in one.readers}
 
 
 def test_a_group_waits_until_the_holder_is_gone_and_then_reads_on() -> None:
-    seen = sights()
+    seen = tracker()
     look(seen, 0, 100, 105, waits=100, dirty=105)
     look(seen, 1_000, 100, 106, waits=100, dirty=106)
     assert seen.held([PARTITION]) == [PARTITION]
@@ -48,7 +48,7 @@ def test_a_group_waits_until_the_holder_is_gone_and_then_reads_on() -> None:
 
 
 def test_a_tail_of_markers_is_read_once_and_only_as_far_as_it_grows() -> None:
-    seen = sights()
+    seen = tracker()
     look(seen, 0, 100, 100, readers=98)
     assert seen.unread_tails(10) == [], "it may be on its way still"
     look(seen, 1_000, 100, 100, readers=98)
@@ -68,14 +68,14 @@ def test_a_tail_of_markers_is_read_once_and_only_as_far_as_it_grows() -> None:
 
 
 def test_no_more_tails_are_asked_for_than_wanted() -> None:
-    seen = sights()
+    seen = tracker()
     for ms in (0, 1_000):
         look(seen, ms, 100, 100, **{f"g{number}": 90 - number for number in range(5)})
     assert len(seen.unread_tails(3)) == 3
 
 
 def test_groups_and_partitions_that_are_gone_are_forgotten() -> None:
-    seen = sights()
+    seen = tracker()
     for ms in (0, 1_000):
         look(seen, ms, 100, 105, stays=100, leaves=100)
         seen.saw_partition(QUIET, 1, 2, T0 + ms)
@@ -85,19 +85,19 @@ def test_groups_and_partitions_that_are_gone_are_forgotten() -> None:
     seen.saw_group("stays", "Stable", {}, T0 + 2_000, is_whole=True)
     assert kinds(seen) == {}
     seen.keep_only([QUIET])
-    assert [one.sight.partition for one in seen.blocked()] == [QUIET]
+    assert [one.snapshot.partition for one in seen.blocked()] == [QUIET]
     assert seen.hiding() == {QUIET}
 
 
 def test_a_part_of_a_groups_offsets_forgets_none_of_the_others() -> None:
-    seen = sights()
+    seen = tracker()
     seen.saw_group("g", "Stable", {PARTITION: 1, QUIET: 2}, T0, is_whole=True)
     seen.saw_group("g", "Stable", {PARTITION: 1}, T0 + 1, is_whole=False)
     assert seen.readers_of([QUIET]) == {"g": [QUIET]}
 
 
 def test_only_partitions_where_a_group_has_a_lag_need_a_newer_look() -> None:
-    seen = sights()
+    seen = tracker()
     seen.saw_group("g", "Stable", {PARTITION: 100, QUIET: 2}, T0, is_whole=True)
     assert seen.not_up_to_date(["g"]) == {PARTITION, QUIET}
     seen.saw_partition(PARTITION, 100, 100, T0)
@@ -106,7 +106,7 @@ def test_only_partitions_where_a_group_has_a_lag_need_a_newer_look() -> None:
 
 
 def test_who_waits_longest_comes_first_and_markers_alone_need_no_look() -> None:
-    seen = sights()
+    seen = tracker()
     later: Partition = ("later", 0)
     for ms in (0, 1_000, 2_000):
         seen.saw_group("g", "Stable", {QUIET: 8, later: 5, PARTITION: 100}, T0 + ms, is_whole=True)
@@ -115,7 +115,7 @@ def test_who_waits_longest_comes_first_and_markers_alone_need_no_look() -> None:
         seen.saw_partition(PARTITION, 100, 105, T0 + ms)
     for wanted in seen.unread_tails(10):
         seen.read_tail(wanted, has_record=False, read_to=wanted.end)
-    assert [(b.sight.partition, b.needs_a_look) for b in seen.blocked()] == [
+    assert [(b.snapshot.partition, b.needs_attention) for b in seen.blocked()] == [
         (PARTITION, True),
         (later, True),
         (QUIET, False),
@@ -148,8 +148,8 @@ def test_a_sweep_goes_round_whatever_comes_and_goes() -> None:
 
 
 def test_alert_rules_see_who_waits_and_what_hangs_but_no_group_that_nobody_is_in() -> None:
-    picture = partition_picture()
-    (blocked,), (hangs,) = blocked_partitions(picture), hanging_transactions(picture)
+    findings = partition_findings()
+    (blocked,), (hangs,) = blocked_partitions(findings), hanging_transactions(findings)
     assert (blocked.partition, blocked.groups, blocked.hidden, blocked.since_ms) == (
         "orders-3",
         ("readers",),
@@ -157,8 +157,8 @@ def test_alert_rules_see_who_waits_and_what_hangs_but_no_group_that_nobody_is_in
         T0 + 1_000,
     )
     assert (hangs.partition, hangs.producer_id, hangs.producer_epoch) == ("orders-3", 7, 2)
-    seen = sights()
+    seen = tracker()
     for ms in (0, 1_000):
         seen.saw_group("given up", "Empty", {PARTITION: 100}, T0 + ms, is_whole=True)
         seen.saw_partition(PARTITION, 100, 105, T0 + ms)
-    assert blocked_partitions(PartitionPicture(at_ms=T0, blocked=seen.blocked())) == ()
+    assert blocked_partitions(PartitionFindings(at_ms=T0, blocked=seen.blocked())) == ()

@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 
-from collector.facts import PipelineFacts
-from collector.observations import Observation
-from collector.transaction_joins import find, views
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import LogSight, judge
+from collector.records.facts import PipelineFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation
+from collector.state.transaction_join import find, views
+from collector.verdicts.verdict_case import DecisionLogStatus
+from collector.verdicts.verdict_rules import judge
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
 from lifecycle.verdicts import Verdict
-from tests.unit.collector_observations import (
+from tests.unit.collector.observations import (
     PREFIX,
     T0,
+    branch_gone,
+    branch_listed,
     broker_record,
     case,
     database_handle,
@@ -46,14 +49,19 @@ FOREIGN_COMMITTED = broker_record(BrokerStatus.COMPLETE_COMMIT, 9, transaction="
 NEXT_RUN = run_started(2, at=1500, run="run-2")
 LATER_DECIDED = {"later_batch_decided": True}
 LOOKS_LIKE_OURS = broker_record(BrokerStatus.ONGOING, 0, transaction="unknown-0-1")
-UNREADABLE = {"log_sight": LogSight.UNREADABLE, "log_error": "no broker answered"}
-STOPPED = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, stopped_ms=T0 + 950, sign_ms=T0 + 950))}
-RESTARTING = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, restarting_ms=T0 + 950, sign_ms=T0 + 950))}
-STOPPED_BEFORE = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, stopped_ms=T0 - 5, sign_ms=T0 + 900))}
-ALIVE = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, sign_ms=T0 + 39_000))}
+UNREADABLE = {"log_status": DecisionLogStatus.UNREADABLE, "log_error": "no broker answered"}
+STOPPED = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, stopped_ms=T0 + 950, last_seen_ms=T0 + 950))}
+RESTARTING = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, restarting_ms=T0 + 950, last_seen_ms=T0 + 950))}
+TOMORROW = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, last_seen_ms=T0 + 86_400_000))}
+DECIDES = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, last_seen_ms=T0 + 900, logged_ms=T0 + 20_000))}
+ALIVE = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, last_seen_ms=T0 + 39_000))}
 SLOW = {"pipeline": pipeline(interval_ms=20_000)}
 SLOW_BATCH = {"pipeline": pipeline(checkpoint_p99_ms=20_000)}
 NEWER = {"pipeline": pipeline(latest_run_offset=1, latest_run_ms=T0 + 800)}
+AHEAD = {"pipeline": pipeline(latest_run_offset=1, latest_run_ms=T0 + 5)}
+BEFORE = {"pipeline": pipeline(latest_run_offset=1, latest_run_ms=T0 - 5)}
+OF_RUN_1 = transaction_event(EventType.TRANSACTION_OPENED, 1, attempt=1)
+TOLD_LOST = transaction_event(EventType.TRANSACTION_LOST, 600, reason="so it is said")
 
 CASES: list[tuple[str, list[Observation], int, dict[str, Any], Verdict, int]] = [
     # name, what was observed, ms after opening, what else, verdict, rule
@@ -68,30 +76,37 @@ CASES: list[tuple[str, list[Observation], int, dict[str, Any], Verdict, int]] = 
     ("lost", [RUN, ONGOING, COMMIT, ABORTED], 2000, {}, Verdict.LOST, 3),
     ("lost, the abort still being written", [RUN, ONGOING, COMMIT, PREPARING_ABORT], 2000, {}, Verdict.LOST, 3),
     ("lost as recovery found", [RUN, COMMIT, outcome(2, handle(), Settled.LOST)], 9000, {}, Verdict.LOST, 3),
-    ("ours, decision log unreadable", [RUN, ONGOING, PREPARED], 600, UNREADABLE, Verdict.UNKNOWN, 4),
-    ("decided, decision log unreadable since", [RUN, ONGOING, COMMIT], 9000, UNREADABLE, Verdict.UNKNOWN, 4),
-    ("may be ours, decision log unreadable", [LOOKS_LIKE_OURS], 600, UNREADABLE, Verdict.UNKNOWN, 4),
-    ("never ours, decision log unreadable", [FOREIGN], 600, UNREADABLE, Verdict.FOREIGN, 6),
-    ("being committed", [RUN, ONGOING, COMMIT, PREPARING_COMMIT], 9000, {}, Verdict.IN_PROGRESS, 5),
-    ("being aborted", [RUN, ONGOING, PREPARING_ABORT], 2000, {}, Verdict.IN_PROGRESS, 5),
-    ("foreign", [FOREIGN], 600, {}, Verdict.FOREIGN, 6),
-    ("shape of our ids, but no run of the prefix", [RUN, LOOKS_LIKE_OURS], 600, {}, Verdict.FOREIGN, 6),
-    ("no decision log at all", [LOOKS_LIKE_OURS], 600, {"log_sight": LogSight.ABSENT}, Verdict.FOREIGN, 6),
-    ("decided 2 s ago and open", [RUN, ONGOING, PREPARED, COMMIT], 3000, {}, Verdict.COMMIT_IT, 7),
-    ("decided, its prepared event lost", [RUN, ONGOING, COMMIT], 3000, {}, Verdict.COMMIT_IT, 7),
-    ("decided, its driver gone", [RUN, ONGOING, COMMIT], 40_000, STOPPED, Verdict.COMMIT_IT, 7),
-    ("decided, a newer run started since", [RUN, ONGOING, COMMIT, NEXT_RUN], 4000, NEWER, Verdict.COMMIT_IT, 7),
-    ("decided just now", [RUN, ONGOING, PREPARED, COMMIT], 2999, {}, Verdict.IN_PROGRESS, 8),
-    ("decided, never seen at the broker, later batch decided", [RUN, COMMIT], 9000, LATER_DECIDED, Verdict.SETTLED, 9),
-    ("decided, never seen at the broker", [RUN, COMMIT], 9000, {}, Verdict.UNKNOWN, 9),
-    ("abort decided, still open", [RUN, ONGOING, PREPARED, ABORT], 3000, {}, Verdict.ABORT_IT, 10),
-    ("newer run, attempt known", [RUN, ONGOING, PREPARED], 900, NEWER, Verdict.ABORT_IT, 11),
-    ("newer run, attempt not known", [RUN, ONGOING], 900, NEWER, Verdict.ABORT_IT, 11),
-    ("newer run voided its commit", [*COMMIT_OF_OLD_RUN, ONGOING], 3000, NEWER, Verdict.ABORT_IT, 11),
-    ("pipeline stopped since", [RUN, ONGOING, PREPARED], 1000, STOPPED, Verdict.ABORT_IT, 12),
-    ("pipeline restarts since", [RUN, ONGOING, PREPARED], 1000, RESTARTING, Verdict.ABORT_IT, 12),
-    ("pipeline had stopped before", [RUN, ONGOING, PREPARED], 1000, STOPPED_BEFORE, Verdict.IN_PROGRESS, 15),
+    ("an event claims it, a moment ago", [RUN, PREPARED], 900, {}, Verdict.IN_PROGRESS, 4),
+    ("an event claims it", [RUN, PREPARED], 40_000, {}, Verdict.SETTLED, 4),
+    ("an event claims that it was lost", [RUN, PREPARED, TOLD_LOST], 99_000, {}, Verdict.SETTLED, 4),
+    ("an event claims it, decision log unreadable", [RUN, PREPARED], 40_000, UNREADABLE, Verdict.SETTLED, 4),
+    ("ours, decision log unreadable", [RUN, ONGOING, PREPARED], 600, UNREADABLE, Verdict.UNKNOWN, 5),
+    ("decided, decision log unreadable since", [RUN, ONGOING, COMMIT], 9000, UNREADABLE, Verdict.UNKNOWN, 5),
+    ("may be ours, decision log unreadable", [LOOKS_LIKE_OURS], 600, UNREADABLE, Verdict.UNKNOWN, 5),
+    ("never ours, decision log unreadable", [FOREIGN], 600, UNREADABLE, Verdict.FOREIGN, 7),
+    ("being committed", [RUN, ONGOING, COMMIT, PREPARING_COMMIT], 9000, {}, Verdict.IN_PROGRESS, 6),
+    ("being aborted", [RUN, ONGOING, PREPARING_ABORT], 2000, {}, Verdict.IN_PROGRESS, 6),
+    ("foreign", [FOREIGN], 600, {}, Verdict.FOREIGN, 7),
+    ("shape of our ids, but no run of the prefix", [RUN, LOOKS_LIKE_OURS], 600, {}, Verdict.FOREIGN, 7),
+    ("no decision log at all", [LOOKS_LIKE_OURS], 600, {"log_status": DecisionLogStatus.ABSENT}, Verdict.FOREIGN, 7),
+    ("decided 2 s ago and open", [RUN, ONGOING, PREPARED, COMMIT], 3000, {}, Verdict.COMMIT_IT, 8),
+    ("decided, its prepared event lost", [RUN, ONGOING, COMMIT], 3000, {}, Verdict.COMMIT_IT, 8),
+    ("decided, its driver gone", [RUN, ONGOING, COMMIT], 40_000, STOPPED, Verdict.COMMIT_IT, 8),
+    ("decided, a newer run started since", [RUN, ONGOING, COMMIT, NEXT_RUN], 4000, NEWER, Verdict.COMMIT_IT, 8),
+    ("decided just now", [RUN, ONGOING, PREPARED, COMMIT], 2999, {}, Verdict.IN_PROGRESS, 9),
+    ("decided, never seen at the broker, later batch decided", [RUN, COMMIT], 9000, LATER_DECIDED, Verdict.SETTLED, 10),
+    ("decided, never seen at the broker", [RUN, COMMIT], 9000, {}, Verdict.UNKNOWN, 10),
+    ("abort decided, still open", [RUN, ONGOING, PREPARED, ABORT], 3000, {}, Verdict.ABORT_IT, 11),
+    ("newer run, its attempt claimed", [RUN, ONGOING, PREPARED], 900, NEWER, Verdict.ABORT_IT, 12),
+    ("newer run, attempt not known", [RUN, ONGOING], 900, NEWER, Verdict.ABORT_IT, 12),
+    ("newer run by a clock that is ahead", [RUN, run_started(1, at=5), ONGOING, OF_RUN_1], 900, AHEAD, Verdict.IN_PROGRESS, 15),
+    ("an event claims an older run's", [RUN, run_started(1, at=-5), ONGOING, PREPARED], 900, BEFORE, Verdict.IN_PROGRESS, 15),
+    ("newer run voided its commit", [*COMMIT_OF_OLD_RUN, ONGOING], 3000, NEWER, Verdict.ABORT_IT, 12),
+    ("an event claims that it stopped", [RUN, ONGOING, PREPARED], 1000, STOPPED, Verdict.IN_PROGRESS, 15),
+    ("an event claims that it restarts", [RUN, ONGOING, PREPARED], 1000, RESTARTING, Verdict.IN_PROGRESS, 15),
     ("driver silent for more than 30 s", [RUN, ONGOING, PREPARED], 31_000, {}, Verdict.ABORT_IT, 13),
+    ("driver silent, an event of tomorrow", [RUN, ONGOING, PREPARED], 31_000, TOMORROW, Verdict.ABORT_IT, 13),
+    ("driver silent but for the decision log", [RUN, ONGOING, PREPARED], 31_000, DECIDES, Verdict.IN_PROGRESS, 15),
     ("driver silent for less", [RUN, ONGOING, PREPARED], 30_800, {}, Verdict.IN_PROGRESS, 15),
     ("silent, but its interval is 20 s", [RUN, ONGOING, PREPARED], 26_000, SLOW, Verdict.IN_PROGRESS, 15),
     ("silent, but its batches take 20 s", [RUN, ONGOING, PREPARED], 22_000, SLOW_BATCH, Verdict.IN_PROGRESS, 15),
@@ -125,7 +140,7 @@ def test_only_what_a_counting_decision_lists_may_be_committed_and_never_aborted(
     assert not (judgement.may_commit and judgement.may_abort)
 
 
-@pytest.mark.parametrize(("observed", "at", "more"), [c[1:4] for c in CASES if c[3] == UNREADABLE and c[5] == 4])
+@pytest.mark.parametrize(("observed", "at", "more"), [c[1:4] for c in CASES if c[3] == UNREADABLE and c[5] == 5])
 def test_nothing_is_offered_while_the_decision_log_cannot_be_read(
     observed: list[Observation], at: int, more: dict[str, Any]
 ) -> None:
@@ -142,8 +157,8 @@ def test_a_foreign_abort_takes_a_typed_confirmation() -> None:
 
 def test_an_abort_is_not_offered_while_its_batch_is_unknown_and_no_newer_run_started() -> None:
     # Without the batch no abort decision can name it: the driver could still decide to commit it.
-    judgement = judge(case(only_view(RUN, ONGOING), 1000, **STOPPED))
-    assert judgement.verdict is Verdict.ABORT_IT
+    judgement = judge(case(only_view(RUN, ONGOING), 31_000, rulable=None))
+    assert (judgement.verdict, judgement.rule) == (Verdict.ABORT_IT, 13)
     assert not judgement.may_abort
 
 
@@ -152,17 +167,20 @@ def test_a_transaction_overtaken_by_a_later_one_of_its_id_is_settled() -> None:
     first = next(v for v in views(state, settled=True) if v.opened_ms == T0)
     assert find(state, first.key) == first
     judgement = judge(case(first, 10_000))
-    assert (judgement.verdict, judgement.rule) == (Verdict.SETTLED, 9)
+    assert (judgement.verdict, judgement.rule) == (Verdict.SETTLED, 10)
 
 
 BRANCH = database_handle()
 BRANCH_PREPARED = transaction_event(EventType.TRANSACTION_PREPARED, 500, BRANCH, handle=BRANCH.to_json())
+LISTED = branch_listed(BRANCH)
 BRANCH_CASES = [
-    ("prepared", [RUN, BRANCH_PREPARED], 45_000, ALIVE, Verdict.IN_PROGRESS, 15),
-    ("decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH)], 9_000, {}, Verdict.UNKNOWN, 9),
-    ("decided, a later batch too", [RUN, decided(1, BRANCH)], 9_000, LATER_DECIDED, Verdict.SETTLED, 9),
-    ("abort decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH, ruling=Ruling.ABORT)], 9_000, {}, Verdict.ABORT_IT, 10),
-    ("newer run", [RUN, BRANCH_PREPARED], 900, NEWER, Verdict.ABORT_IT, 11),
+    ("an event claims it", [RUN, BRANCH_PREPARED], 900, ALIVE, Verdict.IN_PROGRESS, 4),
+    ("an event claims it, a newer run", [RUN, BRANCH_PREPARED], 40_000, NEWER, Verdict.SETTLED, 4),
+    ("prepared", [RUN, LISTED], 45_000, ALIVE, Verdict.IN_PROGRESS, 15),
+    ("decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH)], 9_000, {}, Verdict.UNKNOWN, 10),
+    ("decided, a later batch too", [RUN, decided(1, BRANCH)], 9_000, LATER_DECIDED, Verdict.SETTLED, 10),
+    ("abort decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH, ruling=Ruling.ABORT)], 9_000, {}, Verdict.ABORT_IT, 11),
+    ("newer run", [RUN, LISTED, branch_gone(BRANCH, None)], 5_000, NEWER, Verdict.ABORT_IT, 12),
     ("lost", [RUN, decided(1, BRANCH), outcome(2, BRANCH, Settled.LOST)], 9_000, {}, Verdict.LOST, 3),
 ]
 

@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
-from collector.batch_rows import batch_row
-from collector.batches import Batch, BatchVerdict, Settling, batches
-from collector.judging import Judged
-from collector.observations import BranchProof, Observation
-from collector.orders import Action, InvalidOrder, StepOutcome, read
-from collector.overview import groups
-from collector.transaction_joins import views
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import judge
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import BranchProof, Observation
+from collector.records.orders import InvalidOrder, StepOutcome, read
+from collector.rows.action_required import groups
+from collector.rows.batches import batch_row
+from collector.state.transaction_join import views
+from collector.verdicts.judging import Judged
+from collector.verdicts.verdict_rules import judge
+from collector.views.batches import Batch, BatchVerdict, Settling, batches
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
 from lifecycle.identity import Handle
-from tests.unit.collector_observations import (
-    LIFE,
+from lifecycle.orders import Action
+from lifecycle.rows.row_json import row_to_json
+from tests.unit.collector.observations import (
+    CHECKPOINT_ID,
     PREFIX,
     T0,
     about,
@@ -149,16 +151,16 @@ def test_verdict_of_a_batch(
     (batch,) = batches_at(at, observed, more)
     assert (batch.verdict, list(batch.committed_on), batch.settling) == (verdict, committed_on, settling)
     assert {*batch.committed_on, *batch.missing_on} == {"kafka", "mysql", "postgres"}
-    row = batch_row(batch)
-    assert (row["pipeline"], row["life"], row["batch"], row["attempt"]) == (PREFIX, LIFE, 41, 0)
-    assert (row["rows"], len(row["transactions"]), row["key"]) == (100, 3, f"{PREFIX}/{LIFE}/41/0")
+    row = row_to_json(batch_row(batch))
+    assert (row["pipeline"], row["checkpoint_id"], row["batch"], row["attempt"]) == (PREFIX, CHECKPOINT_ID, 41, 0)
+    assert (row["rows"], len(row["transactions"]), row["key"]) == (100, 3, f"{PREFIX}/{CHECKPOINT_ID}/41/0")
     assert [side["resource_manager"] for side in row["sides"]] == ["kafka", "mysql", "postgres"]
     assert row["explanation"]
 
 
 def test_one_side_only_is_said_in_words() -> None:
     (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE], {})
-    assert batch_row(batch)["explanation"] == (
+    assert batch_row(batch).explanation == (
         "Committed on kafka and mysql, not on postgres (postgres: 1 open of 1): settle it."
     )
 
@@ -216,7 +218,7 @@ def test_the_revision_changes_with_each_part() -> None:
 
 def test_what_needs_a_hand_counts_the_rows_of_a_batch_once() -> None:
     (batch,) = batches_at(9_000, DECIDED, {})
-    (group,) = groups(batch.transactions)
+    (group,) = map(row_to_json, groups(batch.transactions))
     assert (group["verdict"], len(group["keys"]), group["rows"]) == ("commit it", 3, 100)
 
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from collector import queries
-from collector.clock import now_ms
-from collector.facts import PipelineFacts
-from collector.rollups import APPLICATION_ENDS
-from collector.schema_migrations import DIRECTORY
-from collector.store import Store
-from collector.timeout_risk import EndedLengths, Timeout, TimeoutRisk, application_of
-from collector.timeouts import LengthsNowAndThen
-from collector.transaction_state_records import BrokerStatus
-from collector.verdicts import PipelineHistory
-from tests.unit.collector_observations import T0, broker_record
-from tests.unit.served_api import VIEWER, Api, observed
+from collector.history import sql
+from collector.history.rollups import APPLICATION_ENDS
+from collector.history.schema_migrations import DIRECTORY
+from collector.history.store import Store
+from collector.records.facts import PipelineFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.runtime.clock import now_ms
+from collector.verdicts.timeout_risk import EndedLengths, Timeout, TimeoutRisk, application_of
+from collector.verdicts.verdict_case import PipelineHistory
+from collector.views.timeouts import lengths_now_and_then
+from tests.unit.collector.api.served_api import VIEWER, Api, observed
+from tests.unit.collector.observations import T0, broker_record
 
 COMMITTED, ABORTED = BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT
 
@@ -124,7 +124,7 @@ def test_what_a_restart_needs_is_told_with_its_parts_or_as_assumed() -> None:
 )
 def test_an_application_is_its_ids_without_their_last_numbers(tmp_path: Path, id_: str, application: str) -> None:
     store = filled(tmp_path, (id_, COMMITTED, 700))
-    assert [row["application"] for row in store.named_rows(queries.LENGTHS_SINCE, 0)] == [application]
+    assert [row["application"] for row in store.named_rows(sql.LENGTHS_SINCE, 0)] == [application]
     assert application_of(id_) == application
     store.close()
 
@@ -137,7 +137,7 @@ def test_percentiles_are_of_those_that_ended_in_time_and_at_most_a_tenth_too_lar
     lengths = [100 + 20 * n for n in range(1_000)]
     ended = [(f"orders-{n % 4}-{n % 2}", ABORTED if n % 10 == 0 else COMMITTED, ms) for n, ms in enumerate(lengths)]
     store = filled(tmp_path, *ended, ("orders-9-0", ABORTED, 60_000), ("orders-9-1", ABORTED, 71_000))
-    (found,) = LengthsNowAndThen(store).at(T0)
+    (found,) = lengths_now_and_then(store).at(T0)
     assert (found.application, found.timeout_ms, found.ended, found.timed_out) == ("orders", 60_000, 1_000, 2)
     for told, share in ((found.p50_ms, 0.5), (found.p95_ms, 0.95), (found.p99_ms, 0.99)):
         exact = lengths[int(share * len(lengths)) - 1]
@@ -149,12 +149,12 @@ def test_percentiles_are_of_those_that_ended_in_time_and_at_most_a_tenth_too_lar
 
 def test_those_of_more_than_a_day_ago_and_of_a_timeout_since_changed_do_not_count(tmp_path: Path) -> None:
     store = filled(tmp_path, ("orders-0-0", ABORTED, 60_000))
-    assert [one.timed_out for one in LengthsNowAndThen(store).at(T0)] == [1]
-    assert LengthsNowAndThen(store).at(T0 + 25 * 3_600_000) == []
+    assert [one.timed_out for one in lengths_now_and_then(store).at(T0)] == [1]
+    assert lengths_now_and_then(store).at(T0 + 25 * 3_600_000) == []
     longer = broker_record(COMMITTED, 3_600_500, transaction="orders-0-0", start=3_600_000, timeout_ms=120_000)
     store.append([observed(10_000, longer)])
     store.flushed()
-    (found,) = LengthsNowAndThen(store).at(T0)
+    (found,) = lengths_now_and_then(store).at(T0)
     assert (found.timeout_ms, found.ended, found.timed_out) == (120_000, 1, 0)
     store.close()
 

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from lifecycle.errors import SettingsError
-from resource_managers import mysql_columns, postgres_columns
-from resource_managers.database_columns import TargetColumn, TargetTable, decimals, integers, kind_of
+from resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers, kind_of
+from resource_managers.mysql import columns as mysql_columns
+from resource_managers.postgres import columns as postgres_columns
 
 
 def mysql_column(type_: str, family: str, **more: object) -> TargetColumn:

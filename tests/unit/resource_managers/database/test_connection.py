@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lifecycle.errors import SettingsError
-from resource_managers.database_connection import DatabaseConnection, read_database_properties
+from resource_managers.database.connection import DatabaseConnection, read_database_properties
 
 MYSQL = DatabaseConnection(kind="mysql", host="db", user="u", database="d", password="geheim")
 

@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 
 from lifecycle.branch_id import XA_PREFIX_BYTES
-from resource_managers import database_markers, mysql_writers
-from resource_managers.database_markers import KEPT_BATCHES
-from resource_managers.database_own_tables import create_statements
-from resource_managers.database_resource_manager import LOCK_TIMEOUT_S
-from resource_managers.database_settlement import CONNECTIONS
+from resource_managers.database.markers import KEPT_BATCHES
+from resource_managers.database.own_tables import create_statements
+from resource_managers.database.resource_manager import LOCK_TIMEOUT_S
+from resource_managers.database.settlement import CONNECTIONS
+from resource_managers.mysql import marker_table as mysql_markers
+from resource_managers.mysql import writers
+from resource_managers.postgres import marker_table as postgres_markers
 
-PAGE = (Path(__file__).parents[2] / "docs" / "databases.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "databases.md").read_text()
 
 
 @pytest.mark.parametrize(
     "tables",
-    [(database_markers.TABLES["mysql"], mysql_writers.TABLE), (database_markers.TABLES["postgres"],)],
+    [(mysql_markers.TABLE, writers.TABLE), (postgres_markers.TABLE,)],
     ids=["mysql", "postgres"],
 )
 def test_the_tables_sql_is_the_programs(tables):

@@ -6,8 +6,9 @@ import psycopg
 import pytest
 
 from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from resource_managers import mysql_session, postgres_session
-from resource_managers.database_errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.mysql import session as mysql_session
+from resource_managers.postgres import session as postgres_session
 
 WHERE = "mysql at db:3306, database shop: xa"
 

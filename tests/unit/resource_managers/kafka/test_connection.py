@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lifecycle.errors import SettingsError
-from resource_managers.kafka_connection import KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 SASL = {
     "security.protocol": "sasl_ssl",

@@ -6,7 +6,7 @@ import pytest
 
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import MalformedRecord
-from resource_managers.xa_xid import XaXid
+from resource_managers.mysql.xa_xid import XaXid
 
 OURS = BranchId(prefix="p", batch=1, attempt=2, slot=3, nonce="0a1b2c3d")
 

@@ -1,0 +1,111 @@
+"""The real supervisor as a process, over a driver that does all but Spark: it recovers, prepares one batch and commits it.
+
+``python -m tests.integration.supervisor_process SETTINGS``; the driver stops for good where a crash point is armed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from demo.children import die_with_parent
+from pipeline import supervisor
+from pipeline.connections import connect, connect_databases
+from pipeline.coordinator import Coordinator
+from pipeline.crash_points import CrashPoints
+from pipeline.recovery import Recovery
+from pipeline.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
+from pipeline.slot_writer import SlotWriter
+from pipeline.status_file import StatusFile
+from tests.integration.pipeline_process import wait_until
+from tests.integration.protocol_run import COLUMNS, ProtocolSinks, rows, spark_checkpoint
+
+SLOTS = 2
+LIMIT_S = 60.0
+
+
+class SupervisorProcess:
+    """A context manager that leaves no process behind; ``point``: where the driver does ``deed``."""
+
+    def __init__(self, sinks: ProtocolSinks, directory: Path, point: str, deed: str, **changes: Any) -> None:
+        points = directory / "crash-points"
+        points.mkdir()
+        (points / point).write_text(deed)
+        self._reached = points / f"{point}.reached"
+        self.log_file = directory / "supervisor.log"
+        settings = sinks.pipeline_settings(status_file=str(directory / "status.json"), **changes)
+        self._command = [sys.executable, "-m", __name__, settings.to_json()]
+        self._environment = {**os.environ, CRASH_POINTS_VARIABLE: str(points)}
+
+    def __enter__(self) -> SupervisorProcess:
+        with self.log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=ROOT, env=self._environment, stdout=log, stderr=log, preexec_fn=die_with_parent
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait(LIMIT_S)
+        if error is not None:
+            error.add_note(f"the supervisor's log ends:\n{self.log[-3000:]}")
+
+    @property
+    def log(self) -> str:
+        """Return everything that supervisor and driver said."""
+        return self.log_file.read_text(errors="replace")
+
+    def wait_until_struck(self) -> None:
+        """Wait until the driver came to its crash point."""
+        wait_until(f"{self._reached.name}", self._reached.exists, LIMIT_S)
+
+    def terminate(self) -> None:
+        """Ask the supervisor to stop."""
+        self._process.terminate()
+
+    def wait_exit(self) -> int:
+        """Return the supervisor's exit code."""
+        return self._process.wait(LIMIT_S)
+
+
+def supervise(settings: PipelineSettings) -> int:
+    """Run the supervisor with this module's driver."""
+    supervisor.driver_command = lambda settings, run_file, run: [
+        *(sys.executable, "-m", __spec__.name, settings.to_json()),
+        *(str(run_file), run),
+    ]
+    return supervisor.Supervisor(settings).run()
+
+
+def drive(settings: PipelineSettings, run_file: str, run: str) -> int:
+    """Recover, prepare every slot of batch 0 and commit it, as driver, tasks and commit worker do in turn."""
+    steps = CrashPoints(directory=crash_points_directory())
+    recovery = Recovery(settings, connect(settings), connect_databases(settings), steps)
+    recovery.verify(COLUMNS)
+    recovered = recovery.recover(run)
+    StatusFile(run_file).update(
+        prefix=settings.prefix, checkpoint_id=recovered.identity.checkpoint_id, attempt=recovered.attempt
+    )
+    options = dataclasses.replace(
+        recovery.options(recovered), crash_points=crash_points_directory(), driver_pids=str(os.getpid())
+    )
+    spark_checkpoint(Path(settings.checkpoint), planned=0, committed=-1)
+    written = [
+        SlotWriter(options, slot=slot, batch=0, steps=options.steps()).write(iter([rows(b"%d" % slot)]))
+        for slot in range(SLOTS)
+    ]
+    Coordinator(options, options.steps()).commit(written, 0)
+    return 0
+
+
+if __name__ == "__main__":
+    given = PipelineSettings.read(json.loads(sys.argv[1]))
+    sys.exit(drive(given, *sys.argv[2:]) if len(sys.argv) > 2 else supervise(given))

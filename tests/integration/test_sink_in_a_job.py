@@ -1,0 +1,116 @@
+"""The code of docs/sink.md, on Spark in one process and on a standalone cluster, killed once between prepare and commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from demo.broker import free_port
+from demo.children import die_with_parent
+from resource_managers.kafka.connection import KafkaConnection
+from tests.integration.pipeline_process import (
+    PipelineProcess,
+    make_topics,
+    open_transactions,
+    produce,
+    read_committed,
+    wait_until,
+)
+from tests.integration.spark_job import LIMIT_S, SCRIPTS, SparkJob, code_of, environment, make_package
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+ROWS = [b"row-%d" % number for number in range(100)]
+MORE = [b"more-%d" % number for number in range(50)]
+WORKERS = 2
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_package(tmp_path_factory.mktemp("package"))
+
+
+def expect(connection: KafkaConnection, topic: str, *rows: bytes) -> None:
+    """Wait until an independent read_committed reader sees these rows in capitals; then they are there once each."""
+    wanted = Counter(row.upper() for row in rows)
+    wait_until(f"the rows in {topic}", lambda: read_committed(connection, topic).keys() == wanted.keys(), LIMIT_S)
+    assert read_committed(connection, topic) == wanted
+
+
+def judge(connection: KafkaConnection, job: SparkJob, point: str) -> None:
+    """Kill the job at this point of its first batch, start it again, and have it do another batch."""
+    produce(connection, job.name, ROWS)
+    job.arm(point)
+    with job:
+        job.wait_killed(point)
+    assert open_transactions(connection, job.name), "prepared, and not committed"
+    assert read_committed(connection, job.sink) == Counter()
+    with job:
+        expect(connection, job.sink, *ROWS)
+        produce(connection, job.name, MORE)
+        expect(connection, job.sink, *ROWS, *MORE)
+    assert open_transactions(connection, job.name) == []
+
+
+@pytest.mark.long
+def test_a_job_that_is_killed_after_its_decision_writes_each_row_once(connection, package, tmp_path):
+    judge(connection, SparkJob(connection, tmp_path, package, "--master", "local[2]"), "after-decision")
+
+
+@pytest.mark.long
+def test_a_job_on_a_cluster_that_is_killed_before_its_decision_writes_each_row_once(connection, package, tmp_path):
+    with cluster(tmp_path) as master:
+        memory = ("--executor-memory", "512m", "--conf", "spark.executor.cores=1")
+        judge(connection, SparkJob(connection, tmp_path, package, "--master", master, *memory), "after-prepare")
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[str]:
+    """Start a standalone master and two workers of one core each; yield the master's address."""
+    master = f"spark://127.0.0.1:{free_port()}"
+    log = directory / "cluster.log"
+    with ExitStack() as stack:
+        out = stack.enter_context(log.open("ab"))
+
+        def run(name: str, *arguments: str) -> None:
+            process = subprocess.Popen(
+                [SCRIPTS / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+                env=environment(SPARK_WORKER_DIR=str(directory / "work")),
+                stdout=out,
+                stderr=out,
+                preexec_fn=die_with_parent,
+            )
+            stack.callback(process.wait, LIMIT_S)
+            stack.callback(process.terminate)
+
+        run(
+            "master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            master.rpartition(":")[2],
+            "--webui-port",
+            str(free_port()),
+        )
+        for _ in range(WORKERS):
+            run("worker.Worker", "--cores", "1", "--memory", "600m", "--webui-port", str(free_port()), master)
+        wait_until(
+            "both workers", lambda: log.read_text().count("Successfully registered with master") == WORKERS, LIMIT_S
+        )
+        yield master
+
+
+def test_a_function_of_ones_own_runs_under_the_supervisor(connection, tmp_path, monkeypatch):
+    name = f"own-{os.urandom(4).hex()}"
+    make_topics(connection, name, f"{name}-out")
+    (tmp_path / "my_jobs.py").write_text(code_of("my_jobs.py").replace('"orders"', f'"{name}"'))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    produce(connection, name, ROWS)
+    settings = {"job": "my_jobs:orders", "sink": f"{name}-out", "prefix": name}
+    with PipelineProcess(connection, tmp_path / "pipeline", **settings):
+        expect(connection, f"{name}-out", *ROWS)

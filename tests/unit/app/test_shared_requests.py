@@ -1,0 +1,127 @@
+"""One look for all who want it: shared while it is fresh or under way, never across an order, never a failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from app import live
+from app.client.collector_client import CollectorClient
+from app.client.shared_requests import SharedLooks
+from app.settings import COLLECTOR_URL, TOKEN, Settings
+from collector.api.auth.authentication import Caller
+from collector.api.auth.rate_limits import RequestLimits
+from lifecycle.orders import Action, Role
+from tests.unit.app.contract_rows import batch
+from tests.unit.app.contract_server import TABLES, Answers, ContractServer
+from tests.unit.app.contract_server import TOKEN as ITS_TOKEN
+
+TABS, LIMIT_S = 50, 20.0
+APP = Caller(name="app", role=Role.OPERATOR)
+
+
+class Clock:
+    now_s = 5.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers(transactions=batch())
+
+
+@pytest.fixture
+def client(answers: Answers) -> Iterator[CollectorClient]:
+    with ContractServer(answers) as server:
+        settings = Settings.from_environment({COLLECTOR_URL: server.url, TOKEN: ITS_TOKEN})
+        client = CollectorClient(settings, shared_for_s=LIMIT_S)
+        yield client
+        client.close()
+
+
+def test_an_answer_is_shared_while_it_is_fresh() -> None:
+    clock = Clock()
+    looks, numbers = SharedLooks(0.25, clock), iter(range(10))
+    seen = []
+    for after_s in (0.0, 0.2, 0.04, 0.02, 0.0):
+        clock.now_s += after_s
+        seen.append(looks.get("a", lambda: next(numbers)))
+    assert seen == [0, 0, 0, 1, 1]
+    assert looks.get("b", lambda: next(numbers)) == 2, "another question"
+
+
+def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
+    looks, asked, may_answer, calls = SharedLooks(LIMIT_S), threading.Event(), threading.Event(), []
+
+    def ask() -> int:
+        calls.append(1)
+        asked.set()
+        assert may_answer.wait(LIMIT_S), "nobody let the look end"
+        return 7
+
+    with ThreadPoolExecutor(TABS) as pool:
+        first = pool.submit(looks.get, "a", ask)
+        assert asked.wait(LIMIT_S)
+        others = [pool.submit(looks.get, "a", ask) for _ in range(TABS - 1)]
+        may_answer.set()
+        assert [one.result(LIMIT_S) for one in (first, *others)] == [7] * TABS
+    assert len(calls) == 1
+
+
+def test_a_failure_is_raised_and_not_kept() -> None:
+    looks = SharedLooks(LIMIT_S)
+
+    def broken() -> int:
+        raise ConnectionError("gone")
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="gone"):
+            looks.get("a", broken)
+    assert looks.get("a", lambda: 3) == 3
+
+
+def test_fifty_tabs_ask_each_thing_once(client: CollectorClient, answers: Answers) -> None:
+    barrier = threading.Barrier(TABS)
+
+    def tab() -> int:
+        barrier.wait(LIMIT_S)
+        client.status()
+        client.overview()
+        return len(client.transactions())
+
+    with ThreadPoolExecutor(TABS) as pool:
+        assert [one.result(LIMIT_S) for one in [pool.submit(tab) for _ in range(TABS)]] == [4] * TABS
+    assert sorted(answers.asked) == ["overview", "status", "transactions"]
+
+
+def test_after_an_order_every_look_is_new(client: CollectorClient, answers: Answers) -> None:
+    shown = client.transactions()
+    client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False)
+    assert [one.state.value for one in client.transactions()] != [one.state.value for one in shown]
+    assert answers.asked.count("transactions") == 2
+
+
+def test_fifty_open_tabs_of_one_app_stay_within_the_limit_of_its_token() -> None:
+    """Each tab looks at everything that pages look at, and at one transaction of its own, as often as the quickest page does."""
+    clock = Clock()
+    looks, limits = SharedLooks(live.SHARED_FOR_S, clock), RequestLimits(clock=clock)
+    paths = [*(f"/api/v1/{name}" for name in TABLES), "/api/v1/status", "/api/v1/overview"]
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+        limits.admit(APP, changes_something=False)
+
+    begin_s = clock.now_s
+    while clock.now_s < begin_s + 60:
+        for tab in range(TABS):
+            clock.now_s += live.URGENT_EVERY_S / TABS
+            for path in (*paths, f"/api/v1/transactions/{tab}"):
+                looks.get(path, ask)
+    assert asked / 60 < 300

@@ -1,0 +1,24 @@
+"""What the coordinator's records say of a transaction together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from collector.records.facts import merged, of_record
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observer_kind import ObserverKind
+from tests.unit.collector.observations import T0, broker_record
+
+ONGOING = of_record(broker_record(BrokerStatus.ONGOING, 0, version=2), T0)
+ENDING = of_record(broker_record(BrokerStatus.PREPARE_COMMIT, 1, version=2, epoch=5), T0)
+POLLED = replace(ONGOING, ongoing_version=0, source=ObserverKind.TRANSACTION_POLLING.value)
+
+
+def test_the_version_of_the_client_is_that_of_the_first_record_that_was_read() -> None:
+    assert ONGOING.client_transaction_version == ENDING.client_transaction_version == 2
+    assert merged(ONGOING, ENDING).client_transaction_version == 2
+    assert of_record(broker_record(BrokerStatus.ONGOING, 0), T0).client_transaction_version == 0
+
+
+def test_what_only_polling_saw_has_no_known_version() -> None:
+    assert POLLED.client_transaction_version is None

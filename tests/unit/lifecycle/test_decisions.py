@@ -1,0 +1,368 @@
+"""The rules of the decision log, as numbered cases, and its codec."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lifecycle.decision_ledger import DecisionLedger, fold
+from lifecycle.decisions import (
+    BatchAttempt,
+    CheckpointTakenOver,
+    Decision,
+    Kept,
+    Outcome,
+    Part,
+    Ruling,
+    RunStarted,
+    Settled,
+    Snapshot,
+    decode,
+    encode,
+)
+from lifecycle.errors import MalformedRecord, UnknownVersion
+from tests.unit.lifecycle.test_identity import HANDLE
+
+
+def run(checkpoint_id="L", prefix="p", name="r"):
+    return RunStarted(prefix=prefix, checkpoint_id=checkpoint_id, run=name, at_ms=1)
+
+
+def decision(attempt, batch=0, ruling=Ruling.COMMIT, checkpoint_id="L", prefix="p", who="run", handles=(HANDLE,)):
+    about = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
+    return Decision(prefix=prefix, about=about, ruling=ruling, handles=handles, who=who, at_ms=2)
+
+
+def taken_over(attempt, checkpoint_id="L", new_checkpoint_id="N", prefix="p2"):
+    new = {"sink": "s", "decisions": "d", "location": "file:///c", "directory": "7"}
+    return CheckpointTakenOver(
+        prefix=prefix, checkpoint_id=checkpoint_id, attempt=attempt, new_checkpoint_id=new_checkpoint_id, at_ms=4, **new
+    )
+
+
+def outcome(of, settled, *handles):
+    keys = tuple(handle.key for handle in handles or (HANDLE,))
+    return Outcome(prefix=of.prefix, about=of.about, handle_keys=keys, settled=settled, who="recovery", at_ms=3)
+
+
+def counting(*records):
+    """Return for each record, in log order from offset 0, whether it counts."""
+    ledger = DecisionLedger()
+    return [ledger.apply(offset, record) for offset, record in enumerate(records)]
+
+
+COMMIT, ABORT = Ruling.COMMIT, Ruling.ABORT
+
+
+@pytest.mark.parametrize(
+    ("records", "counts"),
+    [
+        pytest.param([run(), decision(0), decision(0)], [1, 1, 0], id="rule 1: the second commit is void"),
+        pytest.param([run(), decision(0, ruling=ABORT), decision(0)], [1, 1, 0], id="rule 1: abort first wins"),
+        pytest.param([run(), decision(0), decision(0, ruling=ABORT)], [1, 1, 0], id="rule 1: commit first wins"),
+        pytest.param([run(), decision(0), decision(0, batch=1)], [1, 1, 1], id="rule 1: each batch for itself"),
+        pytest.param([run(), run(), decision(0)], [1, 1, 0], id="rule 2: a newer run makes a commit void"),
+        pytest.param(
+            [run(), run(), decision(0), decision(1)], [1, 1, 0, 1], id="rule 2: the newer run's commit counts"
+        ),
+        pytest.param([run(), decision(0), run()], [1, 1, 1], id="rule 2: a run that starts later changes nothing"),
+        pytest.param(
+            [run(), run(checkpoint_id="M"), decision(0)], [1, 1, 0], id="rule 2: another checkpoint_id, same prefix"
+        ),
+        pytest.param(
+            [run(), run(prefix="p2"), decision(0)], [1, 1, 0], id="rule 2: same checkpoint_id, another prefix"
+        ),
+        pytest.param(
+            [run(), run(prefix="p2"), decision(0), decision(1, prefix="p2")],
+            [1, 1, 0, 1],
+            id="rule 2: the newer prefix",
+        ),
+        pytest.param(
+            [run(), run(prefix="p2", checkpoint_id="M"), decision(0)],
+            [1, 1, 1],
+            id="rule 2: another prefix and checkpoint id do not matter",
+        ),
+        pytest.param(
+            [run(), run(prefix="p_2", checkpoint_id="M"), run(prefix="p-0", checkpoint_id="N"), decision(0)],
+            [1, 1, 1, 1],
+            id="rule 2: nor prefixes that are like it",
+        ),
+        pytest.param([run(), run(), decision(0, ruling=ABORT)], [1, 1, 1], id="rule 2: an abort always counts"),
+        pytest.param(
+            [run(), run(), decision(0), decision(0, ruling=ABORT)],
+            [1, 1, 0, 0],
+            id="rule 1 + 2: a void commit was still the first",
+        ),
+        pytest.param([run(), decision(7)], [1, 0], id="rule 2: a commit of a run that never started"),
+        pytest.param(
+            [run(checkpoint_id="M"), decision(0, checkpoint_id="L")],
+            [1, 0],
+            id="rule 2: a copied attempt of another checkpoint id",
+        ),
+        pytest.param(
+            [run(), decision(0, batch=4), run(), decision(2, batch=3)],
+            [1, 1, 1, 0],
+            id="rule 4: a batch below the last",
+        ),
+        pytest.param(
+            [run(), decision(0, batch=4), run(), decision(2, batch=4)], [1, 1, 1, 1], id="rule 4: the last one again"
+        ),
+        pytest.param(
+            [run(), decision(0, batch=4), run(checkpoint_id="M"), decision(2, batch=3, checkpoint_id="M")],
+            [1, 1, 1, 1],
+            id="rule 4: another checkpoint id begins anew",
+        ),
+        pytest.param(
+            [run(), decision(0, batch=4, ruling=ABORT), decision(0, batch=3)],
+            [1, 1, 1],
+            id="rule 4: an abort is no last",
+        ),
+        pytest.param(
+            [run(), run(), decision(0, batch=4), decision(1, batch=3)], [1, 1, 0, 1], id="rule 4: nor is a void commit"
+        ),
+        pytest.param(
+            [run(), decision(0, batch=4), decision(0, batch=3, ruling=ABORT)], [1, 1, 1], id="rule 4: an abort counts"
+        ),
+        pytest.param(
+            [run(), run(prefix="p2"), taken_over(1), run(), decision(3), decision(3, batch=1, ruling=ABORT)],
+            [1, 1, 1, 1, 0, 1],
+            id="rule 5: a run of a checkpoint id that was taken over decides nothing",
+        ),
+        pytest.param(
+            [run(), run(prefix="p2"), run(), taken_over(1), decision(2)],
+            [1, 1, 1, 0, 1],
+            id="rule 5: a run that started meanwhile keeps its checkpoint id",
+        ),
+        pytest.param(
+            [run(), run(prefix="p2"), taken_over(1), taken_over(1, new_checkpoint_id="O")],
+            [1, 1, 1, 0],
+            id="rule 5: the first counts",
+        ),
+        pytest.param(
+            [
+                run(),
+                run(prefix="p2"),
+                run(prefix="p2", checkpoint_id="N"),
+                taken_over(1),
+                decision(2, checkpoint_id="N", prefix="p2"),
+            ],
+            [1, 1, 1, 1, 1],
+            id="rule 5: the new checkpoint id's run changes nothing, and decides",
+        ),
+        pytest.param([run(), taken_over(1)], [1, 0], id="rule 5: by a run that never started"),
+    ],
+)
+def test_which_decision_counts(records, counts):
+    assert counting(*records) == [bool(value) for value in counts]
+
+
+def test_rule_3_the_first_outcome_counts():
+    decided = decision(0)
+    ledger = fold(enumerate([run(), decided, outcome(decided, Settled.LOST), outcome(decided, Settled.COMMITTED)]))
+    found = ledger.outcome(HANDLE.key)
+    assert found is not None
+    assert found.settled is Settled.LOST
+
+
+def test_rule_3_holds_for_each_handle_of_an_outcome():
+    other = replace(HANDLE, producer_epoch=9)
+    decided = decision(0, handles=(HANDLE, other))
+    both = outcome(decided, Settled.COMMITTED, HANDLE, other)
+    ledger = fold(enumerate([run(), decided, outcome(decided, Settled.LOST, HANDLE), both]))
+    assert ledger.outcome(HANDLE.key).settled is Settled.LOST
+    assert ledger.outcome(other.key).settled is Settled.COMMITTED
+    assert not ledger.apply(4, both), "each of its handles had an outcome"
+
+
+@pytest.mark.parametrize(
+    ("records", "newest"),
+    [
+        ([run()], None),
+        ([run(), run(name="new")], (1, "new")),
+        ([run(), run(name="new", checkpoint_id="M")], (1, "new")),
+        ([run(), run(name="new", prefix="p2")], (1, "new")),
+        ([run(), run(prefix="p2"), run(name="new", checkpoint_id="M")], (2, "new")),
+        ([run(), run(prefix="p2", checkpoint_id="M")], None),
+    ],
+)
+def test_a_newer_run_is_one_of_the_prefix_or_of_the_checkpoint_id(records, newest):
+    found = fold(enumerate(records)).newer_run("p", "L", 0)
+    assert (found and (found[0], found[1].run)) == newest
+
+
+def test_the_last_decided_batch_is_that_of_commits_that_count():
+    ledger = fold(enumerate([run(), decision(0, batch=3), decision(0, batch=9, ruling=ABORT), decision(7, batch=8)]))
+    assert ledger.last_decided_batch("L") == 3
+    assert ledger.last_decided_batch("M") is None
+
+
+def test_a_record_folded_twice_counts_once():
+    ledger = fold([(0, run()), (1, decision(0))])
+    assert not ledger.apply(1, decision(0))
+    assert not ledger.apply(0, run(checkpoint_id="M"))
+    assert ledger.counting(BatchAttempt(checkpoint_id="L", batch=0, attempt=0)) is not None
+    assert ledger.next_offset == 2
+
+
+def test_only_handles_of_a_counting_commit_are_listed():
+    other = replace(HANDLE, producer_epoch=9)
+    void = replace(HANDLE, producer_epoch=10)
+    ledger = fold(
+        enumerate(
+            [
+                run(),
+                decision(0, handles=(HANDLE,)),
+                decision(0, batch=1, ruling=ABORT, handles=(other,)),
+                run(),
+                decision(0, batch=2, handles=(void,)),
+            ]
+        )
+    )
+    listing = ledger.listing(HANDLE.key)
+    assert listing is not None
+    assert listing[0] == 1
+    assert ledger.listing(other.key) is None
+    assert ledger.listing(void.key) is None
+
+
+def test_unsettled_are_the_last_batch_of_each_checkpoint_id_without_outcome():
+    one, two = HANDLE, replace(HANDLE, transaction="p-1-1")
+    old, last = decision(0, batch=0), decision(0, batch=1, handles=(one, two))
+    other = decision(4, batch=7, checkpoint_id="M", handles=(replace(HANDLE, producer_epoch=8),))
+    records = [run(), old, last, outcome(last, Settled.COMMITTED), run(checkpoint_id="M"), other]
+    ledger = fold(enumerate(records))
+    assert [(d.about.checkpoint_id, d.about.batch, h.transaction) for d, h in ledger.unsettled("p")] == [
+        ("L", 1, "p-1-1"),
+        ("M", 7, "word-3-1"),
+    ]
+    assert ledger.unsettled("p2") == []
+
+
+def test_commits_of_a_replayed_batch_come_in_log_order():
+    first, second = decision(0), decision(2, handles=())
+    ledger = fold(enumerate([run(), first, run(), second]))
+    assert [d.about.attempt for d in ledger.commits_of("L", 0)] == [0, 2]
+    assert ledger.latest_run("p") == (2, run())
+    assert ledger.prefixes() == {"p"}
+
+
+SNAPSHOT = Snapshot(
+    prefix="p",
+    begin=1,
+    covers=9,
+    kept=(
+        Kept(offset=0, counts=True, record=run()),
+        Kept(offset=3, counts=False, record=decision(0)),
+        Kept(offset=4, counts=True, record=outcome(decision(0), Settled.COMMITTED)),
+        Kept(offset=5, counts=True, record=taken_over(0)),
+    ),
+    who="run 0",
+    at_ms=4,
+)
+PART = Part(prefix="p", id="i", index=1, count=2, data="eA==", at_ms=5)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        run(),
+        decision(3),
+        decision(3, ruling=ABORT, handles=()),
+        outcome(decision(3), Settled.LOST),
+        taken_over(3),
+        SNAPSHOT,
+        PART,
+    ],
+    ids=["run started", "commit", "abort", "outcome", "checkpoint id taken over", "snapshot", "part"],
+)
+def test_codec_reads_back_what_it_wrote(record):
+    assert decode(encode(record)) == record
+
+
+def broken(record, **changes):
+    fields = json.loads(encode(record)) | changes
+    return json.dumps({name: value for name, value in fields.items() if value is not ...}, default=str).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "JSON"),
+        (b"", "JSON"),
+        (b"\xff\xfe", "JSON"),
+        (b"[1]", "object"),
+        (b"7", "object"),
+        (broken(run(), run=5), "run"),
+        (broken(run(), version=...), "version None"),
+        (broken(run(), version="2"), "version '2'"),
+        (broken(run(), version=0), "version 0"),
+        (broken(run(), version=True), "version True"),
+        (broken(run(), at_ms="x"), "at_ms"),
+        (broken(run(), at_ms=True), "at_ms"),
+        (broken(decision(0), ruling="maybe"), "maybe"),
+        (broken(decision(0), handles=[{}]), "resource_manager"),
+        (broken(decision(0), handles=5), "decision record"),
+        (broken(decision(0), batch=None), "batch"),
+        (broken(outcome(decision(0), Settled.LOST), settled=""), "Settled"),
+        (broken(outcome(decision(0), Settled.LOST), handles="k"), "handles"),
+        (broken(outcome(decision(0), Settled.LOST), handles=[1]), "handles"),
+        (broken(taken_over(0), new_checkpoint_id=None), "new_checkpoint_id"),
+        (broken(SNAPSHOT, kept=[[1, True]]), "decision record"),
+        (broken(SNAPSHOT, kept=[[1, True, 5]]), "kept"),
+        (broken(SNAPSHOT, kept=[[1, 1, json.loads(encode(run()))]]), "kept"),
+        (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(SNAPSHOT))]]), "kept"),
+        (broken(PART, index=2), "part 2 of 2"),
+        (broken(PART, index=-1), "part -1 of 2"),
+        (json.dumps({"version": 1, "prefix": "p", "at_ms": 1}).encode(), "type"),
+        (json.dumps({"version": 1, "type": "run_started"}).encode(), "prefix"),
+    ],
+)
+def test_a_malformed_record_is_refused_and_says_why(value, said):
+    with pytest.raises(MalformedRecord, match=said):
+        decode(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (broken(run(), version=2), "version 2; this program knows 1"),
+        (broken(run(), type="other"), "type 'other'"),
+        (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(run())) | {"type": "other"}]]), "type 'other'"),
+        (b'{"version": 9}', "version 9"),
+    ],
+)
+def test_what_a_newer_program_wrote_is_told_from_nonsense(value, said):
+    with pytest.raises(UnknownVersion, match=said):
+        decode(value)
+
+
+def test_a_record_that_is_passed_over_does_not_stop_the_log():
+    ledger = DecisionLedger()
+    ledger.apply(0, run())
+    ledger.skip(1)
+    assert ledger.next_offset == 2
+    assert ledger.apply(2, decision(0))
+
+
+def test_left_behind_is_where_a_run_wrote_and_no_later_one_looked():
+    def started(writes_to, looks_in):
+        return replace(run(), writes_to=tuple(writes_to.split()), looks_in=tuple(looks_in.split()))
+
+    ledger = DecisionLedger()
+    assert ledger.left_behind("p") == frozenset()
+    for offset, (record, left) in enumerate(
+        [
+            (started("kafka mysql", "kafka mysql"), set()),
+            (started("kafka postgres", "kafka postgres"), {"mysql"}),
+            (started("kafka", "kafka"), {"mysql", "postgres"}),
+            (started("kafka", "kafka mysql"), {"postgres"}),
+            (started("mysql", "kafka mysql"), {"postgres"}),
+            (started("kafka", "kafka mysql postgres"), set()),
+        ]
+    ):
+        ledger.apply(offset, record)
+        assert ledger.left_behind("p") == left
+        assert decode(encode(record)) == record
+    assert ledger.left_behind("q") == frozenset()

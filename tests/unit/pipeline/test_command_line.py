@@ -1,0 +1,49 @@
+"""What ``python -m pipeline`` makes of its words."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import pipeline.settle_command
+from lifecycle.decisions import Settled
+from pipeline.__main__ import main
+from pipeline.exit_codes import WRONG_SETTINGS
+
+WORDS = ["--job", "passthrough", "--bootstrap-servers", "h:1", "--checkpoint", "/c", "--prefix", "p"]
+WORDS += ["--source", "in", "--sink", "out"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], (None, "", [], False)),
+        (["--outcome", "lost", "--who", "carla", "--yes"], (Settled.LOST, "carla", [], True)),
+        (["--transaction", "a", "--transaction", "b"], (None, "", ["a", "b"], False)),
+    ],
+)
+def test_settle_takes_the_settings_of_run_and_what_a_person_says(monkeypatch, words, said):
+    calls: list[Any] = []
+
+    def settle(settings, outcome, who, transactions, *, yes):
+        calls.append((settings.checkpoint, (outcome, who, transactions, yes)))
+        return 7
+
+    monkeypatch.setattr(pipeline.settle_command, "settle", settle)
+    monkeypatch.setattr(sys, "argv", ["pipeline", "settle", *WORDS, *words])
+    assert main() == 7
+    assert calls == [("/c", said)]
+
+
+def test_settle_needs_nothing_that_only_run_needs(monkeypatch):
+    monkeypatch.setattr(pipeline.settle_command, "settle", lambda settings, *_, yes: 7)
+    monkeypatch.setattr(sys, "argv", ["pipeline", "settle", *WORDS[2:8], "--sink", "out"])
+    assert main() == 7
+
+
+def test_settle_without_its_settings_says_which(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["pipeline", "settle", "--yes"])
+    assert main() == WRONG_SETTINGS
+    assert "--bootstrap-servers" in capsys.readouterr().err

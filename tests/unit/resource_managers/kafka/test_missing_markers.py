@@ -1,0 +1,123 @@
+"""When a transaction of ours is over for its coordinator, and what the records themselves tell of their writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from resource_managers.kafka.descriptions import is_over, why_not_aborted
+from resource_managers.kafka.open_batches import epoch_in
+from resource_managers.kafka.slot import is_next
+from resource_managers.kafka.transaction import ProducerIdentity
+from resource_managers.protocol import OpenTransactionView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What a coordinator says of an id, as far as it is looked at."""
+
+    transaction_state: str
+    producer_id: int = 7
+    producer_epoch: int = 3
+    transaction_start_time_ms: int = 1_000
+
+
+@pytest.mark.parametrize(
+    ("state", "epochs"),
+    [
+        # Whoever writes at the coordinator's epoch is at work; what was written before is over.
+        ("Ongoing", {3: False, 2: True}),
+        # What is being ended may have been written up to two epochs before (4.0.0 moves by two).
+        ("PrepareAbort", {3: False, 2: False, 1: False, 0: True}),
+        ("PrepareCommit", {3: False, 2: False, 1: False, 0: True}),
+        # Taken, and nothing begun yet: what is open at this epoch began after the coordinator was asked.
+        ("Empty", {3: False, 2: True}),
+        # Ended: at its own epoch below transaction.version 2, one epoch before from there on.
+        ("CompleteCommit", {4: False, 3: True, 2: True}),
+        ("CompleteAbort", {4: False, 3: True, 2: True}),
+    ],
+)
+def test_a_transaction_is_over_by_its_epoch(state: str, epochs: dict[int, bool]) -> None:
+    row = Row(transaction_state=state)
+    assert {epoch: is_over(row, 7, epoch) for epoch in epochs} == epochs
+
+
+def test_a_transaction_of_another_producer_id_or_of_a_forgotten_id_is_over() -> None:
+    assert is_over(Row(transaction_state="Ongoing", producer_epoch=0), 6, 30_000)
+    assert is_over(kafka_errors.TransactionalIdNotFoundError, 7, 3)
+
+
+@pytest.mark.parametrize("row", [None, kafka_errors.CoordinatorNotAvailableError])
+def test_without_an_answer_nothing_is_over(row: Any) -> None:
+    assert not is_over(row, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_ours"),
+    [
+        (Row(transaction_state="CompleteCommit"), (7, 4), True),
+        (Row(transaction_state="Empty"), (7, 4), True),
+        # Taken twice since: by a successor, or by a request of ours that was sent again.
+        (Row(transaction_state="Empty"), (7, 5), False),
+        # A producer id that has used up its epochs is followed by a new one.
+        (Row(transaction_state="CompleteAbort", producer_epoch=32_766), (8, 0), True),
+        (Row(transaction_state="CompleteAbort", producer_epoch=32_766), (8, 1), False),
+        (kafka_errors.TransactionalIdNotFoundError, (9, 0), True),
+        (kafka_errors.TransactionalIdNotFoundError, (9, 1), False),
+        (kafka_errors.TransactionalIdAuthorizationFailedError, (9, 0), False),
+        (None, (9, 0), False),
+    ],
+)
+def test_an_identity_is_ours_where_the_id_was_taken_once(before: Any, now: tuple[int, int], is_ours: bool) -> None:
+    assert is_next(before, ProducerIdentity(producer_id=now[0], producer_epoch=now[1])) is is_ours
+
+
+def answer(epoch: int, *, offset: int = 100, error: int = 0) -> Any:
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=1,
+        producer_id=7,
+        producer_epoch=epoch,
+        base_sequence=0,
+        batch_size=1_000,
+    )
+    builder.append(0, 1_000, b"k", b"v", [])
+    records = offset.to_bytes(8, "big") + bytes(builder.build())[8:]
+    row = SimpleNamespace(error_code=error, records=records)
+    return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[row])])
+
+
+def test_the_first_batch_tells_the_epoch_that_it_was_written_at() -> None:
+    assert epoch_in(answer(5), 100, 7) == 5
+    assert epoch_in(answer(5), 100, 8) is None, "another producer's"
+    assert epoch_in(answer(5, offset=120), 100, 7) is None, "the first one is gone"
+    assert epoch_in(answer(5, error=1), 100, 7) is None
+    assert epoch_in(kafka_errors.RequestTimedOutError, 100, 7) is None
+
+
+def view() -> OpenTransactionView:
+    return OpenTransactionView(
+        resource_manager="kafka",
+        transaction="billing",
+        producer_id=7,
+        producer_epoch=3,
+        state="Ongoing",
+        started_at_ms=1_000,
+        timeout_ms=60_000,
+    )
+
+
+def test_an_abort_of_one_that_had_ended_is_not_called_done() -> None:
+    """At transaction.version 2 EndTxn(abort) of an ended transaction aborts another one, with nothing in it."""
+    done = Row(transaction_state="CompleteAbort", producer_epoch=4)
+    another = Row(transaction_state="CompleteAbort", producer_epoch=4, transaction_start_time_ms=2_000)
+    assert why_not_aborted(view(), done, kafka_errors.NoError, aborted=True) == ""
+    assert "it ended before" in why_not_aborted(view(), another, kafka_errors.NoError, aborted=True)
+    taken = Row(transaction_state="Empty", producer_epoch=5, transaction_start_time_ms=-1)
+    assert why_not_aborted(view(), taken, kafka_errors.NoError, aborted=True) == "", "aborted, then taken by another"
