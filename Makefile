@@ -7,14 +7,21 @@ WORKERS ?= 3
 SEEDS ?= 10
 # Against which release of Kafka 'make brokers' runs what rests on a broker.
 KAFKA ?= 3.9.1
+LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
-.PHONY: demo test unit integration browser crash brokers model check setup setup-tests clean
+.PHONY: help demo test test-long unit integration browser crash brokers model check setup setup-collector setup-tests lock clean
+
+help:                 ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 18
 
 demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it)
 	@$(RUN) -m demo
 
-test: setup-tests check   ## every check and every test, on the real broker and in a real browser
-	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test: setup-tests check   ## every check and the tests, on the real broker and in a real browser
+	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
+
+test-long: setup-tests    ## the tests that take half an hour: ten seeds of the crash checker, every fault of the demo, large models
+	@$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 unit: setup-tests     ## the fast tests: no services, no whole pages, no files that are damaged on purpose
 	@$(RUN) -m pytest tests/unit -n $(WORKERS) -m "not slow"
@@ -37,11 +44,22 @@ model: setup-tests    ## the protocol's model in its large sizes: hours (docs/mo
 check: setup-tests    ## style, types, directions of imports
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-cache
 
-setup:
-	@$(PYTHON) demo/prerequisites.py
+setup:                ## what everything needs: Java, Spark, the broker's jars
+	@$(PYTHON) -m demo.set_up
+
+setup-collector:      ## what the collector and the app need for a cluster of your own: neither Java nor Spark
+	@$(PYTHON) -m demo.set_up --collector
 
 setup-tests:
-	@$(PYTHON) demo/prerequisites.py --tests
+	@$(PYTHON) -m demo.set_up --tests
+
+lock: setup-tests     ## write requirements/*.lock from pyproject.toml, and jars.lock from ivy.xml
+	@echo "uv" | $(LOCK) - -o requirements/uv.lock
+	@$(LOCK) pyproject.toml --all-extras --group development -o requirements/development.lock
+	@$(LOCK) pyproject.toml --all-extras -c requirements/development.lock -o requirements/all.lock
+	@$(LOCK) pyproject.toml --extra collector --extra app --extra mysql --extra postgres \
+		-c requirements/development.lock -o requirements/collector.lock
+	@$(RUN) -m demo.jars
 
 clean:                ## remove what setup and runs made
 	rm -rf .venv .run
