@@ -114,18 +114,11 @@ class Driver:
         spark = make_spark(self._settings)
         if recovered is not None:
             # Before Spark plans the job, which takes seconds: a person who ordered a restart waits for this.
-            self._run.report_start()
+            self._report_start(recovered, spark)
         rows = self._job.rows(spark)
         if recovered is None:
             recovered = self._recover(columns_of(rows))
-            self._run.report_start()
-        self._status.update(
-            state="running",
-            driver_pid=os.getpid(),
-            jvm_pid=jvm_pid(spark),
-            attempt=recovered.attempt,
-            checkpoint_id=recovered.identity.checkpoint_id,
-        )
+            self._report_start(recovered, spark)
         offsets = GroupOffsets(connect(self._settings), self._settings.prefix)
         spark.streams.addListener(offsets)
         try:
@@ -136,6 +129,17 @@ class Driver:
         finally:
             offsets.close()
         return code
+
+    def _report_start(self, recovered: Recovered, spark: SparkSession) -> None:
+        # The file first: who hears of the start reads there which run it is.
+        self._status.update(
+            state="running",
+            driver_pid=os.getpid(),
+            jvm_pid=jvm_pid(spark),
+            attempt=recovered.attempt,
+            checkpoint_id=recovered.identity.checkpoint_id,
+        )
+        self._run.report_start()
 
     def _recover(self, columns: Sequence[tuple[str, pa.DataType]]) -> Recovered:
         recovered = self._run.recover(columns, [self._settings.source] if self._settings.source else [])
