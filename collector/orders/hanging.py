@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafka.errors import BrokerResponseError
-
 from collector.orders.abort import plan_abort
 from collector.orders.audit import Intent
 from collector.orders.outcome_probes import LANDED_WITHIN_MS
@@ -22,6 +20,7 @@ from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, ResourceManagerError
 from lifecycle.orders import Action
 from lifecycle.rows.row_json import row_to_json
+from resource_managers.kafka.answers import AnswerKind, MarkerNotWritten
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 
@@ -111,7 +110,7 @@ class HangingOrders:
         partitions = {producer.partition for producer in wanted}
         answers = self._partitions.open_producers(partitions, layout)
         for partition, error in answers.failed.items():
-            raise ResourceManagerError(f"the leader of {partition_name(partition)} does not answer: {error.__name__}")
+            raise ResourceManagerError(f"the leader of {partition_name(partition)} does not answer: {error}")
         return {key_of(producer): producer for some in answers.found.values() for producer in some}
 
     def _plan_ordinary(self, context: OrderContext, suspect: Suspect, who: str, confirm: str | None) -> Plan:
@@ -156,8 +155,10 @@ class HangingOrders:
                 producer.coordinator_epoch,
                 commit=doubt.may_commit,
             )
+        except MarkerNotWritten as error:
+            problem, is_refused = str(error), error.answer.kind is not AnswerKind.NO_ANSWER
         except ResourceManagerError as error:
-            problem, is_refused = str(error), isinstance(error.__cause__, BrokerResponseError)
+            problem = str(error)
         try:
             still_open = key_of(producer) in self._open([producer], self._partitions.layout())
         except ResourceManagerError as error:

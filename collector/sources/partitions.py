@@ -23,9 +23,9 @@ from collector.verdicts.partition_state import Holder, PartitionFindings, Partit
 from collector.views.coordinators import Coordinators
 from collector.views.current_state import CurrentState
 from lifecycle.errors import Unreachable
+from resource_managers.kafka.answers import BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition, asks_for_layout
-from resource_managers.kafka.wire import ErrorClass
+from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 LAYOUT_MS = 10_000
@@ -204,7 +204,7 @@ class Partitions(Observer):
         if partitions and not stable.found:
             self._layout = None
             some = next(iter((high.failed | stable.failed).values()))
-            raise Unreachable(f"none of {len(partitions)} partitions told its offsets: {some.__name__}")
+            raise Unreachable(f"none of {len(partitions)} partitions told its offsets: {some}")
         for partition, offset in stable.found.items():
             self._tracker.saw_partition(partition, offset, high.found[partition], asked_ms)
 
@@ -248,9 +248,9 @@ class Partitions(Observer):
         name = suspect.doubt.transaction if suspect is not None else ""
         return Holder(producer=producer, key=key if is_proven else "", transaction=name, opened_ms=None)
 
-    def _failed(self, errors: Mapping[str, ErrorClass]) -> None:
-        self._missing |= {name: error.__name__ for name, error in errors.items()}
-        self._layout_is_old |= any(asks_for_layout(error) for error in errors.values())
+    def _failed(self, errors: Mapping[str, BrokerAnswer]) -> None:
+        self._missing |= {name: answer.name for name, answer in errors.items()}
+        self._layout_is_old |= any(answer.asks_for_layout for answer in errors.values())
 
     def _show(self) -> None:
         hanging = tuple(suspect for suspect in self._suspects.values() if suspect.found_ms is not None)

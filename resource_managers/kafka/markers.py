@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
-
-from kafka import errors as kafka_errors
 
 from lifecycle.clock import now_ms
 from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
+from resource_managers.kafka.answers import DONE, AnswerKind, BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import COMMITTED, OPEN_STATES, is_over, number
+from resource_managers.kafka.descriptions import COMMITTED, ONGOING, OPEN_STATES, Described, is_over, number, word
 from resource_managers.kafka.missing_markers import REMEDY, SETTLING_S
 from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions
-from resource_managers.kafka.wire import ErrorClass, wire
+from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
 
 PAUSE_S = 0.01
@@ -45,11 +43,11 @@ class KafkaMarkers:
         deadline = time.monotonic() + limit_s
         while True:
             answer, found = self._read(prefix, slot, stable=stable)
-            if answer is kafka_errors.NoError:
+            if answer.is_done:
                 return found
             if time.monotonic() > deadline:
                 raise ResourceManagerError(
-                    f"the marker of slot {slot} of {prefix!r} could not be read in {limit_s:.0f} s: {answer.__name__}"
+                    f"the marker of slot {slot} of {prefix!r} could not be read in {limit_s:.0f} s: {answer}"
                 )
             time.sleep(PAUSE_S)
 
@@ -66,20 +64,20 @@ class KafkaMarkers:
         other = str(TransactionalId.of(attempt.prefix, attempt.slot, attempt.marker.batch + 1))
         while True:
             answer, found = self._read(attempt.prefix, attempt.slot, stable=True)
-            if answer is kafka_errors.NoError:
+            if answer.is_done:
                 return found
             if time.monotonic() > deadline:
                 raise ResourceManagerError(
                     f"the marker of slot {attempt.slot} of {attempt.prefix!r} could not be read in {limit_s:.0f} s: "
-                    f"{answer.__name__}"
+                    f"{answer}"
                 )
             # UNSTABLE is also the answer for a moment after a transaction ended.
-            if answer is kafka_errors.UnstableOffsetCommitError:
-                row = wire(self._connection).describe_transactions([other]).get(other)
+            if answer.kind is AnswerKind.UNSTABLE_OFFSET:
+                described = wire(self._connection).describe_transactions([other])[other]
                 latest = self.latest(attempt.prefix, attempt.slot, limit_s)
                 if latest is not None and latest.covers(attempt.marker):
                     return latest
-                over_since = None if self._end_open(other, row) else over_since or time.monotonic()
+                over_since = None if self._end_open(other, described) else over_since or time.monotonic()
                 if over_since is not None and time.monotonic() - over_since > SETTLING_S:
                     raise ResourceManagerError(
                         f"the offsets of slot {attempt.slot} of {attempt.prefix!r} have no end marker, and no coordinator has "
@@ -87,21 +85,21 @@ class KafkaMarkers:
                     )
             time.sleep(PAUSE_S)
 
-    def _end_open(self, id_: str, row: Any) -> bool:
+    def _end_open(self, id_: str, described: Described) -> bool:
         """Abort what this id had open by its coordinator's word; say whether it had, or whether that is not known."""
         # By producer id and epoch, so that a transaction which began since is never hit.
-        if row is None or isinstance(row, type):
-            return row is None or not issubclass(row, kafka_errors.TransactionalIdNotFoundError)
-        if row.transaction_state == "Ongoing":
-            wire(self._connection).end_transactions([(id_, row.producer_id, row.producer_epoch)], commit=False)
-        return row.transaction_state in OPEN_STATES
+        if isinstance(described, BrokerAnswer):
+            return described.kind is not AnswerKind.UNKNOWN_ID
+        if described.state == ONGOING:
+            wire(self._connection).end_transactions([(id_, *described.producer)], commit=False)
+        return described.state in OPEN_STATES
 
-    def _read(self, prefix: str, slot: int, *, stable: bool) -> tuple[ErrorClass, Marker | None]:
+    def _read(self, prefix: str, slot: int, *, stable: bool) -> tuple[BrokerAnswer, Marker | None]:
         group = marker_group(prefix, slot)
         answer, offset, metadata = wire(self._connection).committed_offsets([group], self._topic, 0, stable=stable)[0]
-        if issubclass(answer, kafka_errors.GroupIdNotFoundError):
-            return kafka_errors.NoError, None
-        if answer is not kafka_errors.NoError or offset < 0:
+        if answer.kind is AnswerKind.UNKNOWN_GROUP:
+            return DONE, None
+        if not answer.is_done or offset < 0:
             return answer, None
         return answer, Marker.parse(offset, metadata)
 
@@ -122,7 +120,7 @@ def judge(
     markers: KafkaMarkers,
     handle: Handle,
     proof: Marker,
-    answer: ErrorClass,
+    answer: BrokerAnswer,
     limit_s: float,
 ) -> Judged:
     """Say how a decided transaction ended when EndTxn does not: by its marker, then by what its coordinator knows.
@@ -135,41 +133,40 @@ def judge(
         reason = f"{handle.transaction!r} is not an id of ours, so it has no marker"
         return Judged(outcome=Unknown(handle=handle, reason=reason))
     try:
-        row = _row_once_over(connection, handle, limit_s)
-        if _says_committed(row, handle):
+        described = _description_once_over(connection, handle, limit_s)
+        if _says_committed(described, handle):
             return Judged(outcome=AlreadyCommitted(handle=handle), commit=True)
         found = _marker_once_ended(connection, markers, handle, parsed, limit_s)
     except ResourceManagerError as error:
         return Judged(outcome=RetryLater(handle=handle, reason=str(error)))
     if found == proof:
         return Judged(outcome=AlreadyCommitted(handle=handle), commit=True)
-    if issubclass(answer, kafka_errors.InvalidTxnStateError):
+    if answer.kind is AnswerKind.WRONG_STATE:
         # The coordinator still has this very epoch: a later marker of the slot belongs to a replay.
         lost = Lost(handle=handle, reason="the broker aborted it: EndTxn answers InvalidTxnStateError")
         return Judged(outcome=lost, commit=False)
-    outcome = _by_marker(connection, handle, row, proof, found, answer)
+    outcome = _by_marker(connection, handle, described, proof, found, answer)
     return Judged(outcome=outcome, commit=False if isinstance(outcome, Lost) else None)
 
 
-def _row_once_over(connection: KafkaConnection, handle: Handle, limit_s: float) -> Any:
+def _description_once_over(connection: KafkaConnection, handle: Handle, limit_s: float) -> Described:
     """Return what the coordinator says once it is done with this transaction. Raises ResourceManagerError."""
     deadline = time.monotonic() + min(SETTLING_S, limit_s)
     producer_id, epoch = number(handle.producer_id), number(handle.producer_epoch)
     while True:
-        row = wire(connection).describe_transactions([handle.transaction]).get(handle.transaction)
-        if is_over(row, producer_id, epoch):
-            return row
+        described = wire(connection).describe_transactions([handle.transaction])[handle.transaction]
+        if is_over(described, producer_id, epoch):
+            return described
         if time.monotonic() > deadline:
-            said = getattr(row, "__name__", None) or getattr(row, "transaction_state", "nothing")
-            raise ResourceManagerError(f"its coordinator is not done with it, and says {said}")
+            raise ResourceManagerError(f"its coordinator is not done with it, and says {word(described)}")
         time.sleep(PAUSE_S)
 
 
-def _says_committed(row: Any, handle: Handle) -> bool:
+def _says_committed(described: Described, handle: Handle) -> bool:
     """Say whether the coordinator has it as committed at its own epoch, as EndTxn 4 leaves it (EndTxn 5 then denies it)."""
-    known = row is not None and not isinstance(row, type)
-    same = known and (row.producer_id, row.producer_epoch) == (handle.producer_id, handle.producer_epoch)
-    return bool(same and row.transaction_state == COMMITTED)
+    if isinstance(described, BrokerAnswer) or described.state != COMMITTED:
+        return False
+    return described.producer == (handle.producer_id, handle.producer_epoch)
 
 
 def _marker_once_ended(
@@ -186,9 +183,9 @@ def _marker_once_ended(
     except ResourceManagerError:
         partitions = KafkaPartitions(connection, "")
         layout = partitions.layout([CONSUMER_OFFSETS])
-        look = partitions.open_producers([*layout.leaders, *layout.leaderless], layout)
-        opened = {(p.producer_id, p.producer_epoch) for some in look.found.values() for p in some}
-        if look.failed or (handle.producer_id, handle.producer_epoch) in opened:
+        answers = partitions.open_producers([*layout.leaders, *layout.leaderless], layout)
+        opened = {(p.producer_id, p.producer_epoch) for producers in answers.found.values() for p in producers}
+        if answers.failed or (handle.producer_id, handle.producer_epoch) in opened:
             raise ResourceManagerError(
                 f"its offsets have no end marker on {CONSUMER_OFFSETS}, or that cannot be told, so its marker says nothing "
                 "yet: end it by an order of the collector, which offers the marker that is proven"
@@ -197,7 +194,12 @@ def _marker_once_ended(
 
 
 def _by_marker(
-    connection: KafkaConnection, handle: Handle, row: Any, proof: Marker, found: Marker | None, answer: ErrorClass
+    connection: KafkaConnection,
+    handle: Handle,
+    described: Described,
+    proof: Marker,
+    found: Marker | None,
+    answer: BrokerAnswer,
 ) -> CommitOutcome:
     if found is not None and found.covers(proof):
         return AlreadyCommitted(handle=handle)
@@ -206,15 +208,13 @@ def _by_marker(
         return Unknown(
             handle=handle, reason=f"its marker was overwritten by a newer checkpoint id ({found.checkpoint_id})"
         )
-    if found is None and isinstance(row, type):
+    if found is None and isinstance(described, BrokerAnswer):
         return Unknown(handle=handle, reason="its marker and its transactional id are both gone")
     if found is None and _may_have_expired(connection, handle):
         return Unknown(
             handle=handle, reason="its marker, had there been one, may have expired (offsets.retention.minutes)"
         )
-    return Lost(
-        handle=handle, reason=f"the broker aborted it: EndTxn answers {answer.__name__}, and its marker is not there"
-    )
+    return Lost(handle=handle, reason=f"the broker aborted it: EndTxn answers {answer}, and its marker is not there")
 
 
 def _may_have_expired(connection: KafkaConnection, handle: Handle) -> bool:

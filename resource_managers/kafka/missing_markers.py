@@ -16,15 +16,13 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from kafka import errors as kafka_errors
 
 from lifecycle.backoff import Backoff
 from lifecycle.errors import ResourceManagerError, Unreachable
-from lifecycle.identity import TransactionalId, marker_group
+from lifecycle.identity import Handle, TransactionalId, marker_group
+from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import COMMITTED, REFUSED, is_over
+from resource_managers.kafka.descriptions import COMMITTED, Described, TransactionDescription, is_over, word
 from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions, Layout, OpenProducer, Partition
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView
@@ -37,7 +35,7 @@ REMEDY = (
     "the next start of the pipeline writes the marker if its user has Alter on the cluster; else end it by an order of the "
     "collector"
 )
-LOOK_AGAIN = Backoff(first_s=0.002, most_s=0.1)
+RETRY = Backoff(first_s=0.002, most_s=0.1)
 log = logging.getLogger(__name__)
 
 
@@ -56,10 +54,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOpen:
-    """What a look found: ``found`` by transactional id, and why some partitions could not be looked at."""
+    """What is left open: ``found`` by transactional id, and why some partitions did not say."""
 
     found: list[tuple[str, OpenProducer]]
-    unseen: dict[Partition, type[Exception]]
+    unseen: dict[Partition, BrokerAnswer]
 
 
 class MissingMarkers:
@@ -82,10 +80,10 @@ class MissingMarkers:
         rows = self._once_over(ended)
         over: dict[tuple[int, int], int] = {}
         for index, end in enumerate(ended):
-            row = rows.get(end.transaction)
-            if not is_over(row, end.producer_id, end.epoch):
-                reasons[index] = f"{end}: its coordinator has not ended it yet ({_state(row)})"
-            elif not end.commit and _committed(row, end):
+            described = rows[end.transaction]
+            if not is_over(described, end.producer_id, end.epoch):
+                reasons[index] = f"{end}: its coordinator has not ended it yet ({word(described)})"
+            elif not end.commit and _committed(described, end):
                 # Whoever calls it undecided is wrong about it, or reads another decision log: its rows are not thrown away.
                 reasons[index] = f"{end}: its coordinator says that it was committed: no abort marker is written"
                 log.error("%s", reasons[index])
@@ -102,8 +100,8 @@ class MissingMarkers:
             index = over.get((producer.producer_id, producer.producer_epoch), -1)
             if index >= 0:
                 reasons[index] = self._end(ended[index], producer, layout) or reasons[index]
-        if unseen := {**dict.fromkeys(layout.leaderless, kafka_errors.LeaderNotAvailableError), **answers.failed}:
-            log.warning("whether transactions ended could not be looked at on %s", _named(unseen))
+        if unseen := {**dict.fromkeys(layout.leaderless, NO_LEADER), **answers.failed}:
+            log.warning("whether transactions ended is not known on %s", _named(unseen))
         return reasons
 
     def left_open(self, ids: Collection[str], layout: Layout | None = None) -> LeftOpen:
@@ -113,23 +111,24 @@ class MissingMarkers:
         Raises Unreachable when a coordinator does not answer, or no broker tells where the partitions are.
         """
         rows = wire(self._connection).describe_transactions(list(ids)) if ids else {}
-        by_producer: dict[int, tuple[str, Any]] = {}
-        for id_, row in rows.items():
-            if isinstance(row, type) and not issubclass(row, kafka_errors.TransactionalIdNotFoundError):
-                raise Unreachable(f"the coordinator of {id_} does not describe it: {row.__name__}")
+        by_producer: dict[int, TransactionDescription] = {}
+        for id_, described in rows.items():
+            if isinstance(described, BrokerAnswer):
+                if described.kind is not AnswerKind.UNKNOWN_ID:
+                    raise Unreachable(f"the coordinator of {id_} does not describe it: {described}")
             # A producer id at its first epoch, without a transaction yet, has never written anything.
-            if not isinstance(row, type) and (row.producer_epoch > 0 or row.transaction_state != "Empty"):
-                by_producer[row.producer_id] = (id_, row)
+            elif described.producer_epoch > 0 or described.state != "Empty":
+                by_producer[described.producer_id] = described
         if not by_producer:
             return LeftOpen(found=[], unseen={})
         layout = layout or self._layout(list(ids))
         answers = self._partitions.open_producers([*layout.leaders, *layout.leaderless], layout)
         found = [
-            (by_producer[producer.producer_id][0], producer)
-            for some in answers.found.values()
-            for producer in some
+            (by_producer[producer.producer_id].transaction, producer)
+            for producers in answers.found.values()
+            for producer in producers
             if producer.producer_id in by_producer
-            and is_over(by_producer[producer.producer_id][1], producer.producer_id, producer.producer_epoch)
+            and is_over(by_producer[producer.producer_id], producer.producer_id, producer.producer_epoch)
         ]
         return LeftOpen(found=found, unseen=answers.failed)
 
@@ -142,38 +141,38 @@ class MissingMarkers:
         deadline = time.monotonic() + limit_s
         layout: Layout | None = layout_of(self._topic, leaders)
         while True:
-            look = self.left_open(ids, layout)
-            if look.found:
-                id_, producer = look.found[0]
+            left = self.left_open(ids, layout)
+            if left.found:
+                id_, producer = left.found[0]
                 raise ResourceManagerError(
                     f"{id_}: producer {producer.producer_id}, epoch {producer.producer_epoch} is over for its coordinator "
                     f"and open on {_name(producer.partition)}, where its end marker is missing; rows written now would be "
                     f"ended with it: {REMEDY}"
                 )
-            refused = {p: error for p, error in look.unseen.items() if issubclass(error, REFUSED)}
-            if not look.unseen:
+            refused = {partition: answer for partition, answer in left.unseen.items() if answer.is_refusal}
+            if not left.unseen:
                 return
             if refused or time.monotonic() > deadline:
                 raise Unreachable(
-                    f"whether an earlier transaction is left open could not be told of {_named(refused or look.unseen)}: "
-                    "nothing is written before that is known"
+                    f"whether an earlier transaction is left open is not known of {_named(refused or left.unseen)}: "
+                    "nothing is written until it is"
                 )
-            time.sleep(LOOK_AGAIN.most_s)
+            time.sleep(RETRY.most_s)
             layout = self._partitions.layout([self._topic])
 
     def refusal(self) -> str:
-        """Return why looks at the topic's partitions are refused, an empty text where they are not. Raises Unreachable."""
+        """Return why the topic's open producers may not be read, an empty text where they may. Raises Unreachable."""
         layout = self._partitions.layout([self._topic])
         refused = self._partitions.open_producers(layout.leaders.keys(), layout).failed.values()
-        return next((error.__name__ for error in refused if issubclass(error, REFUSED)), "")
+        return next((answer.name for answer in refused if answer.is_refusal), "")
 
     def views(self, ids: Collection[str]) -> list[OpenTransactionView]:
         """Return what these ids have left open, as transactions in the state ``LeftOpen``. Raises Unreachable."""
-        look = self.left_open(ids)
-        if look.unseen:
-            log.warning("whether transactions ended could not be looked at on %s", _named(look.unseen))
+        left = self.left_open(ids)
+        if left.unseen:
+            log.warning("whether transactions ended is not known on %s", _named(left.unseen))
         places: dict[tuple[str, int, int], list[Partition]] = {}
-        for id_, producer in look.found:
+        for id_, producer in left.found:
             places.setdefault((id_, producer.producer_id, producer.producer_epoch), []).append(producer.partition)
         return [
             OpenTransactionView(
@@ -189,15 +188,15 @@ class MissingMarkers:
             for (id_, producer_id, epoch), partitions in places.items()
         ]
 
-    def _once_over(self, ended: Sequence[Ended]) -> dict[str, Any]:
+    def _once_over(self, ended: Sequence[Ended]) -> dict[str, Described]:
         """Return what their coordinators say, as soon as they are done with all of these, or after a while."""
         deadline = time.monotonic() + SETTLING_S
-        pauses = LOOK_AGAIN.pauses()
-        rows: dict[str, Any] = {}
+        pauses = RETRY.pauses()
+        rows: dict[str, Described] = {}
         left = list(ended)
         while left:
             rows |= wire(self._connection).describe_transactions([end.transaction for end in left])
-            left = [end for end in left if not _settled(rows.get(end.transaction), end)]
+            left = [end for end in left if not _settled(rows[end.transaction], end)]
             if not left or time.monotonic() > deadline:
                 break
             time.sleep(next(pauses))
@@ -215,23 +214,23 @@ class MissingMarkers:
         pooled = [parsed for id_ in ids if (parsed := TransactionalId.parse(id_)) is not None]
         groups = list(dict.fromkeys(marker_group(parsed.prefix, parsed.slot) for parsed in pooled))
         answers = wire(self._connection).committed_offsets(groups, self._decisions_topic, 0, stable=True)
-        return not any(issubclass(answer, kafka_errors.UnstableOffsetCommitError) for answer, _, _ in answers)
+        return not any(answer.kind is AnswerKind.UNSTABLE_OFFSET for answer, _, _ in answers)
 
     def _end(self, ended: Ended, producer: OpenProducer, layout: Layout) -> str:
         """Write one marker; return why not, or an empty text."""
         kind = "commit" if ended.commit else "abort"
         where = _name(producer.partition)
-        error = wire(self._connection).write_marker(
+        answer = wire(self._connection).write_marker(
             layout.leaders[producer.partition],
             producer.partition,
             (producer.producer_id, producer.producer_epoch),
             producer.coordinator_epoch,
             commit=ended.commit,
         )
-        if error is kafka_errors.NoError:
+        if answer.is_done:
             log.warning("wrote the missing %s marker of %s on %s", kind, ended, where)
             return ""
-        reason = f"the missing {kind} marker of {ended} on {where} could not be written: {error.__name__}"
+        reason = f"the missing {kind} marker of {ended} on {where} could not be written: {answer}"
         log.error("%s", reason)
         return reason
 
@@ -243,33 +242,29 @@ def layout_of(topic: str, leaders: Mapping[int, int]) -> Layout:
     return Layout(leaders=led, leaderless=leaderless, internal=frozenset(), brokers=frozenset(led.values()))
 
 
-def _settled(row: Any, ended: Ended) -> bool:
+def _settled(described: Described, ended: Ended) -> bool:
     """Say whether waiting changes nothing: it is over, or it never began."""
-    never_began = getattr(row, "transaction_state", "") == "Empty"
-    return never_began or is_over(row, ended.producer_id, ended.epoch)
+    return word(described) == "Empty" or is_over(described, ended.producer_id, ended.epoch)
 
 
-def _committed(row: Any, ended: Ended) -> bool:
+def _committed(described: Described, ended: Ended) -> bool:
     """Say whether the coordinator's newest word may be that this very transaction was committed."""
-    known = row is not None and not isinstance(row, type) and row.producer_id == ended.producer_id
-    return bool(known and row.transaction_state == COMMITTED and row.producer_epoch - ended.epoch in (0, 1))
+    if isinstance(described, BrokerAnswer) or described.state != COMMITTED:
+        return False
+    return described.producer_id == ended.producer_id and described.producer_epoch - ended.epoch in (0, 1)
 
 
-def _state(row: Any) -> str:
-    return str(getattr(row, "__name__", None) or getattr(row, "transaction_state", "no answer"))
-
-
-def _named(partitions: Mapping[Partition, type[Exception]]) -> str:
+def _named(partitions: Mapping[Partition, BrokerAnswer]) -> str:
     first = next(iter(partitions))
     more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
-    return f"{_name(first)} ({partitions[first].__name__}){more}"
+    return f"{_name(first)} ({partitions[first]}){more}"
 
 
 def _name(partition: Partition) -> str:
     return f"{partition[0]}-{partition[1]}"
 
 
-def ends_of(items: Iterable[Any], *, commit: bool) -> list[Ended]:
+def ends_of(items: Iterable[Handle | OpenTransactionView], *, commit: bool) -> list[Ended]:
     """Return these handles or views as ended ones."""
     return [
         Ended(transaction=item.transaction, producer_id=item.producer_id, epoch=item.producer_epoch, commit=commit)

@@ -11,6 +11,8 @@ from typing import Any
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
+from resource_managers.kafka.answers import answer_of
+
 _HEADER = struct.Struct(">qiibIhiqqqh")
 """A record batch of version 2 up to its producer's epoch: base offset first, magic fourth, producer id and epoch last."""
 _MAGIC = 2
@@ -32,14 +34,14 @@ def batch_request(partition: tuple[str, int], offset: int) -> Any:
     )
 
 
-def epoch_in(answer: Any, offset: int, producer_id: int) -> int | None:
-    """Return the epoch of the batch in a Fetch's answer; None unless it begins at this offset and is this producer's.
+def epoch_in(response: Any, offset: int, producer_id: int) -> int | None:
+    """Return the epoch of the batch in a Fetch's response; None unless it begins at this offset and is this producer's.
 
     Compaction or retention may have taken the batch away: what follows is another one.
     """
-    if isinstance(answer, type) or answer.error_code or not answer.responses:
+    if not answer_of(response).is_done or not response.responses:
         return None
-    row = answer.responses[0].partitions[0]
+    row = response.responses[0].partitions[0]
     records = bytes(row.records or b"")
     if row.error_code or len(records) < _HEADER.size:
         return None

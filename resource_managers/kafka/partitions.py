@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
@@ -18,15 +17,15 @@ from kafka.protocol.metadata import MetadataRequest
 
 from lifecycle.errors import Unreachable
 from lifecycle.identity import Marker
+from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, answer_of
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import view_of
 from resource_managers.kafka.open_batches import batch_request, epoch_in
-from resource_managers.kafka.wire import ErrorClass, wire
+from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView
 
 PARTITIONS_PER_REQUEST = 500
 GROUPS_PER_REQUEST = 100
-LOOK_LIMIT_MS = 3_000
+POLL_LIMIT_MS = 3_000
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -39,7 +38,7 @@ class Answers(Generic[K, V]):
     """The answer about each item that was asked for, and why there is none about the others."""
 
     found: dict[K, V]
-    failed: dict[K, ErrorClass]
+    failed: dict[K, BrokerAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +90,6 @@ class ListedGroup:
     state: str
 
 
-def asks_for_layout(error: ErrorClass) -> bool:
-    """Say whether the layout may be old: a leader has moved or does not answer, where a refusal would stay one."""
-    is_answer = issubclass(error, kafka_errors.BrokerResponseError)
-    return not is_answer or bool(getattr(error, "invalid_metadata", False))
-
-
 class KafkaPartitions:
     """Thread-safe: it keeps no state but how to reach the cluster."""
 
@@ -112,15 +105,15 @@ class KafkaPartitions:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        (answer,) = wire(self._connection).send([(None, request)], LOOK_LIMIT_MS)
-        if isinstance(answer, type):
-            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} told its topics: {answer.__name__}")
-        leaders = {(topic.name, p.partition_index): p.leader_id for topic in answer.topics for p in topic.partitions}
+        (response,) = wire(self._connection).send([(None, request)], POLL_LIMIT_MS)
+        if isinstance(response, BrokerAnswer):
+            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} listed its topics: {response}")
+        leaders = {(topic.name, p.partition_index): p.leader_id for topic in response.topics for p in topic.partitions}
         return Layout(
             leaders={partition: node for partition, node in leaders.items() if node >= 0},
             leaderless=frozenset(partition for partition, node in leaders.items() if node < 0),
-            internal=frozenset(topic.name for topic in answer.topics if topic.is_internal),
-            brokers=frozenset(broker.node_id for broker in answer.brokers),
+            internal=frozenset(topic.name for topic in response.topics if topic.is_internal),
+            brokers=frozenset(broker.node_id for broker in response.brokers),
         )
 
     def last_stable_offsets(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
@@ -154,7 +147,7 @@ class KafkaPartitions:
             (layout.leaders[transaction.partition], batch_request(transaction.partition, transaction.start_offset))
             for transaction in led
         ]
-        answers = wire(self._connection).send(requests, LOOK_LIMIT_MS)
+        answers = wire(self._connection).send(requests, POLL_LIMIT_MS)
         found = {
             transaction: epoch_in(answer, transaction.start_offset, transaction.producer_id)
             for transaction, answer in zip(led, answers, strict=True)
@@ -164,16 +157,16 @@ class KafkaPartitions:
     def groups(self, layout: Layout) -> Answers[int, tuple[ListedGroup, ...]]:
         """Return the consumer groups of each broker, by its node id."""
         nodes = sorted(layout.brokers)
-        answers = wire(self._connection).send([(node, ListGroupsRequest()) for node in nodes], LOOK_LIMIT_MS)
+        responses = wire(self._connection).send([(node, ListGroupsRequest()) for node in nodes], POLL_LIMIT_MS)
         found: dict[int, tuple[ListedGroup, ...]] = {}
-        failed: dict[int, ErrorClass] = {}
-        for node, answer in zip(nodes, answers, strict=True):
-            error = _error(answer)
-            if error is not None:
-                failed[node] = error
+        failed: dict[int, BrokerAnswer] = {}
+        for node, response in zip(nodes, responses, strict=True):
+            answer = answer_of(response)
+            if not answer.is_done:
+                failed[node] = answer
                 continue
             # Share groups commit no offsets. Connect's workers neither, but cannot be recognized by their type.
-            consumers = (group for group in answer.groups if (group.group_type or "").lower() != "share")
+            consumers = (group for group in response.groups if (group.group_type or "").lower() != "share")
             found[node] = tuple(ListedGroup(name=g.group_id, state=g.group_state or "") for g in consumers)
         return Answers(found=found, failed=failed)
 
@@ -185,20 +178,21 @@ class KafkaPartitions:
         """
         connection = wire(self._connection)
         nodes = connection.group_coordinators(list(wanted))
-        failed: dict[str, ErrorClass] = {group: node for group, node in nodes.items() if isinstance(node, type)}
-        asked = list(_bundles({g: node for g, node in nodes.items() if g not in failed}, GROUPS_PER_REQUEST))
-        requests = [(node, _offset_fetch({group: wanted[group] for group in some})) for node, some in asked]
+        failed = {group: node for group, node in nodes.items() if isinstance(node, BrokerAnswer)}
+        known = {group: node for group, node in nodes.items() if not isinstance(node, BrokerAnswer)}
+        asked = list(_bundles(known, GROUPS_PER_REQUEST))
+        requests = [(node, _offset_fetch({group: wanted[group] for group in bundle})) for node, bundle in asked]
         found: dict[str, dict[Partition, int]] = {}
-        for (_, some), answer in zip(asked, connection.send(requests, LOOK_LIMIT_MS), strict=True):
-            rows = {} if isinstance(answer, type) else {row.group_id: row for row in answer.groups}
-            for group in some:
-                error = answer if isinstance(answer, type) else _error(rows.get(group))
-                if error is None:
+        for (_, bundle), response in zip(asked, connection.send(requests, POLL_LIMIT_MS), strict=True):
+            rows = {} if isinstance(response, BrokerAnswer) else {row.group_id: row for row in response.groups}
+            for group in bundle:
+                answer = response if isinstance(response, BrokerAnswer) else answer_of(rows.get(group))
+                if answer.is_done:
                     found[group] = _committed(rows[group], self._decisions_topic)
-                elif issubclass(error, kafka_errors.GroupIdNotFoundError):
+                elif answer.kind is AnswerKind.UNKNOWN_GROUP:
                     found[group] = {}
                 else:
-                    failed[group] = error
+                    failed[group] = answer
                     connection.forget_group_coordinator(group)
         return Answers(found=found, failed=failed)
 
@@ -216,13 +210,13 @@ class KafkaPartitions:
             )
         nodes = sorted(layout.coordinators())
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=0)
-        answers = wire(self._connection).send([(node, request) for node in nodes], LOOK_LIMIT_MS)
+        responses = wire(self._connection).send([(node, request) for node in nodes], POLL_LIMIT_MS)
         found: dict[int, set[str]] = {producer_id: set() for producer_id in wanted}
-        for node, answer in zip(nodes, answers, strict=True):
-            error = _error(answer)
-            if error is not None:
-                raise Unreachable(f"broker {node} did not list its transactions: {error.__name__}")
-            for row in answer.transaction_states:
+        for node, response in zip(nodes, responses, strict=True):
+            answer = answer_of(response)
+            if not answer.is_done:
+                raise Unreachable(f"broker {node} did not list its transactions: {answer}")
+            for row in response.transaction_states:
                 found.setdefault(row.producer_id, set()).add(row.transactional_id)
         return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
 
@@ -230,15 +224,15 @@ class KafkaPartitions:
         """Return how these transactional ids stand at their coordinators; None: the coordinator does not know the id."""
         rows = wire(self._connection).describe_transactions(list(ids)) if ids else {}
         found: dict[str, OpenTransactionView | None] = {}
-        failed: dict[str, ErrorClass] = {}
+        failed: dict[str, BrokerAnswer] = {}
         for id_ in ids:
-            row = rows.get(id_, kafka_errors.UnknownError)
-            if not isinstance(row, type):
-                found[id_] = view_of(id_, row)
-            elif issubclass(row, kafka_errors.TransactionalIdNotFoundError):
+            described = rows[id_]
+            if not isinstance(described, BrokerAnswer):
+                found[id_] = described.view()
+            elif described.kind is AnswerKind.UNKNOWN_ID:
                 found[id_] = None
             else:
-                failed[id_] = row
+                failed[id_] = described
         return Answers(found=found, failed=failed)
 
     def _offsets(
@@ -268,24 +262,24 @@ class KafkaPartitions:
         read: Callable[[Partition, Any], V],
     ) -> Answers[Partition, V]:
         led = {partition: layout.leaders[partition] for partition in partitions if partition in layout.leaders}
-        failed: dict[Partition, ErrorClass] = {
-            partition: kafka_errors.LeaderNotAvailableError for partition in partitions if partition not in led
+        failed: dict[Partition, BrokerAnswer] = {
+            partition: NO_LEADER for partition in partitions if partition not in led
         }
         asked = list(_bundles(led, PARTITIONS_PER_REQUEST))
-        requests = [(node, request(_by_topic(some))) for node, some in asked]
+        requests = [(node, request(_by_topic(bundle))) for node, bundle in asked]
         found: dict[Partition, V] = {}
-        for (_, some), answer in zip(asked, wire(self._connection).send(requests, LOOK_LIMIT_MS), strict=True):
+        for (_, bundle), response in zip(asked, wire(self._connection).send(requests, POLL_LIMIT_MS), strict=True):
             rows = (
                 {}
-                if isinstance(answer, type)
-                else {(topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions}
+                if isinstance(response, BrokerAnswer)
+                else {(topic.name, row.partition_index): row for topic in response.topics for row in topic.partitions}
             )
-            for partition in some:
-                error = answer if isinstance(answer, type) else _error(rows.get(partition))
-                if error is None:
+            for partition in bundle:
+                answer = response if isinstance(response, BrokerAnswer) else answer_of(rows.get(partition))
+                if answer.is_done:
                     found[partition] = read(partition, rows[partition])
                 else:
-                    failed[partition] = error
+                    failed[partition] = answer
         return Answers(found=found, failed=failed)
 
 
@@ -303,20 +297,6 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic, number in partitions:
         found.setdefault(topic, []).append(number)
-    return found
-
-
-def _error(row: Any) -> ErrorClass | None:
-    """Return the error class of an answer or a row of one, None when it has none; no row is an error too."""
-    found: ErrorClass
-    if row is None:
-        found = kafka_errors.UnknownError
-    elif isinstance(row, type):
-        found = row
-    elif row.error_code:
-        found = kafka_errors.for_code(row.error_code)
-    else:
-        return None
     return found
 
 

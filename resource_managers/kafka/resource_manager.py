@@ -22,16 +22,16 @@ from lifecycle.outcomes import (
     RolledBack,
 )
 from lifecycle.resource_manager_kinds import KAFKA
+from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
 from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, PRODUCER_DEFAULTS, PlainWriter, check_columns
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import (
     OPEN_STATES,
-    REFUSED,
+    Described,
     is_open,
     is_transient,
     number,
     readiness,
-    view_of,
     why_not_aborted,
 )
 from resource_managers.kafka.markers import KafkaMarkers, judge
@@ -39,18 +39,11 @@ from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMar
 from resource_managers.kafka.partitions import KafkaPartitions, Partition
 from resource_managers.kafka.slot import MAX_TIMEOUT_SETTING, KafkaSlot
 from resource_managers.kafka.transaction import KafkaOpenTransaction, ProducerIdentity
-from resource_managers.kafka.wire import ErrorClass, wire
+from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
 RETRY = Backoff(first_s=0.02, most_s=0.5)
 CHECK_LIMIT_S = 10.0
-
-TAKEN = (
-    kafka_errors.ProducerFencedError,
-    kafka_errors.InvalidProducerEpochError,
-    kafka_errors.InvalidProducerIdMappingError,
-)
-"""Another producer took the id since, or the id expired: look at the marker before judging."""
 
 
 class KafkaResourceManager:
@@ -123,7 +116,7 @@ class KafkaResourceManager:
         while any(is_transient(row) for row in rows.values()) and time.monotonic() < deadline:
             time.sleep(RETRY.first_s)
             rows |= wire(self._connection).describe_transactions([id_ for id_ in rows if is_transient(rows[id_])])
-        return [readiness(handle, rows.get(handle.transaction)) for handle in handles]
+        return [readiness(handle, rows[handle.transaction]) for handle in handles]
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit prepared transactions, pipelined; one outcome per handle, in order. ``markers``: the proofs inside them.
@@ -134,11 +127,11 @@ class KafkaResourceManager:
         proofs = dict(zip((handle.key for handle in handles), markers, strict=True))
         proven: list[Ended] = []
 
-        def settled(handle: Handle, answer: ErrorClass) -> CommitOutcome | None:
-            if answer is kafka_errors.NoError:
+        def settled(handle: Handle, answer: BrokerAnswer) -> CommitOutcome | None:
+            if answer.is_done:
                 proven.extend(ends_of([handle], commit=True))
                 return Committed(handle=handle)
-            if not issubclass(answer, (*TAKEN, kafka_errors.InvalidTxnStateError)):
+            if answer.kind not in (AnswerKind.FENCED, AnswerKind.WRONG_STATE):
                 return None
             judged = judge(self._connection, self._markers(), handle, proofs[handle.key], answer, limit_s)
             if judged.commit is not None:
@@ -156,10 +149,10 @@ class KafkaResourceManager:
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Abort exactly these transactions, never a later one of the same id; one outcome per handle, in order."""
 
-        def settled(handle: Handle, answer: ErrorClass) -> RollbackOutcome | None:
-            if answer is kafka_errors.NoError or issubclass(answer, TAKEN):
+        def settled(handle: Handle, answer: BrokerAnswer) -> RollbackOutcome | None:
+            if answer.kind in (AnswerKind.DONE, AnswerKind.FENCED):
                 return RolledBack(handle=handle)
-            if issubclass(answer, kafka_errors.InvalidTxnStateError):
+            if answer.kind is AnswerKind.WRONG_STATE:
                 return AlreadyCommitted(handle=handle)
             return None
 
@@ -206,15 +199,15 @@ class KafkaResourceManager:
             answers = connection.end_transactions(items, commit=False)
             rows = connection.describe_transactions([view.transaction for view in left.values()])
             for (index, view), answer in zip(list(left.items()), answers, strict=True):
-                row = rows.get(view.transaction)
-                if answer is kafka_errors.NoError:
+                described = rows[view.transaction]
+                if answer.is_done:
                     aborted.add(index)
-                if is_open(view, row) and not issubclass(answer, REFUSED):
-                    errors[index] = f"{view.transaction}: {answer.__name__}, still open after {limit_s:.0f} s"
+                if is_open(view, described) and not answer.is_refusal:
+                    errors[index] = f"{view.transaction}: {answer}, still open after {limit_s:.0f} s"
                     continue
-                errors[index] = why_not_aborted(view, row, answer, aborted=index in aborted)
+                errors[index] = why_not_aborted(view, described, answer, aborted=index in aborted)
                 if not errors[index]:
-                    self._move_epoch(view, row)
+                    self._move_epoch(view, described)
                 del left[index]
             if left:
                 if time.monotonic() > deadline:
@@ -222,12 +215,12 @@ class KafkaResourceManager:
                 time.sleep(next(pauses))
         return errors
 
-    def _move_epoch(self, view: OpenTransactionView, row: Any) -> None:
+    def _move_epoch(self, view: OpenTransactionView, described: Described) -> None:
         """Move the epoch on where ending the transaction did not (brokers with transaction.version below 2)."""
-        known = row is not None and not isinstance(row, type)
-        if known and (row.producer_id, row.producer_epoch) == (view.producer_id, view.producer_epoch):
-            item = (view.transaction, row.producer_id, row.producer_epoch)
-            wire(self._connection).init_producer_ids([item], self._timeout_ms)
+        if isinstance(described, BrokerAnswer):
+            return
+        if described.producer == (view.producer_id, view.producer_epoch):
+            wire(self._connection).init_producer_ids([(view.transaction, *described.producer)], self._timeout_ms)
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every transaction on the cluster that is open or being completed, ours and foreign."""
@@ -243,7 +236,7 @@ class KafkaResourceManager:
     def describe(self, ids: Sequence[str]) -> list[OpenTransactionView]:
         """Return how these transactional ids stand at their coordinators, ended ones too; unknown ids are left out."""
         rows = wire(self._connection).describe_transactions(ids) if ids else {}
-        return [view_of(id_, row) for id_, row in rows.items() if not isinstance(row, type)]
+        return [described.view() for described in rows.values() if not isinstance(described, BrokerAnswer)]
 
     def read_markers(
         self, prefix: str, slots: Sequence[int], limit_s: float = CALL_LIMIT_S
@@ -259,15 +252,14 @@ class KafkaResourceManager:
     ) -> None:
         """Write an end marker to one partition: for a hanging transaction only, which no coordinator will end.
 
-        ``producer``: producer id and epoch. Raises ResourceManagerError, whose cause is the broker's answer.
+        ``producer``: producer id and epoch. Raises MarkerNotWritten, Unreachable.
         """
         leader = KafkaPartitions(self._connection, self._decisions_topic).layout([partition[0]]).leaders.get(partition)
-        error: ErrorClass = kafka_errors.LeaderNotAvailableError
+        answer = NO_LEADER
         if leader is not None:
-            error = wire(self._connection).write_marker(leader, partition, producer, coordinator_epoch, commit=commit)
-        if error is not kafka_errors.NoError:
-            where = f"{partition[0]}-{partition[1]}"
-            raise ResourceManagerError(f"{where}: no end marker was written: {error.__name__}") from error()
+            answer = wire(self._connection).write_marker(leader, partition, producer, coordinator_epoch, commit=commit)
+        if not answer.is_done:
+            raise MarkerNotWritten(f"{partition[0]}-{partition[1]}: no end marker was written: {answer}", answer)
 
     def broker_max_transaction_timeout_ms(self) -> int | None:
         """Return the broker's transaction.max.timeout.ms, or None where it may not be read."""
@@ -282,10 +274,10 @@ class KafkaResourceManager:
 
     def _identity(self, id_: str) -> ProducerIdentity:
         """Return who has the id now: a later producer than ours, where one has taken it since."""
-        row = wire(self._connection).describe_transactions([id_]).get(id_)
-        if row is None or isinstance(row, type):
-            raise ResourceManagerError(f"{id_}: its coordinator does not describe it: {getattr(row, '__name__', row)}")
-        return ProducerIdentity(producer_id=row.producer_id, producer_epoch=row.producer_epoch)
+        described = wire(self._connection).describe_transactions([id_])[id_]
+        if isinstance(described, BrokerAnswer):
+            raise ResourceManagerError(f"{id_}: its coordinator does not describe it: {described}")
+        return ProducerIdentity(producer_id=described.producer_id, producer_epoch=described.producer_epoch)
 
     def _end(
         self,
@@ -293,7 +285,7 @@ class KafkaResourceManager:
         limit_s: float,
         *,
         commit: bool,
-        settled: Callable[[Handle, ErrorClass], Any],
+        settled: Callable[[Handle, BrokerAnswer], Any],
     ) -> list[Any]:
         deadline = time.monotonic() + limit_s
         outcomes: dict[int, Any] = {}
@@ -303,8 +295,8 @@ class KafkaResourceManager:
             items = [(h.transaction, number(h.producer_id), number(h.producer_epoch)) for h in left.values()]
             answers = wire(self._connection).end_transactions(items, commit=commit)
             for (index, handle), answer in zip(list(left.items()), answers, strict=True):
-                outcome = settled(handle, answer) or RetryLater(handle=handle, reason=answer.__name__)
-                is_last = issubclass(answer, REFUSED) or time.monotonic() > deadline
+                outcome = settled(handle, answer) or RetryLater(handle=handle, reason=answer.name)
+                is_last = answer.is_refusal or time.monotonic() > deadline
                 if is_last or not isinstance(outcome, RetryLater):
                     outcomes[index] = outcome
                     del left[index]

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from kafka import errors as kafka_errors
 
 from lifecycle.errors import Fenced, ResourceManagerError, Unreachable, ZombieWriter
 from lifecycle.identity import Marker, TransactionalId
+from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
 from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, ArrowProducer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import OPEN_STATES, REFUSED
+from resource_managers.kafka.descriptions import ONGOING, OPEN_STATES, Described, word
 from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.missing_markers import Ended, MissingMarkers
 from resource_managers.kafka.transaction import FENCED, KafkaOpenTransaction, ProducerIdentity
@@ -51,12 +51,12 @@ class KafkaSlot:
         arrow_producer = ArrowProducer(self._connection, self._topic, {**properties, **own}, client_id=self._id)
         try:
             # It connects meanwhile, on threads of its own.
-            before = self._row_between_transactions()
+            before = self._described_between_transactions()
             arrow_producer.connect()
             arrow_producer.producer.init_transactions(CALL_LIMIT_S)
             self._require_may_write(self._markers.before_writing(self._slot, CALL_LIMIT_S))
             identity = self._identity(self._id)
-            # Both ids, after the one is ours and before the first row: see kafka_missing_markers.
+            # Both ids, after the one is ours and before the first row: see missing_markers.py.
             self._missing.require_nothing_left_open([self._id, self._other_id], arrow_producer.leaders, CALL_LIMIT_S)
             arrow_producer.producer.begin_transaction()
         except KafkaException as error:
@@ -85,7 +85,7 @@ class KafkaSlot:
         if found is not None and (found.checkpoint_id, found.batch) == (slot.marker.checkpoint_id, slot.marker.batch):
             slot.require_decided(found.attempt, "kafka")
 
-    def _row_between_transactions(self) -> Any:
+    def _described_between_transactions(self) -> Described:
         """Return what the coordinator says of the id while it has no transaction; one that an earlier writer left is aborted.
 
         init_transactions would abort it too, and hide by that which epoch is ours. Raises ZombieWriter where it is a
@@ -94,27 +94,26 @@ class KafkaSlot:
         deadline = time.monotonic() + CALL_LIMIT_S
         aborted: Ended | None = None
         while True:
-            row = wire(self._connection).describe_transactions([self._id]).get(self._id)
-            if row is not None and not isinstance(row, type):
-                if row.transaction_state not in OPEN_STATES:
+            described = wire(self._connection).describe_transactions([self._id])[self._id]
+            if not isinstance(described, BrokerAnswer):
+                if described.state not in OPEN_STATES:
                     break
-                if row.transaction_state == "Ongoing":
+                if described.state == ONGOING:
                     self._require_may_write(self._markers.latest(self._slot.prefix, self._slot.slot, CALL_LIMIT_S))
-                    item = (self._id, row.producer_id, row.producer_epoch)
+                    item = (self._id, *described.producer)
                     (answer,) = wire(self._connection).end_transactions([item], commit=False)
-                    if answer is kafka_errors.NoError:
+                    if answer.is_done:
                         aborted = Ended(transaction=item[0], producer_id=item[1], epoch=item[2], commit=False)
-            elif row is not None and issubclass(row, (*REFUSED, kafka_errors.TransactionalIdNotFoundError)):
+            elif described.is_refusal or described.kind is AnswerKind.UNKNOWN_ID:
                 break
             if time.monotonic() > deadline:
                 raise Unreachable(
-                    f"{self._id}: its coordinator did not settle it in {CALL_LIMIT_S:.0f} s: "
-                    f"{getattr(row, '__name__', None) or getattr(row, 'transaction_state', 'no answer')}"
+                    f"{self._id}: its coordinator did not settle it in {CALL_LIMIT_S:.0f} s: {word(described)}"
                 )
             time.sleep(PAUSE_S)
         if aborted is not None:
             self._missing.write([aborted])
-        return row
+        return described
 
     def _not_begun(self, cause: KafkaError) -> ResourceManagerError:
         if cause.code() in FENCED:
@@ -133,16 +132,13 @@ class KafkaSlot:
         return ResourceManagerError(f"{self._id} could not be taken: {cause.str()}")
 
 
-def is_next(before: Any, identity: ProducerIdentity) -> bool:
+def is_next(before: Described, identity: ProducerIdentity) -> bool:
     """Say whether an id was taken exactly once since the coordinator said ``before``: then it was taken by us.
 
     Each take moves the epoch on by one, or begins a new producer id at 0.
     """
-    if before is None:
-        return False
-    if isinstance(before, type):
-        is_new = issubclass(before, kafka_errors.TransactionalIdNotFoundError)
-        return is_new and identity.producer_epoch == 0
+    if isinstance(before, BrokerAnswer):
+        return before.kind is AnswerKind.UNKNOWN_ID and identity.producer_epoch == 0
     if before.producer_id == identity.producer_id:
-        return bool(before.producer_epoch + 1 == identity.producer_epoch)
+        return before.producer_epoch + 1 == identity.producer_epoch
     return identity.producer_epoch == 0

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka import errors as kafka_errors
 
 from lifecycle.clock import now_ms
 from lifecycle.errors import Fenced, MissingTopic, RecordTooLarge, ResourceManagerError
@@ -137,8 +136,8 @@ class KafkaOpenTransaction:
         # transaction would stay open until its timeout.
         item = (str(self._id), self._identity.producer_id, self._identity.producer_epoch)
         (answer,) = wire(self._connection).end_transactions([item], commit=False)
-        if reason and answer is not kafka_errors.NoError:
-            log.warning("%s was not aborted by its task: %s; %s", self._id, reason, answer.__name__)
+        if reason and not answer.is_done:
+            log.warning("%s was not aborted by its task: %s; %s", self._id, reason, answer)
         self._missing.write([Ended(transaction=item[0], producer_id=item[1], epoch=item[2], commit=False)])
 
     def _cause(self) -> KafkaException:

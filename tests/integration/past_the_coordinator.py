@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
-from kafka import errors as kafka_errors
 from kafka.protocol.admin.transactions import DescribeProducersRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer.produce import ProduceRequest
@@ -22,7 +21,9 @@ from collector.records.formats.transaction_state import decode_key, decode_value
 from collector.records.observations import Observed, Position
 from collector.sources.transaction_state_log import record_of
 from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
+from resource_managers.kafka.answers import BrokerAnswer, answer_of
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.descriptions import TransactionDescription
 from resource_managers.kafka.partitions import KafkaPartitions, OpenProducer
 from resource_managers.kafka.wire import wire
 from tests.integration.kafka_fixtures import LIMIT_S, wait_until
@@ -63,8 +64,8 @@ class Writer:
     @classmethod
     def now(cls, connection: KafkaConnection, id_: str) -> Writer:
         """Return who has an id now."""
-        row = wire(connection).describe_transactions([id_])[id_]
-        return cls(connection=connection, id=id_, producer_id=row.producer_id, epoch=row.producer_epoch)
+        described = _described(connection, id_)
+        return cls(connection=connection, id=id_, producer_id=described.producer_id, epoch=described.producer_epoch)
 
     def produce(self, topic: str, partition: int, value: bytes, version: int = PLAIN) -> None:
         """Write one row, once the partition has forgotten what this producer has ended there."""
@@ -99,7 +100,7 @@ class Writer:
 
         def is_written() -> bool:
             (answer,) = wire(self.connection).send([(leader, request)])
-            assert not isinstance(answer, type), answer
+            assert not isinstance(answer, BrokerAnswer), answer
             code = answer.responses[0].partition_responses[0].error_code
             assert code == 0 or code in NEW_TOPIC, code
             return code == 0
@@ -111,7 +112,7 @@ class Writer:
         """Say whether the partition would take this producer's first row for one that it has."""
         asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
         (answer,) = wire(self.connection).send([(leader, DescribeProducersRequest(topics=[asked]))])
-        assert not isinstance(answer, type), answer
+        assert not isinstance(answer, BrokerAnswer), answer
         rows = answer.topics[0].partitions[0].active_producers
         return any(row.producer_id == self.producer_id and row.current_txn_start_offset < 0 for row in rows)
 
@@ -138,13 +139,13 @@ class Writer:
         (answer,) = wire(self.connection)._to_coordinators(
             [group], CoordinatorType.GROUP, lambda key: key, lambda _: request
         )
-        assert not isinstance(answer, type), answer
+        assert not isinstance(answer, BrokerAnswer), answer
         assert answer.topics[0].partitions[0].error_code == 0
 
     def end(self, *, commit: bool, version: int | None = None) -> None:
         """End the transaction and wait until its coordinator is done; ``version`` of EndTxn: else as the cluster asks for."""
         if version is None:
-            (error,) = wire(self.connection).end_transactions([(self.id, self.producer_id, self.epoch)], commit=commit)
+            (answer,) = wire(self.connection).end_transactions([(self.id, self.producer_id, self.epoch)], commit=commit)
         else:
             request = EndTxnRequest(
                 transactional_id=self.id,
@@ -154,17 +155,17 @@ class Writer:
                 min_version=version,
                 max_version=version,
             )
-            (answer,) = wire(self.connection)._to_coordinators(
+            (response,) = wire(self.connection)._to_coordinators(
                 [self.id], CoordinatorType.TRANSACTION, lambda key: key, lambda _: request
             )
-            error = answer if isinstance(answer, type) else kafka_errors.for_code(answer.error_code)
-        assert error is kafka_errors.NoError
+            answer = answer_of(response)
+        assert answer.is_done, answer
         state = "CompleteCommit" if commit else "CompleteAbort"
-        wait_until(f"{self.id} is {state}", lambda: self.row().transaction_state == state)
+        wait_until(f"{self.id} is {state}", lambda: self.described().state == state)
 
-    def row(self) -> Any:
+    def described(self) -> TransactionDescription:
         """Return what the coordinator says of the id."""
-        return wire(self.connection).describe_transactions([self.id])[self.id]
+        return _described(self.connection, self.id)
 
     def open_on(self, topic: str) -> list[OpenProducer]:
         """Return what this producer id has open on the topic's partitions."""
@@ -172,6 +173,12 @@ class Writer:
         layout = wait_until(f"{topic} has leaders", lambda: _led(partitions, topic))
         answers = partitions.open_producers(layout.leaders.keys(), layout)
         return [one for some in answers.found.values() for one in some if one.producer_id == self.producer_id]
+
+
+def _described(connection: KafkaConnection, id_: str) -> TransactionDescription:
+    described = wire(connection).describe_transactions([id_])[id_]
+    assert isinstance(described, TransactionDescription), described
+    return described
 
 
 def _led(partitions: KafkaPartitions, topic: str) -> Any:

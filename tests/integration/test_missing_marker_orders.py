@@ -128,7 +128,7 @@ def passed_by(sink: Sink, *, commit: bool, version: int) -> tuple[Writer, OpenPr
         producer.produce(sink.topic, b"first", partition=0)
         assert producer.flush(LIMIT_S) == 0
         (producer.commit_transaction if commit else producer.abort_transaction)(LIMIT_S)
-        wait_until("its coordinator is done", lambda: writer.row().transaction_state.startswith("Complete"))
+        wait_until("its coordinator is done", lambda: writer.described().state.startswith("Complete"))
     writer.produce(sink.topic, 0, b"ghost")
     (opened,) = writer.open_on(sink.topic)
     return writer, opened
@@ -192,8 +192,8 @@ def test_a_librdkafka_applications_end_proves_nothing(sink: Sink, collector: Col
     again.produce(sink.topic, b"fine", partition=1)
     assert again.flush(LIMIT_S) == 0
     (again.commit_transaction if commit else again.abort_transaction)(LIMIT_S)
-    row = wait_until("it is done", lambda: (r := writer.row()).transaction_state.startswith("Complete") and r)
-    assert row.producer_epoch == opened.producer_epoch + 1
+    wait_until("it is done", lambda: writer.described().state.startswith("Complete"))
+    assert writer.described().producer_epoch == opened.producer_epoch + 1
     collector.learn()
     suspect = collector.suspect(opened)
     assert not suspect.doubt.may_commit

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka import errors as kafka_errors
 
 from demo.broker import Broker
 from lifecycle.errors import ResourceManagerError
@@ -210,7 +209,7 @@ def test_a_marker_is_refused_where_a_later_epoch_has_written(sink: Sink) -> None
     leader = KafkaPartitions(sink.connection, "").layout([sink.topic]).leaders[sink.topic, 0]
     producer = (left.writer.producer_id, left.writer.epoch)
     answer = wire(sink.connection).write_marker(leader, (sink.topic, 0), producer, -1, commit=False)
-    assert answer is kafka_errors.InvalidProducerEpochError
+    assert answer.name == "InvalidProducerEpochError"
     assert left.is_open
 
 
@@ -297,8 +296,8 @@ def test_committed_without_its_offset_is_never_called_lost(sink: Sink) -> None:
 
 
 def _committed(writer: Writer) -> Any:
-    row = writer.row()
-    return row if row.transaction_state == "CompleteCommit" else None
+    described = writer.described()
+    return described if described.state == "CompleteCommit" else None
 
 
 def _untouched(writer: Writer, topic: str) -> int:

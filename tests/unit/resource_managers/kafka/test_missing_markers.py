@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,21 +9,29 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from resource_managers.kafka.descriptions import is_over, why_not_aborted
+from resource_managers.kafka.answers import DONE, MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
+from resource_managers.kafka.descriptions import Described, TransactionDescription, is_over, why_not_aborted
 from resource_managers.kafka.open_batches import epoch_in
 from resource_managers.kafka.slot import is_next
 from resource_managers.kafka.transaction import ProducerIdentity
 from resource_managers.protocol import OpenTransactionView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What a coordinator says of an id, as far as it is looked at."""
+def described(state: str, *, producer_epoch: int = 3, started_at_ms: int | None = 1_000) -> TransactionDescription:
+    """Return what a coordinator says of an id."""
+    return TransactionDescription(
+        transaction="billing",
+        producer_id=7,
+        producer_epoch=producer_epoch,
+        state=state,
+        started_at_ms=started_at_ms,
+        timeout_ms=60_000,
+    )
 
-    transaction_state: str
-    producer_id: int = 7
-    producer_epoch: int = 3
-    transaction_start_time_ms: int = 1_000
+
+def error(kind: type[Exception]) -> BrokerAnswer:
+    """Return what an error class of kafka-python means."""
+    return answer_of_error(kind)
 
 
 @pytest.mark.parametrize(
@@ -43,41 +50,42 @@ class Row:
     ],
 )
 def test_a_transaction_is_over_by_its_epoch(state: str, epochs: dict[int, bool]) -> None:
-    row = Row(transaction_state=state)
-    assert {epoch: is_over(row, 7, epoch) for epoch in epochs} == epochs
+    assert {epoch: is_over(described(state), 7, epoch) for epoch in epochs} == epochs
 
 
 def test_a_transaction_of_another_producer_id_or_of_a_forgotten_id_is_over() -> None:
-    assert is_over(Row(transaction_state="Ongoing", producer_epoch=0), 6, 30_000)
-    assert is_over(kafka_errors.TransactionalIdNotFoundError, 7, 3)
+    assert is_over(described("Ongoing", producer_epoch=0), 6, 30_000)
+    assert is_over(error(kafka_errors.TransactionalIdNotFoundError), 7, 3)
 
 
-@pytest.mark.parametrize("row", [None, kafka_errors.CoordinatorNotAvailableError])
-def test_without_an_answer_nothing_is_over(row: Any) -> None:
-    assert not is_over(row, 7, 3)
+@pytest.mark.parametrize("answer", [MISSING_ROW, error(kafka_errors.CoordinatorNotAvailableError)])
+def test_without_an_answer_nothing_is_over(answer: BrokerAnswer) -> None:
+    assert not is_over(answer, 7, 3)
 
 
 @pytest.mark.parametrize(
     ("before", "now", "is_ours"),
     [
-        (Row(transaction_state="CompleteCommit"), (7, 4), True),
-        (Row(transaction_state="Empty"), (7, 4), True),
+        (described("CompleteCommit"), (7, 4), True),
+        (described("Empty"), (7, 4), True),
         # Taken twice since: by a successor, or by a request of ours that was sent again.
-        (Row(transaction_state="Empty"), (7, 5), False),
+        (described("Empty"), (7, 5), False),
         # A producer id that has used up its epochs is followed by a new one.
-        (Row(transaction_state="CompleteAbort", producer_epoch=32_766), (8, 0), True),
-        (Row(transaction_state="CompleteAbort", producer_epoch=32_766), (8, 1), False),
-        (kafka_errors.TransactionalIdNotFoundError, (9, 0), True),
-        (kafka_errors.TransactionalIdNotFoundError, (9, 1), False),
-        (kafka_errors.TransactionalIdAuthorizationFailedError, (9, 0), False),
-        (None, (9, 0), False),
+        (described("CompleteAbort", producer_epoch=32_766), (8, 0), True),
+        (described("CompleteAbort", producer_epoch=32_766), (8, 1), False),
+        (error(kafka_errors.TransactionalIdNotFoundError), (9, 0), True),
+        (error(kafka_errors.TransactionalIdNotFoundError), (9, 1), False),
+        (error(kafka_errors.TransactionalIdAuthorizationFailedError), (9, 0), False),
+        (MISSING_ROW, (9, 0), False),
     ],
 )
-def test_an_identity_is_ours_where_the_id_was_taken_once(before: Any, now: tuple[int, int], is_ours: bool) -> None:
+def test_an_identity_is_ours_where_the_id_was_taken_once(
+    before: Described, now: tuple[int, int], is_ours: bool
+) -> None:
     assert is_next(before, ProducerIdentity(producer_id=now[0], producer_epoch=now[1])) is is_ours
 
 
-def answer(epoch: int, *, offset: int = 100, error: int = 0) -> Any:
+def fetched(epoch: int, *, offset: int = 100, error: int = 0) -> Any:
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
@@ -94,11 +102,11 @@ def answer(epoch: int, *, offset: int = 100, error: int = 0) -> Any:
 
 
 def test_the_first_batch_tells_the_epoch_that_it_was_written_at() -> None:
-    assert epoch_in(answer(5), 100, 7) == 5
-    assert epoch_in(answer(5), 100, 8) is None, "another producer's"
-    assert epoch_in(answer(5, offset=120), 100, 7) is None, "the first one is gone"
-    assert epoch_in(answer(5, error=1), 100, 7) is None
-    assert epoch_in(kafka_errors.RequestTimedOutError, 100, 7) is None
+    assert epoch_in(fetched(5), 100, 7) == 5
+    assert epoch_in(fetched(5), 100, 8) is None, "another producer's"
+    assert epoch_in(fetched(5, offset=120), 100, 7) is None, "the first one is gone"
+    assert epoch_in(fetched(5, error=1), 100, 7) is None
+    assert epoch_in(error(kafka_errors.RequestTimedOutError), 100, 7) is None
 
 
 def view() -> OpenTransactionView:
@@ -115,9 +123,43 @@ def view() -> OpenTransactionView:
 
 def test_an_abort_of_one_that_had_ended_is_not_called_done() -> None:
     """At transaction.version 2 EndTxn(abort) of an ended transaction aborts another one, with nothing in it."""
-    done = Row(transaction_state="CompleteAbort", producer_epoch=4)
-    another = Row(transaction_state="CompleteAbort", producer_epoch=4, transaction_start_time_ms=2_000)
-    assert why_not_aborted(view(), done, kafka_errors.NoError, aborted=True) == ""
-    assert "it ended before" in why_not_aborted(view(), another, kafka_errors.NoError, aborted=True)
-    taken = Row(transaction_state="Empty", producer_epoch=5, transaction_start_time_ms=-1)
-    assert why_not_aborted(view(), taken, kafka_errors.NoError, aborted=True) == "", "aborted, then taken by another"
+    done = described("CompleteAbort", producer_epoch=4)
+    another = described("CompleteAbort", producer_epoch=4, started_at_ms=2_000)
+    assert why_not_aborted(view(), done, DONE, aborted=True) == ""
+    assert "it ended before" in why_not_aborted(view(), another, DONE, aborted=True)
+    taken = described("Empty", producer_epoch=5, started_at_ms=None)
+    assert why_not_aborted(view(), taken, DONE, aborted=True) == "", "aborted, then taken by another"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (0, AnswerKind.DONE),
+        (47, AnswerKind.FENCED),
+        (48, AnswerKind.WRONG_STATE),
+        (49, AnswerKind.FENCED),
+        (90, AnswerKind.FENCED),
+        (105, AnswerKind.UNKNOWN_ID),
+        (69, AnswerKind.UNKNOWN_GROUP),
+        (88, AnswerKind.UNSTABLE_OFFSET),
+        (14, AnswerKind.COORDINATOR_MOVED),
+        (15, AnswerKind.COORDINATOR_MOVED),
+        (16, AnswerKind.COORDINATOR_MOVED),
+        (3, AnswerKind.LEADER_MOVED),
+        (5, AnswerKind.LEADER_MOVED),
+        (6, AnswerKind.LEADER_MOVED),
+        (29, AnswerKind.NOT_AUTHORIZED),
+        (53, AnswerKind.NOT_AUTHORIZED),
+        (35, AnswerKind.UNSUPPORTED),
+        (51, AnswerKind.OTHER),
+        (-1, AnswerKind.OTHER),
+        (9_999, AnswerKind.OTHER),
+    ],
+)
+def test_an_error_code_of_the_protocol_has_a_kind(code: int, kind: AnswerKind) -> None:
+    assert answer_of(SimpleNamespace(error_code=code)).kind is kind
+
+
+@pytest.mark.parametrize("raised", [kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError])
+def test_what_the_client_raises_is_no_answer_and_asks_for_the_layout(raised: type[Exception]) -> None:
+    assert (error(raised).kind, error(raised).asks_for_layout) == (AnswerKind.NO_ANSWER, True)
