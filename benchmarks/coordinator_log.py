@@ -52,7 +52,7 @@ def states(transactions: int, ids: int, first_ms: int = FIRST_MS) -> Iterator[tu
 def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield (key, value) of the events of a pipeline with 8 slots: 34 for each batch."""
     for batch in range(batches):
-        at_ms, about = (
+        at_ms, batch_attempt = (
             FIRST_MS + 1_000 * batch,
             {"pipeline": "ip-count", "checkpoint_id": "0a1b2c3d4e5f", "attempt": 12, "batch": batch},
         )
@@ -64,10 +64,16 @@ def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
             )
             return encode(event)
 
-        yield b"ip-count", event(EventType.CHECKPOINT_STARTED, 0, **about)
+        yield b"ip-count", event(EventType.CHECKPOINT_STARTED, 0, **batch_attempt)
         for slot in range(SLOTS):
             name = f"ip-count-{slot}-{batch % 2}"
-            which = {**about, "slot": slot, "transaction": name, "producer_id": slot, "producer_epoch": batch % 32_000}
+            which = {
+                **batch_attempt,
+                "slot": slot,
+                "transaction": name,
+                "producer_id": slot,
+                "producer_epoch": batch % 32_000,
+            }
             which |= {"resource_manager": "kafka"}
             handle = Handle(
                 resource_manager="kafka",
@@ -89,7 +95,7 @@ def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
             yield key, event(EventType.TRANSACTION_COMMITTED, 700, **which)
         yield (
             b"ip-count",
-            event(EventType.CHECKPOINT_COMPLETED, 800, **about, rows=8_000, bytes=800_000, duration_ms=800),
+            event(EventType.CHECKPOINT_COMPLETED, 800, **batch_attempt, rows=8_000, bytes=800_000, duration_ms=800),
         )
 
 

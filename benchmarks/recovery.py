@@ -74,7 +74,7 @@ def leave_behind(connection: KafkaConnection, settings: PipelineSettings, count:
         log.decide(
             Decision(
                 prefix=settings.prefix,
-                about=BatchAttempt(checkpoint_id=identity.checkpoint_id, batch=BATCH, attempt=attempt),
+                batch_attempt=BatchAttempt(checkpoint_id=identity.checkpoint_id, batch=BATCH, attempt=attempt),
                 ruling=Ruling.COMMIT,
                 handles=tuple(handles),
                 who=f"run {attempt}",

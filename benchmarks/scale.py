@@ -70,7 +70,7 @@ def commit_times(decisions: Sequence[Decision], completed_ms: Mapping[int, int])
     """
     found = []
     for decision in decisions[1:]:
-        ended_ms = completed_ms.get(decision.about.batch)
+        ended_ms = completed_ms.get(decision.batch_attempt.batch)
         if ended_ms is None or not decision.handles:
             continue
         prepared_ms = max(handle.prepared_at_ms for handle in decision.handles)

@@ -114,12 +114,14 @@ def _story(now_ms: int, batches: int, open_transactions: int) -> Iterator[Observ
 
 def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observation]:
     """Yield a batch's observations: its transactions at their coordinator, their events, its decision, their outcomes."""
-    about = BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=batch, attempt=0)
+    batch_attempt = BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=batch, attempt=0)
     handles = _handles(batch, at_ms)
     yield from _prepared(batch, at_ms)
     for handle in handles:
         yield _event(EventType.TRANSACTION_COMMITTED, at_ms + 700, batch, **_named(handle))
-    decision = Decision(prefix=PIPELINE, about=about, ruling=Ruling.COMMIT, handles=handles, who=RUN, at_ms=at_ms + 600)
+    decision = Decision(
+        prefix=PIPELINE, batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=handles, who=RUN, at_ms=at_ms + 600
+    )
     yield DecisionSeen(offset=next(offset), record=decision)
     for handle in handles:
         name, producer_id, epoch = handle.transaction, handle.producer_id or 0, handle.producer_epoch or 0
@@ -128,7 +130,7 @@ def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observatio
         yield _record(name, producer_id, epoch + 1, BrokerStatus.COMPLETE_COMMIT, at_ms, at_ms + 705)
         record = Outcome(
             prefix=PIPELINE,
-            about=about,
+            batch_attempt=batch_attempt,
             handle_keys=(handle.key,),
             settled=Settled.COMMITTED,
             who=RUN,
@@ -170,11 +172,11 @@ def _handle(slot: int, batch: int, at_ms: int) -> Handle:
 
 
 def _event(type_: EventType, at_ms: int, batch: int, **data: object) -> EventSeen:
-    about = {"pipeline": PIPELINE, "checkpoint_id": CHECKPOINT_ID, "attempt": 0, "batch": batch}
+    batch_attempt = {"pipeline": PIPELINE, "checkpoint_id": CHECKPOINT_ID, "attempt": 0, "batch": batch}
     subject = str(data.get("transaction", f"checkpoint {batch}"))
     return EventSeen(
         event=LifecycleEvent(
-            type=type_, source=f"/pipeline/{PIPELINE}", subject=subject, at_ms=at_ms, data=about | data
+            type=type_, source=f"/pipeline/{PIPELINE}", subject=subject, at_ms=at_ms, data=batch_attempt | data
         )
     )
 

@@ -53,7 +53,7 @@ class DecisionLedger:
                 self._add_run(offset, record)
                 return True
             case Decision():
-                if record.about in self._first:
+                if record.batch_attempt in self._first:
                     return False
                 counts = record.ruling is Ruling.ABORT or (self._is_current(record) and not self._is_below_last(record))
                 self._add_decision(offset, record, counts)
@@ -78,7 +78,7 @@ class DecisionLedger:
             case RunStarted():
                 self._add_run(kept.offset, kept.record)
             case Decision():
-                if kept.record.about not in self._first:
+                if kept.record.batch_attempt not in self._first:
                     self._add_decision(kept.offset, kept.record, kept.counts)
             case Outcome():
                 self._add_outcome(kept.offset, kept.record)
@@ -90,12 +90,12 @@ class DecisionLedger:
         """Pass over a record that cannot be understood, so that the next one is expected."""
         self.next_offset = max(self.next_offset, offset + 1)
 
-    def forget(self, about: BatchAttempt) -> None:
+    def forget(self, batch_attempt: BatchAttempt) -> None:
         """Drop what is known of an attempt that is settled, so that a reader who only shows the log stays within its memory.
 
         Whoever decides or commits reads the log itself: a decision about a forgotten attempt would be taken for its first.
         """
-        found = self._first.pop(about, None)
+        found = self._first.pop(batch_attempt, None)
         for handle in found[1].handles if found else ():
             self._listed.pop(handle.key, None)
             self._outcomes.pop(handle.key, None)
@@ -113,7 +113,7 @@ class DecisionLedger:
             if self._matters(decision, counts):
                 kept[offset] = Kept(offset=offset, counts=counts, record=decision)
                 if counts and decision.ruling is Ruling.COMMIT:
-                    attempts.add(decision.about.attempt)
+                    attempts.add(decision.batch_attempt.attempt)
                 for handle in decision.handles:
                     if handle.key in self._outcomes:
                         at, outcome = self._outcomes[handle.key]
@@ -148,10 +148,10 @@ class DecisionLedger:
 
     def forget_before(self, snapshot: Snapshot) -> None:
         """Drop what the snapshot leaves out: who read past it then knows no more than who starts at it, and stays as small."""
-        decided = {kept.record.about for kept in snapshot.kept if isinstance(kept.record, Decision)}
+        decided = {kept.record.batch_attempt for kept in snapshot.kept if isinstance(kept.record, Decision)}
         gone = [a for a, (offset, _, _) in self._first.items() if offset < snapshot.covers and a not in decided]
-        for about in gone:
-            self.forget(about)
+        for batch_attempt in gone:
+            self.forget(batch_attempt)
         ours = {handle.key for _, decision, _ in self._first.values() for handle in decision.handles}
         self._outcomes = {key: found for key, found in self._outcomes.items() if key in ours}
         started = {kept.offset for kept in snapshot.kept if isinstance(kept.record, RunStarted)}
@@ -171,12 +171,12 @@ class DecisionLedger:
         self._newest_of_checkpoint[run.checkpoint_id] = (offset, run)
 
     def _add_decision(self, offset: int, decision: Decision, counts: bool) -> None:
-        about = decision.about
-        self._first[about] = (offset, decision, counts)
+        batch_attempt = decision.batch_attempt
+        self._first[batch_attempt] = (offset, decision, counts)
         if counts and decision.ruling is Ruling.COMMIT:
-            self._listed.update((handle.key, about) for handle in decision.handles)
-            self._last_batch[about.checkpoint_id] = max(
-                about.batch, self._last_batch.get(about.checkpoint_id, about.batch)
+            self._listed.update((handle.key, batch_attempt) for handle in decision.handles)
+            self._last_batch[batch_attempt.checkpoint_id] = max(
+                batch_attempt.batch, self._last_batch.get(batch_attempt.checkpoint_id, batch_attempt.batch)
             )
 
     def _add_outcome(self, offset: int, outcome: Outcome) -> bool:
@@ -185,27 +185,29 @@ class DecisionLedger:
         return bool(first)
 
     def _is_current(self, decision: Decision) -> bool:
-        about = decision.about
+        batch_attempt = decision.batch_attempt
         run = self.latest_run(decision.prefix)
-        of_checkpoint = self._newest_of_checkpoint.get(about.checkpoint_id)
+        of_checkpoint = self._newest_of_checkpoint.get(batch_attempt.checkpoint_id)
         return (
             run is not None
             and of_checkpoint == run
-            and run[0] == about.attempt
-            and about.checkpoint_id not in self._taken_over
+            and run[0] == batch_attempt.attempt
+            and batch_attempt.checkpoint_id not in self._taken_over
         )
 
     def _is_below_last(self, decision: Decision) -> bool:
-        return decision.about.batch < self._last_batch.get(decision.about.checkpoint_id, decision.about.batch)
+        return decision.batch_attempt.batch < self._last_batch.get(
+            decision.batch_attempt.checkpoint_id, decision.batch_attempt.batch
+        )
 
-    def counting(self, about: BatchAttempt) -> Decision | None:
+    def counting(self, batch_attempt: BatchAttempt) -> Decision | None:
         """Return the decision that counts for this attempt, commit or abort, or None."""
-        found = self._first.get(about)
+        found = self._first.get(batch_attempt)
         return found[1] if found and found[2] else None
 
-    def first(self, about: BatchAttempt) -> tuple[int, Decision, bool] | None:
+    def first(self, batch_attempt: BatchAttempt) -> tuple[int, Decision, bool] | None:
         """Return (offset, decision, whether it counts) of the first decision for this attempt: it says who was first."""
-        return self._first.get(about)
+        return self._first.get(batch_attempt)
 
     def latest_run(self, prefix: str) -> tuple[int, RunStarted] | None:
         """Return (offset, record) of the newest run of the prefix."""
@@ -258,15 +260,15 @@ class DecisionLedger:
             if counts
             and decision.ruling is Ruling.COMMIT
             and decision.prefix == prefix
-            and (checkpoint_id is None or decision.about.checkpoint_id == checkpoint_id)
+            and (checkpoint_id is None or decision.batch_attempt.checkpoint_id == checkpoint_id)
         ]
 
     def checkpoint_commits(self, checkpoint_id: str) -> list[Decision]:
         """Return the commit decisions of a checkpoint id that count, in no order."""
         return [
             decision
-            for about, (_, decision, counts) in self._first.items()
-            if counts and decision.ruling is Ruling.COMMIT and about.checkpoint_id == checkpoint_id
+            for batch_attempt, (_, decision, counts) in self._first.items()
+            if counts and decision.ruling is Ruling.COMMIT and batch_attempt.checkpoint_id == checkpoint_id
         ]
 
     def commits_of(self, checkpoint_id: str, batch: int) -> list[Decision]:
@@ -276,19 +278,19 @@ class DecisionLedger:
         """
         found = [
             (offset, decision)
-            for about, (offset, decision, counts) in self._first.items()
+            for batch_attempt, (offset, decision, counts) in self._first.items()
             if counts
             and decision.ruling is Ruling.COMMIT
-            and (about.checkpoint_id, about.batch) == (checkpoint_id, batch)
+            and (batch_attempt.checkpoint_id, batch_attempt.batch) == (checkpoint_id, batch)
         ]
         return [decision for _, decision in sorted(found, key=lambda pair: pair[0])]
 
     def listing(self, handle_key: str) -> tuple[int, Decision] | None:
         """Return (offset, decision) of the commit decision that counts and lists this handle, or None."""
-        about = self._listed.get(handle_key)
-        if about is None:
+        batch_attempt = self._listed.get(handle_key)
+        if batch_attempt is None:
             return None
-        offset, decision, _ = self._first[about]
+        offset, decision, _ = self._first[batch_attempt]
         return offset, decision
 
     def outcome(self, handle_key: str) -> Outcome | None:
@@ -306,7 +308,7 @@ class DecisionLedger:
             (decision, handle)
             for _, decision in sorted(self.commit_decisions(prefix), key=lambda pair: pair[0])
             for handle in decision.handles
-            if decision.about.batch == self._last_batch[decision.about.checkpoint_id]
+            if decision.batch_attempt.batch == self._last_batch[decision.batch_attempt.checkpoint_id]
             and handle.key not in self._outcomes
         ]
 

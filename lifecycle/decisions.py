@@ -62,7 +62,7 @@ class Decision:
     """Commit exactly these handles, or abort the batch; ``who`` is a run or an operator."""
 
     prefix: str
-    about: BatchAttempt
+    batch_attempt: BatchAttempt
     ruling: Ruling
     handles: tuple[Handle, ...]
     who: str
@@ -74,7 +74,7 @@ class Outcome:
     """How decided handles of one batch ended, by their keys: all of them the same way."""
 
     prefix: str
-    about: BatchAttempt
+    batch_attempt: BatchAttempt
     handle_keys: tuple[str, ...]
     settled: Settled
     who: str
@@ -165,10 +165,13 @@ def _to_fields(record: LogRecord) -> dict[str, Any]:
             value |= {"writes_to": list(record.writes_to), "looks_in": list(record.looks_in)}
         case Decision():
             value |= {"type": "decision", "ruling": record.ruling.value, "who": record.who}
-            value |= {"handles": [handle.to_json() for handle in record.handles], **_about(record.about)}
+            value |= {
+                "handles": [handle.to_json() for handle in record.handles],
+                **_batch_attempt(record.batch_attempt),
+            }
         case Outcome():
             value |= {"type": "outcome", "handles": list(record.handle_keys), "settled": record.settled.value}
-            value |= {"who": record.who, **_about(record.about)}
+            value |= {"who": record.who, **_batch_attempt(record.batch_attempt)}
         case CheckpointTakenOver():
             value |= {
                 "type": "checkpoint_taken_over",
@@ -218,7 +221,7 @@ def _run_started(fields: dict[str, Any]) -> RunStarted:
 def _decision(fields: dict[str, Any]) -> Decision:
     return Decision(
         prefix=_text(fields, "prefix"),
-        about=_read_about(fields),
+        batch_attempt=_read_batch_attempt(fields),
         ruling=Ruling(fields["ruling"]),
         handles=tuple(Handle.from_json(handle) for handle in _list(fields, "handles")),
         who=_text(fields, "who"),
@@ -229,7 +232,7 @@ def _decision(fields: dict[str, Any]) -> Decision:
 def _outcome(fields: dict[str, Any]) -> Outcome:
     return Outcome(
         prefix=_text(fields, "prefix"),
-        about=_read_about(fields),
+        batch_attempt=_read_batch_attempt(fields),
         handle_keys=_texts(fields, "handles"),
         settled=Settled(fields["settled"]),
         who=_text(fields, "who"),
@@ -304,11 +307,15 @@ _READERS: dict[str, Callable[[dict[str, Any]], LogRecord]] = {
 }
 
 
-def _about(about: BatchAttempt) -> dict[str, Any]:
-    return {"checkpoint_id": about.checkpoint_id, "batch": about.batch, "attempt": about.attempt}
+def _batch_attempt(batch_attempt: BatchAttempt) -> dict[str, Any]:
+    return {
+        "checkpoint_id": batch_attempt.checkpoint_id,
+        "batch": batch_attempt.batch,
+        "attempt": batch_attempt.attempt,
+    }
 
 
-def _read_about(fields: dict[str, Any]) -> BatchAttempt:
+def _read_batch_attempt(fields: dict[str, Any]) -> BatchAttempt:
     return BatchAttempt(
         checkpoint_id=_text(fields, "checkpoint_id"), batch=_int(fields, "batch"), attempt=_int(fields, "attempt")
     )

@@ -89,7 +89,7 @@ class Coordinator:
         if not handles:
             return
         try:
-            decision = _decision_log(self._options).read_to_end().counting(self._about(batch))
+            decision = _decision_log(self._options).read_to_end().counting(self._batch_attempt(batch))
         except DecisionLogUnreadable as error:
             log.error("batch %d: nothing is rolled back while the decision log cannot be read: %s", batch, error)
             return
@@ -98,7 +98,7 @@ class Coordinator:
             return
         self._roll_back(handles, batch)
 
-    def _about(self, batch: int) -> BatchAttempt:
+    def _batch_attempt(self, batch: int) -> BatchAttempt:
         return BatchAttempt(checkpoint_id=self._options.checkpoint_id, batch=batch, attempt=self._options.attempt)
 
     def _choose(self, messages: Sequence[SlotMessage], batch: int) -> list[Handle]:
@@ -131,7 +131,7 @@ class Coordinator:
     def _decide(self, handles: Sequence[Handle], batch: int) -> None:
         decision = Decision(
             prefix=self._options.prefix,
-            about=self._about(batch),
+            batch_attempt=self._batch_attempt(batch),
             ruling=Ruling.COMMIT,
             handles=tuple(handles),
             who=f"run {self._options.attempt}",
@@ -162,7 +162,7 @@ class Coordinator:
             return
         record = Outcome(
             prefix=self._options.prefix,
-            about=self._about(batch),
+            batch_attempt=self._batch_attempt(batch),
             handle_keys=tuple(committed),
             settled=Settled.COMMITTED,
             who=f"run {self._options.attempt}",

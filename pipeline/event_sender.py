@@ -39,7 +39,7 @@ class EventSender:
         self, connection: KafkaConnection, topic: str, *, pipeline: str, checkpoint_id: str, attempt: int
     ) -> None:
         self._connection, self._topic = connection, topic
-        self._pipeline, self._about = (
+        self._pipeline, self._run = (
             pipeline,
             {"pipeline": pipeline, "checkpoint_id": checkpoint_id, "attempt": attempt},
         )
@@ -54,7 +54,7 @@ class EventSender:
             source=f"/pipeline/{self._pipeline}",
             subject=subject,
             at_ms=now_ms(),
-            data={**self._about, **data},
+            data={**self._run, **data},
         )
         try:
             producer = _producer(self._connection)

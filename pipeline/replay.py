@@ -126,8 +126,8 @@ def plan_replay(
     ]
     if not commits:
         return None
-    batch = max(decision.about.batch for decision in commits)
-    decisions = [decision for decision in commits if decision.about.batch == batch]
+    batch = max(decision.batch_attempt.batch for decision in commits)
+    decisions = [decision for decision in commits if decision.batch_attempt.batch == batch]
     names = dict.fromkeys(handle.resource_manager for decision in decisions for handle in decision.handles)
 
     def ended(handles: Iterable[Handle], how: Settled, name: str) -> tuple[str, ...]:
@@ -141,7 +141,9 @@ def plan_replay(
         )
         for name in names
     }
-    return ReplayPlan(batch=batch, attempts=tuple(decision.about.attempt for decision in decisions), branches=branches)
+    return ReplayPlan(
+        batch=batch, attempts=tuple(decision.batch_attempt.attempt for decision in decisions), branches=branches
+    )
 
 
 def _text(fingerprints: Counter[str]) -> str:

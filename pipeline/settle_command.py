@@ -35,11 +35,15 @@ def settle(
     decisions = DecisionLog(connection, topic=identity.decisions)
     ledger = decisions.read_to_end()
     unsettled = [
-        pair for pair in ledger.unsettled(identity.prefix) if pair[0].about.checkpoint_id == identity.checkpoint_id
+        pair
+        for pair in ledger.unsettled(identity.prefix)
+        if pair[0].batch_attempt.checkpoint_id == identity.checkpoint_id
     ]
     chosen = _chosen(unsettled, transactions)
     for decision, handle in chosen:
-        print(f"{handle.key} batch={decision.about.batch} attempt={decision.about.attempt} rows={handle.rows}")
+        print(
+            f"{handle.key} batch={decision.batch_attempt.batch} attempt={decision.batch_attempt.attempt} rows={handle.rows}"
+        )
     if not chosen or (outcome is None and not yes):
         return 0
     if outcome is None or not who or not yes:
@@ -50,7 +54,7 @@ def settle(
         settings.lifecycle_topic,
         pipeline=identity.prefix,
         checkpoint_id=identity.checkpoint_id,
-        attempt=chosen[0][0].about.attempt,
+        attempt=chosen[0][0].batch_attempt.attempt,
     )
     settlement = Settlement(
         settings, connection, connect_databases(settings), decisions, identity.sink, who=who, reported=outcome

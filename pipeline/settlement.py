@@ -90,25 +90,25 @@ class Settlement:
         for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
             how = self._settled(outcome)
             if isinstance(how, str):
-                text = f"{handle.resource_manager} {handle.transaction} of batch {decision.about.batch}: {how}"
-                if isinstance(outcome, Unknown) and decision.about.checkpoint_id != checkpoint_id:
+                text = f"{handle.resource_manager} {handle.transaction} of batch {decision.batch_attempt.batch}: {how}"
+                if isinstance(outcome, Unknown) and decision.batch_attempt.checkpoint_id != checkpoint_id:
                     log.error("left as it is, for it belongs to another checkpoint directory: %s", text)
                 else:
                     unclear.append(text)
                 continue
             settled[handle.key] = how
-            ended.setdefault((decision.about, how), (decision, []))[1].append(handle)
+            ended.setdefault((decision.batch_attempt, how), (decision, []))[1].append(handle)
             kind = EventType.TRANSACTION_COMMITTED if how is Settled.COMMITTED else EventType.TRANSACTION_LOST
             reason = outcome.reason if isinstance(outcome, Lost) else f"settled by {self._who}"
-            events.transaction(kind, handle, decision.about.batch, reason=reason)
-            log.warning("%s of batch %d: %s", handle.transaction, decision.about.batch, how.value)
+            events.transaction(kind, handle, decision.batch_attempt.batch, reason=reason)
+            log.warning("%s of batch %d: %s", handle.transaction, decision.batch_attempt.batch, how.value)
         self._log.append_all([self._record(decision, how, of) for (_, how), (decision, of) in ended.items()])
         return unclear
 
     def _record(self, decision: Decision, how: Settled, handles: Sequence[Handle]) -> Outcome:
         return Outcome(
             prefix=decision.prefix,
-            about=decision.about,
+            batch_attempt=decision.batch_attempt,
             handle_keys=tuple(handle.key for handle in handles),
             settled=how,
             who=self._who,
@@ -173,5 +173,5 @@ def proven_by_spark(ledger: DecisionLedger, checkpoint_id: str, finished: int | 
 
 def marker_of(decision: Decision) -> Marker:
     """Return the proof inside the transactions of a decision."""
-    about = decision.about
-    return Marker(batch=about.batch, attempt=about.attempt, checkpoint_id=about.checkpoint_id)
+    batch_attempt = decision.batch_attempt
+    return Marker(batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id)

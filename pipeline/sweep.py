@@ -134,7 +134,9 @@ class Sweep:
             return 0
         attempt, checkpoint_id = newest[0], newest[1].checkpoint_id
         unsettled = [
-            pair for pair in ledger.unsettled(self._settings.prefix) if pair[0].about.checkpoint_id == checkpoint_id
+            pair
+            for pair in ledger.unsettled(self._settings.prefix)
+            if pair[0].batch_attempt.checkpoint_id == checkpoint_id
         ]
         if not unsettled:
             return 0
@@ -167,8 +169,10 @@ class Sweep:
         """
         views = self.open()
         ledger = self._log.read_to_end()
-        mine = [pair for pair in ledger.commit_decisions(self._settings.prefix) if pair[1].about.attempt == attempt]
-        offset, batch = max(((at, decision.about.batch) for at, decision in mine), default=(-1, -1))
+        mine = [
+            pair for pair in ledger.commit_decisions(self._settings.prefix) if pair[1].batch_attempt.attempt == attempt
+        ]
+        offset, batch = max(((at, decision.batch_attempt.batch) for at, decision in mine), default=(-1, -1))
         seen = self._seen if offset >= self._seen_to else frozenset()
         self._seen, self._seen_to = frozenset(_identity(view) for view in views), ledger.next_offset
         left = [view for view in views if _identity(view) in seen or _is_past(view, attempt, batch)]
@@ -190,7 +194,7 @@ class Sweep:
             return
         decision = Decision(
             prefix=run.prefix,
-            about=BatchAttempt(checkpoint_id=run.checkpoint_id, batch=batch, attempt=attempt),
+            batch_attempt=BatchAttempt(checkpoint_id=run.checkpoint_id, batch=batch, attempt=attempt),
             ruling=Ruling.ABORT,
             handles=(),
             who=f"sweep after run {attempt}",

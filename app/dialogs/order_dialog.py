@@ -42,7 +42,7 @@ class AskedOrder(order_form.Asked):
     now: tuple[TransactionRow | None, ...] = ()
 
     @property
-    def about(self) -> str:
+    def subject(self) -> str:
         """Return ``batch 12 of ip-count`` or ``1 foreign transaction``, safe in a heading."""
         first = self.shown[0]
         if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
@@ -93,7 +93,7 @@ def show_if_asked() -> None:
     asked = st.session_state.get(_ORDER)
     if asked is None:
         return
-    title = f"{asked.action.value.capitalize()} {plain_label(asked.about)}?"
+    title = f"{asked.action.value.capitalize()} {plain_label(asked.subject)}?"
     st.dialog(title, width="large", on_dismiss=_put_away)(_body)()
 
 
@@ -103,7 +103,7 @@ def show_last_result() -> None:
     if done is None:
         return
     with st.container(key="last-order", horizontal=True, vertical_alignment="center"):
-        live.write(result_line(done.action, done.about, done.result))
+        live.write(result_line(done.action, done.subject, done.result))
         st.button("Dismiss", key="last-order-dismiss", type="tertiary", on_click=lambda: st.session_state.pop(_LAST))
 
 
@@ -193,7 +193,7 @@ def _hanging_now(shown: tuple[TransactionRow, ...]) -> tuple[TransactionRow | No
 
 def _show_result(asked: AskedOrder, result: OrderResult) -> None:
     with st.container(key="order-result"):
-        live.write(el("div", result_line(asked.action, asked.about, result),
+        live.write(el("div", result_line(asked.action, asked.subject, result),
                       steps_table(result, asked.shown, dry_run=False), class_="order"))  # fmt: skip
     st.button("Close", key="order-close", type="primary", on_click=_put_away)
 

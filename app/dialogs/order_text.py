@@ -140,7 +140,7 @@ def _step_sign(outcome: str) -> tuple[str, str, Tone]:
     return sign, outcome, tone
 
 
-def result_line(action: Action, about: str, result: OrderResult) -> Html:
+def result_line(action: Action, subject: str, result: OrderResult) -> Html:
     """Return ``committed 4 of 4 in 31 ms · audit 512``."""
     word, good = _DONE[action]
     done = sum(step.outcome in good for step in result.steps)
@@ -148,7 +148,7 @@ def result_line(action: Action, about: str, result: OrderResult) -> Html:
     summary = f"{word} {done} of {len(result.steps)} in {duration(result.took_ms)} · audit {result.audit}"
     sign = "✔ " if all_done else "✖ "
     return el(
-        "p", el("b", sign, summary), f" · {about}", class_=f"result {'good' if all_done else 'urgent'}", role="status"
+        "p", el("b", sign, summary), f" · {subject}", class_=f"result {'good' if all_done else 'urgent'}", role="status"
     )
 
 

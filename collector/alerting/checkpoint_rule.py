@@ -28,7 +28,7 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
             severity=Severity.CRITICAL,
             summary=f"checkpoint {checkpoints.newest.number} of {checkpoints.pipeline} {trouble.fact}: nothing new becomes visible",
             evidence=(trouble, completed) if checkpoints.completed_ms is not None else (trouble,),
-            about={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
+            subject_labels={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
         )
 
 

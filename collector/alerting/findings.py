@@ -32,7 +32,7 @@ class Finding:
     """One thing that one rule holds against the present snapshot.
 
     ``subject`` names it within its rule and stays while it lasts; ``group`` is the grouping key; ``for_ms`` is how long it
-    must hold before it fires; ``about`` holds the labels besides rule and severity.
+    must hold before it fires; ``subject_labels`` holds the labels besides rule and severity.
     """
 
     rule: str
@@ -41,7 +41,7 @@ class Finding:
     severity: Severity
     summary: str
     evidence: tuple[Evidence, ...]
-    about: Mapping[str, str]
+    subject_labels: Mapping[str, str]
     for_ms: int = 0
 
     @property
@@ -52,5 +52,5 @@ class Finding:
     @property
     def labels(self) -> dict[str, str]:
         """Return every label, in the order of LABELS."""
-        found = {"rule": self.rule, "severity": self.severity.value, **self.about}
+        found = {"rule": self.rule, "severity": self.severity.value, **self.subject_labels}
         return {name: found[name] for name in LABELS if name in found}

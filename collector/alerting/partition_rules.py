@@ -25,7 +25,7 @@ def a3_hanging(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findi
             severity=Severity.CRITICAL,
             summary=f"partition {suspect.partition} is held open by producer {producer} for ever: no timeout will end it",
             evidence=(Evidence(fact=fact, source=PARTITIONS, at_ms=suspect.since_ms),),
-            about={"partition": suspect.partition},
+            subject_labels={"partition": suspect.partition},
         )
 
 
@@ -50,7 +50,7 @@ def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iter
                 ),
                 Evidence(fact=f"{hidden} from: {', '.join(sorted(blocked.groups))}", source=PARTITIONS),
             ),
-            about={"partition": blocked.partition}
+            subject_labels={"partition": blocked.partition}
             | ({"transaction": blocked.transaction} if blocked.transaction else {}),
         )
 

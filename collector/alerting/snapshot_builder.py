@@ -138,14 +138,19 @@ def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tup
     doubtful = [
         judged for judged in seen if judged.judgement.verdict is not Verdict.SETTLED or judged.view.state in undone
     ]
-    abouts = [judged.view.about for judged in doubtful if judged.view.ours]
+    batch_attempts = [judged.view.batch_attempt for judged in doubtful if judged.view.ours]
     members = current.judged_of_shared(
-        {(about.checkpoint_id, about.batch) for about in abouts if about is not None}, now_ms
+        {
+            (batch_attempt.checkpoint_id, batch_attempt.batch)
+            for batch_attempt in batch_attempts
+            if batch_attempt is not None
+        },
+        now_ms,
     )
     return tuple(
         OneSidedBatch(
             pipeline=batch.pipeline,
-            batch=batch.about.batch,
+            batch=batch.batch_attempt.batch,
             done_in=batch.committed_on,
             missing_in=batch.missing_on,
             since_ms=batch.decision[1].at_ms if batch.decision is not None else batch.updated_ms or now_ms,

@@ -35,7 +35,7 @@ def a9_observer_down(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator
             evidence=(
                 Evidence(fact=observer.error or "it does not answer", source=OBSERVERS, at_ms=observer.since_ms),
             ),
-            about={"observer": observer.name},
+            subject_labels={"observer": observer.name},
         )
 
 
@@ -54,7 +54,7 @@ def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[F
             f"gone, its decisions read as void and its rows are written twice. Mend it now: {settings.remedy}"
         ),
         evidence=(Evidence(fact=f"its topic has {settings.said}", source=DECISIONS, at_ms=settings.at_ms),),
-        about={"observer": ObserverKind.DECISION_LOG.value},
+        subject_labels={"observer": ObserverKind.DECISION_LOG.value},
     )
 
 

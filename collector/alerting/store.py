@@ -189,7 +189,7 @@ def _alert_row(alert: Alert) -> list[Any]:
         "severity": finding.severity.value,
         "summary": finding.summary,
         "evidence": [[e.fact, e.source, e.at_ms] for e in finding.evidence],
-        "about": dict(finding.about),
+        "subject_labels": dict(finding.subject_labels),
         "for_ms": finding.for_ms,
     }
     return [finding.key, alert.state.value, alert.since_ms, alert.found_ms, alert.fired_ms, json.dumps(value)]

@@ -47,7 +47,7 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
                 Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
                 Evidence(fact=_need(history, needs_ms), source=CHECKPOINTS),
             ),
-            about=_about(t),
+            subject_labels=_labels(t),
         )
 
 
@@ -76,7 +76,7 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
                 Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),
                 Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
             ),
-            about=_about(t),
+            subject_labels=_labels(t),
         )
 
 
@@ -103,7 +103,7 @@ def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterat
                 Evidence(fact=f"aborted: {told}", source=BROKER),
                 Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
             ),
-            about={"pipeline": application},
+            subject_labels={"pipeline": application},
         )
 
 
@@ -128,7 +128,7 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
                 f"{seconds(needs_ms)}: start its pipeline from its checkpoint"
             ),
             evidence=judged.judgement.evidence,
-            about=_about(t),
+            subject_labels=_labels(t),
         )
 
 
@@ -145,7 +145,7 @@ def _lost_by_others(snapshot: AlertSnapshot) -> Iterator[Finding]:
                 "them as written, and they were aborted: write them again from its input"
             ),
             evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
-            about=_about(loss.view) | {"pipeline": pipeline},
+            subject_labels=_labels(loss.view) | {"pipeline": pipeline},
         )
 
 
@@ -159,7 +159,7 @@ def a8_id_leak(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findi
             severity=Severity.WARNING,
             summary=f"{leak.application} leaks transactional ids: the broker knows {leak.ids:,} of them",
             evidence=(Evidence(fact=leak.fact, source=BROKER, at_ms=leak.since_ms),),
-            about={"pipeline": leak.application},
+            subject_labels={"pipeline": leak.application},
         )
 
 
@@ -174,12 +174,12 @@ def a10_one_side_only(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
             severity=Severity.CRITICAL,
             summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
             evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
-            about={"pipeline": batch.pipeline, "batch": str(batch.batch)},
+            subject_labels={"pipeline": batch.pipeline, "batch": str(batch.batch)},
         )
 
 
-def _about(t: TransactionView) -> dict[str, str]:
-    batch = {"batch": str(t.about.batch)} if t.about is not None else {}
+def _labels(t: TransactionView) -> dict[str, str]:
+    batch = {"batch": str(t.batch_attempt.batch)} if t.batch_attempt is not None else {}
     return {"pipeline": t.pipeline, "resource_manager": t.resource_manager, "transaction": t.transaction, **batch}
 
 

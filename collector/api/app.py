@@ -132,10 +132,10 @@ def _transaction(served: ApiDependencies, key: str) -> TransactionDetailRow:
 
 
 def _siblings(served: ApiDependencies, judged: Judged) -> list[str]:
-    about, key = judged.view.about, judged.view.key
-    if about is None:
+    batch_attempt, key = judged.view.batch_attempt, judged.view.key
+    if batch_attempt is None:
         return []
-    same = served.current.judged_of_batches(lambda other: other == about)
+    same = served.current.judged_of_batches(lambda other: other == batch_attempt)
     return sorted(other.view.key for other in same if other.view.key != key)
 
 

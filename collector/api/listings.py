@@ -110,9 +110,11 @@ def batches(current: CurrentState, query: ListQuery, number: int | None) -> Page
     """
     after = place_of(query.after, int, int, str)
     complete = current.complete_attempts()
-    sure = {about for _, about in complete}
+    sure = {batch_attempt for _, batch_attempt in complete}
     looked_at = current_batches(current, lambda a: number in (None, a.batch) and a not in sure, complete)
-    places = {batch_place(batch): batch.about for batch in looked_at if query.verdict in (None, batch.verdict.value)}
+    places = {
+        batch_place(batch): batch.batch_attempt for batch in looked_at if query.verdict in (None, batch.verdict.value)
+    }
     if query.verdict in (None, BatchVerdict.COMPLETE.value):
         attempts = ((*at, opened_ms) for at, opened_ms in complete.items() if number in (None, at[1].batch))
         places |= {complete_place(*attempt): attempt[1] for attempt in attempts}

@@ -33,13 +33,13 @@ class Wanted:
     """One order to give: what it says besides reason and confirmation."""
 
     action: str
-    about: Mapping[str, Any]
+    request: Mapping[str, Any]
 
     @classmethod
     def of_rows(cls, action: str, rows: Sequence[Mapping[str, Any]]) -> Wanted:
         """Return the order about rows as they were just read."""
         seen = {row["key"]: row["revision"] for row in rows}
-        return cls(action=action, about={"keys": list(seen), "seen": seen})
+        return cls(action=action, request={"keys": list(seen), "seen": seen})
 
 
 def give(client: Client, given: argparse.Namespace) -> int:
@@ -110,12 +110,12 @@ def _of_filter(client: Client, given: argparse.Namespace) -> list[Wanted]:
     if not preview["keys"]:
         raise Refused("the filter means no transaction that may be aborted")
     _say(f"fingerprint: {preview['fingerprint']}")
-    about = {"filter": preview["filter"], "fingerprint": given.fingerprint or preview["fingerprint"]}
-    return [Wanted(action="abort", about=about)]
+    request = {"filter": preview["filter"], "fingerprint": given.fingerprint or preview["fingerprint"]}
+    return [Wanted(action="abort", request=request)]
 
 
 def _give_one(client: Client, given: argparse.Namespace, wanted: Wanted, number: int) -> int:
-    body = {"action": wanted.action, **wanted.about, "confirm": given.confirm}
+    body = {"action": wanted.action, **wanted.request, "confirm": given.confirm}
     if not given.yes:
         answer = client.order({**body, "reason": given.reason or DRY_REASON, "dry_run": True})
         if answer.get("confirm"):

@@ -57,9 +57,9 @@ def plan_abort(
 
 def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: BatchAttempt | None) -> Plan:
     ledger = context.log.read_to_end()
-    abouts = [_rulable(judged.view, ledger) for judged in found]
-    for judged, about in zip(found, abouts, strict=True):
-        if batch is not None and about not in (None, batch):
+    batch_attempts = [_rulable(judged.view, ledger) for judged in found]
+    for judged, batch_attempt in zip(found, batch_attempts, strict=True):
+        if batch is not None and batch_attempt not in (None, batch):
             raise OrderRefused(
                 f"an event claims that {judged.view.key} belongs to batch {batch.batch}; the decision log does not bear that out: "
                 "abort it by itself"
@@ -68,23 +68,27 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
     actions = tuple(
         PlannedAction(
             key=judged.view.key,
-            description=f"{_will_decide(about)}{context.participants.description(Action.ABORT, handle)}",
-            target=target_of("abort", handle, judged.view.pipeline, about),
+            description=f"{_will_decide(batch_attempt)}{context.participants.description(Action.ABORT, handle)}",
+            target=target_of("abort", handle, judged.view.pipeline, batch_attempt),
         )
-        for judged, handle, about in zip(found, handles, abouts, strict=True)
+        for judged, handle, batch_attempt in zip(found, handles, batch_attempts, strict=True)
     )
 
     def carry_out() -> list[ActionResult]:
-        stopped = _decide(context, list(zip(abouts, found, handles, strict=True)), who)
-        going = [handle for handle, about in zip(handles, abouts, strict=True) if about not in stopped]
+        stopped = _decide(context, list(zip(batch_attempts, found, handles, strict=True)), who)
+        going = [
+            handle
+            for handle, batch_attempt in zip(handles, batch_attempts, strict=True)
+            if batch_attempt not in stopped
+        ]
         ends = iter([result_of(outcome) for outcome in context.participants.rollback(going, context.limit_s)])
-        return [stopped[about] if about in stopped else next(ends) for about in abouts]
+        return [stopped[batch_attempt] if batch_attempt in stopped else next(ends) for batch_attempt in batch_attempts]
 
     return Plan(actions=actions, carry_out=carry_out)
 
 
-def _will_decide(about: BatchAttempt | None) -> str:
-    return f"abort decision for batch {about.batch}, then " if about is not None else ""
+def _will_decide(batch_attempt: BatchAttempt | None) -> str:
+    return f"abort decision for batch {batch_attempt.batch}, then " if batch_attempt is not None else ""
 
 
 def _rulable(view: TransactionView, ledger: DecisionLedger) -> BatchAttempt | None:
@@ -94,20 +98,22 @@ def _rulable(view: TransactionView, ledger: DecisionLedger) -> BatchAttempt | No
     """
     if ledger.listing(view.handle_key) is not None:
         raise OrderRefused(f"transaction {view.key} is in a commit decision that counts: an abort would lose its rows")
-    about, run = view.proven_about, attempts.newest_run(ledger, view.pipeline)
-    if about is None and run is not None and view.opened_ms is not None and view.opened_ms < run[1].at_ms:
+    batch_attempt, run = view.proven_batch_attempt, attempts.newest_run(ledger, view.pipeline)
+    if batch_attempt is None and run is not None and view.opened_ms is not None and view.opened_ms < run[1].at_ms:
         return None
-    id_ = TransactionalId.parse(view.transaction) if about is None else None
+    id_ = TransactionalId.parse(view.transaction) if batch_attempt is None else None
     if id_ is not None:
-        about = attempts.of_newest_run(ledger, id_)
-    if about is None:
+        batch_attempt = attempts.of_newest_run(ledger, id_)
+    if batch_attempt is None:
         raise OrderRefused(
             f"the batch of {view.key} is not known and no newer run started: its driver may still decide it"
         )
-    counting = ledger.counting(about)
+    counting = ledger.counting(batch_attempt)
     if counting is not None and counting.ruling is Ruling.COMMIT:
-        raise OrderRefused(f"batch {about.batch} was decided to be committed by {counting.who}: it may not be aborted")
-    return about
+        raise OrderRefused(
+            f"batch {batch_attempt.batch} was decided to be committed by {counting.who}: it may not be aborted"
+        )
+    return batch_attempt
 
 
 def _decide(
@@ -118,9 +124,9 @@ def _decide(
     Raises OrderRefused when that is all of them: nothing was done then.
     """
     by_batch: dict[BatchAttempt, list[tuple[Judged, Handle]]] = {}
-    for about, judged, handle in found:
-        if about is not None:
-            by_batch.setdefault(about, []).append((judged, handle))
+    for batch_attempt, judged, handle in found:
+        if batch_attempt is not None:
+            by_batch.setdefault(batch_attempt, []).append((judged, handle))
     stopped: dict[BatchAttempt | None, ActionResult] = {}
     for batch, members in by_batch.items():
         try:
@@ -132,7 +138,7 @@ def _decide(
                 StepOutcome.UNKNOWN,
                 f"{error}: the abort decision may stand in the log, nothing else was sent",
             )
-    if stopped and all(about in stopped for about, _, _ in found):
+    if stopped and all(batch_attempt in stopped for batch_attempt, _, _ in found):
         refused = [detail for outcome, detail in stopped.values() if outcome is StepOutcome.REFUSED]
         if len(refused) == len(stopped):
             raise OrderRefused(refused[0])
@@ -140,18 +146,18 @@ def _decide(
 
 
 def _decide_batch(
-    context: OrderContext, about: BatchAttempt, judged: Judged, handles: Sequence[Handle], who: str
+    context: OrderContext, batch_attempt: BatchAttempt, judged: Judged, handles: Sequence[Handle], who: str
 ) -> None:
     """Append the abort decision unless the attempt was ruled on; DecisionVoid: another writer decided first."""
     prefix = judged.view.named_prefix
     if prefix is None:
         raise DecisionVoid(f"{judged.view.transaction} is not an id of a pipeline of ours")
-    if context.log.read_to_end().first(about) is not None:
+    if context.log.read_to_end().first(batch_attempt) is not None:
         return  # an abort that counts, or a commit that a newer run made void: no commit can count any more
     context.log.decide(
         Decision(
             prefix=prefix,
-            about=about,
+            batch_attempt=batch_attempt,
             ruling=Ruling.ABORT,
             handles=tuple(handles),
             who=OPERATOR + who,

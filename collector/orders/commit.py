@@ -28,7 +28,7 @@ def plan_commit(context: OrderContext, found: Sequence[Judged], who: str) -> Pla
     """
     ledger = context.log.read_to_end()
     handles: list[Handle] = []
-    abouts: list[tuple[str, BatchAttempt]] = []
+    batch_attempts: list[tuple[str, BatchAttempt]] = []
     for judged in found:
         view = judged.view
         listing = ledger.listing(view.handle_key)
@@ -39,40 +39,41 @@ def plan_commit(context: OrderContext, found: Sequence[Judged], who: str) -> Pla
         if view.state is TransactionState.COMMITTED:
             raise OrderRefused(f"transaction {view.key} is committed already: there is nothing to do")
         handles.append(next(h for h in listing[1].handles if h.key == view.handle_key))
-        abouts.append((listing[1].prefix, listing[1].about))
+        batch_attempts.append((listing[1].prefix, listing[1].batch_attempt))
     actions = tuple(
         PlannedAction(
             key=one.view.key,
             description=context.participants.description(Action.COMMIT, handle),
-            target=target_of("commit", handle, prefix, about),
+            target=target_of("commit", handle, prefix, batch_attempt),
             checked=ready_text(readiness),
         )
-        for one, handle, (prefix, about), readiness in zip(
-            found, handles, abouts, context.participants.check(handles), strict=True
+        for one, handle, (prefix, batch_attempt), readiness in zip(
+            found, handles, batch_attempts, context.participants.check(handles), strict=True
         )
     )
 
     def carry_out() -> list[ActionResult]:
         markers = [
-            Marker(batch=about.batch, attempt=about.attempt, checkpoint_id=about.checkpoint_id) for _, about in abouts
+            Marker(batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id)
+            for _, batch_attempt in batch_attempts
         ]
         outcomes = context.participants.commit(handles, markers, context.limit_s)
-        for (prefix, about), outcome in zip(abouts, outcomes, strict=True):
-            record_committed(context.log, prefix, about, outcome, who)
+        for (prefix, batch_attempt), outcome in zip(batch_attempts, outcomes, strict=True):
+            record_committed(context.log, prefix, batch_attempt, outcome, who)
         return [result_of(outcome) for outcome in outcomes]
 
     return Plan(actions=actions, carry_out=carry_out)
 
 
 def record_committed(
-    decision_log: DecisionLog, prefix: str, about: BatchAttempt, outcome: CommitOutcome, who: str
+    decision_log: DecisionLog, prefix: str, batch_attempt: BatchAttempt, outcome: CommitOutcome, who: str
 ) -> None:
     """Write a proven commit to the decision log; a failure there changes nothing: the marker proves it to recovery."""
     if not isinstance(outcome, Committed | AlreadyCommitted):
         return
     record = Outcome(
         prefix=prefix,
-        about=about,
+        batch_attempt=batch_attempt,
         handle_keys=(outcome.handle.key,),
         settled=Settled.COMMITTED,
         who=OPERATOR + who,

@@ -36,8 +36,8 @@ class OutcomeProbes:
 
     def commit(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Probe a transaction that a counting decision lists and that was to be committed."""
-        handle, about = Handle.from_json(planned.target["handle"]), _about(planned.target)
-        if about is None:
+        handle, batch_attempt = Handle.from_json(planned.target["handle"]), _batch_attempt(planned.target)
+        if batch_attempt is None:
             return StepOutcome.UNKNOWN, "its batch is not known"
         outcome: CommitOutcome
         match self._observed_end(planned.key):
@@ -50,10 +50,12 @@ class OutcomeProbes:
             case _ if self._read_only:
                 return StepOutcome.UNKNOWN, "not seen to end yet"
             case _:
-                marker = Marker(batch=about.batch, attempt=about.attempt, checkpoint_id=about.checkpoint_id)
+                marker = Marker(
+                    batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id
+                )
                 (outcome,) = self._context.participants.commit([handle], [marker], self._context.limit_s)
         if not self._read_only:
-            record_committed(self._context.log, planned.target["prefix"], about, outcome, intent.who)
+            record_committed(self._context.log, planned.target["prefix"], batch_attempt, outcome, intent.who)
         return result_of(outcome)
 
     def abort(self, planned: PlannedAction, intent: Intent) -> ActionResult:
@@ -61,12 +63,12 @@ class OutcomeProbes:
         found = self._observed_abort(planned.key)
         if found is not None:
             return found
-        handle, about = Handle.from_json(planned.target["handle"]), _about(planned.target)
+        handle, batch_attempt = Handle.from_json(planned.target["handle"]), _batch_attempt(planned.target)
         ledger = self._context.log.read_to_end()
-        first = ledger.first(about) if about is not None else None
+        first = ledger.first(batch_attempt) if batch_attempt is not None else None
         if ledger.listing(handle.key) is not None or (first and first[2] and first[1].ruling is Ruling.COMMIT):
             return StepOutcome.REFUSED, "its batch was decided to be committed before the abort decision: not aborted"
-        if about is not None and first is None:
+        if batch_attempt is not None and first is None:
             if intent.age_ms > LANDED_WITHIN_MS:
                 return StepOutcome.REFUSED, "the abort decision never reached the log, so nothing was done: order again"
             return StepOutcome.UNKNOWN, "the abort decision is not in the log yet"
@@ -110,8 +112,8 @@ class OutcomeProbes:
         return view.state if proven and view.state.is_final else None
 
 
-def _about(target: Any) -> BatchAttempt | None:
-    named = target["about"]
+def _batch_attempt(target: Any) -> BatchAttempt | None:
+    named = target["batch_attempt"]
     return (
         None
         if named is None

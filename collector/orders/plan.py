@@ -137,14 +137,18 @@ def handle_of(judged: Judged) -> Handle:
     )
 
 
-def target_of(kind: str, handle: Handle, prefix: str, about: BatchAttempt | None) -> dict[str, Any]:
+def target_of(kind: str, handle: Handle, prefix: str, batch_attempt: BatchAttempt | None) -> dict[str, Any]:
     """Return what a later probe needs to find out how a transaction of ours ended."""
     named = (
         None
-        if about is None
-        else {"checkpoint_id": about.checkpoint_id, "batch": about.batch, "attempt": about.attempt}
+        if batch_attempt is None
+        else {
+            "checkpoint_id": batch_attempt.checkpoint_id,
+            "batch": batch_attempt.batch,
+            "attempt": batch_attempt.attempt,
+        }
     )
-    return {"kind": kind, "handle": handle.to_json(), "prefix": prefix, "about": named}
+    return {"kind": kind, "handle": handle.to_json(), "prefix": prefix, "batch_attempt": named}
 
 
 def ready_text(readiness: Readiness) -> str:

@@ -29,7 +29,7 @@ def plan_settle(context: OrderContext, batch: Batch, who: str, confirm: str | No
     ended = [judged for judged in batch.transactions if not is_open(judged)]
     beyond = [judged for judged in going if judged.view.resource_manager not in context.participants.names]
     reached = [judged for judged in going if judged not in beyond]
-    counting = context.log.read_to_end().counting(batch.about)
+    counting = context.log.read_to_end().counting(batch.batch_attempt)
     if counting is not None and counting.ruling is Ruling.COMMIT:
         commit = [plan_commit(context, reached, who)] if reached else []
         return joined([*commit, _without_deed(beyond, _unreached), _without_deed(ended, _before)], keys)
@@ -41,7 +41,9 @@ def plan_settle(context: OrderContext, batch: Batch, who: str, confirm: str | No
             )
     if beyond:
         raise OrderRefused(f"batch {batch.key} is undecided, and of {beyond[0].view.key} {UNREACHED}")
-    return joined([plan_abort(context, reached, who, confirm, batch.about), _without_deed(ended, _before)], keys)
+    return joined(
+        [plan_abort(context, reached, who, confirm, batch.batch_attempt), _without_deed(ended, _before)], keys
+    )
 
 
 def _without_deed(found: Sequence[Judged], end: Callable[[Judged], ActionResult]) -> Plan:

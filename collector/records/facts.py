@@ -167,7 +167,7 @@ class Init:
 class Listed(NamedTuple):
     """What the first decision that lists a transaction says of it, whatever its ruling and whether it counts or not."""
 
-    about: BatchAttempt
+    batch_attempt: BatchAttempt
     handle: Handle
 
 
@@ -182,7 +182,7 @@ class ReportedTransaction:
     identity: HandleIdentity
     reported_manager: str = ""
     """The resource manager that events name; only of transactions without producers."""
-    reported_about: BatchAttempt | None = None
+    reported_batch_attempt: BatchAttempt | None = None
     reported_handle: Handle | None = None
     event_times: Mapping[EventType, int] = field(default_factory=dict)
     lost_reason: str = ""
@@ -196,9 +196,9 @@ class ReportedTransaction:
         return self.listed.handle.resource_manager if self.listed is not None else self.reported_manager
 
     @property
-    def about(self) -> BatchAttempt | None:
+    def batch_attempt(self) -> BatchAttempt | None:
         """Return its batch and attempt: as a decision says, else as events claim."""
-        return self.listed.about if self.listed is not None else self.reported_about
+        return self.listed.batch_attempt if self.listed is not None else self.reported_batch_attempt
 
     @property
     def handle(self) -> Handle | None:

@@ -32,8 +32,10 @@ def groups(urgent: Sequence[Judged]) -> tuple[ActionRequired, ...]:
     """Return what requires an action, grouped by verdict, pipeline and batch, in the order given."""
     found: dict[tuple[Verdict, str, int | None], list[Judged]] = {}
     for item in urgent:
-        about = item.view.about
-        found.setdefault((item.judgement.verdict, item.view.pipeline, about.batch if about else None), []).append(item)
+        batch_attempt = item.view.batch_attempt
+        found.setdefault(
+            (item.judgement.verdict, item.view.pipeline, batch_attempt.batch if batch_attempt else None), []
+        ).append(item)
     return tuple(_group(*key, members) for key, members in found.items())
 
 

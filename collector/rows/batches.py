@@ -15,9 +15,9 @@ def batch_row(batch: Batch) -> BatchRow:
     return BatchRow(
         key=batch.key,
         pipeline=batch.pipeline,
-        checkpoint_id=batch.about.checkpoint_id,
-        batch=batch.about.batch,
-        attempt=batch.about.attempt,
+        checkpoint_id=batch.batch_attempt.checkpoint_id,
+        batch=batch.batch_attempt.batch,
+        attempt=batch.batch_attempt.attempt,
         verdict=batch.verdict.value,
         explanation=explanation(batch),
         committed_on=batch.committed_on,

@@ -40,7 +40,7 @@ def urgency(judged: Judged) -> tuple[int, int, int, str]:
 def transaction_row(judged: Judged) -> TransactionRow:
     """Return a row of GET /transactions."""
     view, judgement = judged.view, judged.judgement
-    about, handle = view.about, view.handle
+    batch_attempt, handle = view.batch_attempt, view.handle
     return TransactionRow(
         key=view.key,
         resource_manager=view.resource_manager,
@@ -50,9 +50,9 @@ def transaction_row(judged: Judged) -> TransactionRow:
         client_transaction_version=view.broker.client_transaction_version if view.broker is not None else None,
         pipeline=view.pipeline,
         ours=view.ours,
-        checkpoint_id=about.checkpoint_id if about is not None else None,
-        batch=about.batch if about is not None else None,
-        attempt=about.attempt if about is not None else None,
+        checkpoint_id=batch_attempt.checkpoint_id if batch_attempt is not None else None,
+        batch=batch_attempt.batch if batch_attempt is not None else None,
+        attempt=batch_attempt.attempt if batch_attempt is not None else None,
         slot=view.slot,
         state=view.state,
         verdict=judgement.verdict,
@@ -160,7 +160,7 @@ def abort_row(clues: AbortClues) -> AbortRow:
         key=view.key,
         transaction=view.transaction,
         pipeline=view.pipeline,
-        batch=view.about.batch if view.about is not None else None,
+        batch=view.batch_attempt.batch if view.batch_attempt is not None else None,
         slot=view.slot,
         verdict=view.state,
         cause=cause,

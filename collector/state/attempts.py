@@ -26,11 +26,11 @@ def of_branch(ledger: DecisionLedger, branch: BranchId) -> BatchAttempt | None:
     )
 
 
-def fits(ledger: DecisionLedger, id_: OurId, about: BatchAttempt) -> bool:
+def fits(ledger: DecisionLedger, id_: OurId, batch_attempt: BatchAttempt) -> bool:
     """Say whether a transaction of this name can belong to a batch as is claimed: its run is in the log, its parity is right."""
-    if isinstance(id_, TransactionalId) and about.batch % 2 != id_.parity:
+    if isinstance(id_, TransactionalId) and batch_attempt.batch % 2 != id_.parity:
         return False
-    return ledger.checkpoint_id_of(id_.prefix, about.attempt) == about.checkpoint_id
+    return ledger.checkpoint_id_of(id_.prefix, batch_attempt.attempt) == batch_attempt.checkpoint_id
 
 
 def newest_run(ledger: DecisionLedger, prefix: str) -> tuple[int, RunStarted] | None:

@@ -51,9 +51,9 @@ def unproven_branches(state: State, resource_manager: str) -> list[str]:
             continue
         if branch is not None and branch.proof in FINAL_PROOFS:
             continue
-        about = attempts.of_branch(state.ledger, name)
-        last = state.last_decided.get(about.checkpoint_id) if about is not None else None
-        if about is not None and (last is None or about.batch >= last.batch):
+        batch_attempt = attempts.of_branch(state.ledger, name)
+        last = state.last_decided.get(batch_attempt.checkpoint_id) if batch_attempt is not None else None
+        if batch_attempt is not None and (last is None or batch_attempt.batch >= last.batch):
             found.append(reported.identity.transaction)
     return found
 

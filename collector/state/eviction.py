@@ -31,7 +31,7 @@ def _trimmable(state: State) -> int:
 
 def trim(state: State) -> None:
     """Drop the oldest settled transactions, and what was reported and decided of them, down to the number that is kept."""
-    listed_before = [t.listed.about for t in state.reported.values() if t.listed is not None]
+    listed_before = [t.listed.batch_attempt for t in state.reported.values() if t.listed is not None]
     _trim_transactions(state)
     _trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
@@ -41,8 +41,10 @@ def trim(state: State) -> None:
         del state.offsets[identity]
     for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
         del state.orders[key]
-    for about in set(listed_before) - {t.listed.about for t in state.reported.values() if t.listed is not None}:
-        state.ledger.forget(about)
+    for batch_attempt in set(listed_before) - {
+        t.listed.batch_attempt for t in state.reported.values() if t.listed is not None
+    }:
+        state.ledger.forget(batch_attempt)
     state.trim_at = _trimmable(state) + state.settled_kept
 
 

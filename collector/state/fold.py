@@ -186,14 +186,14 @@ def _transaction_event(state: State, event: LifecycleEvent) -> None:
         if handle is not None
         else HandleIdentity(_text(event, "transaction"), _int(event, "producer_id"), _int(event, "producer_epoch"))
     )
-    about = None
+    batch_attempt = None
     if (
         isinstance(event.data.get("checkpoint_id"), str)
         and event.data.get("attempt") is not None
         and "batch" in event.data
     ):
         batch, attempt = _int(event, "batch"), _int(event, "attempt")
-        about = BatchAttempt(checkpoint_id=event.data["checkpoint_id"], batch=batch or 0, attempt=attempt or 0)
+        batch_attempt = BatchAttempt(checkpoint_id=event.data["checkpoint_id"], batch=batch or 0, attempt=attempt or 0)
     known = state.reported.get(identity) or ReportedTransaction(identity=identity)
     manager = known.reported_manager
     if identity.producer_id is None:
@@ -204,7 +204,7 @@ def _transaction_event(state: State, event: LifecycleEvent) -> None:
     state.reported[identity] = replace(
         known,
         reported_manager=manager,
-        reported_about=known.reported_about or about,
+        reported_batch_attempt=known.reported_batch_attempt or batch_attempt,
         reported_handle=known.reported_handle or handle,
         event_times={**known.event_times, event.type: first},
         lost_reason=max(known.lost_reason, _reason(event)) if lost else known.lost_reason,
@@ -273,14 +273,14 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
         counts = state.ledger.repeat(Kept(offset=seen.offset, counts=seen.counts, record=record))
     if isinstance(record, Decision):
         if counts and record.ruling is Ruling.COMMIT:
-            decided = LastDecided(record.about.batch, record.about.attempt, record.at_ms)
-            state.last_decided[record.about.checkpoint_id] = max(
-                decided, state.last_decided.get(record.about.checkpoint_id, decided)
+            decided = LastDecided(record.batch_attempt.batch, record.batch_attempt.attempt, record.at_ms)
+            state.last_decided[record.batch_attempt.checkpoint_id] = max(
+                decided, state.last_decided.get(record.batch_attempt.checkpoint_id, decided)
             )
         for handle in record.handles:
             identity = handle_identity(handle)
             known = state.reported.get(identity) or ReportedTransaction(identity=identity)
-            state.reported[identity] = replace(known, listed=known.listed or Listed(record.about, handle))
+            state.reported[identity] = replace(known, listed=known.listed or Listed(record.batch_attempt, handle))
     if isinstance(record, RunStarted | CheckpointTakenOver) or not record.who.startswith(OPERATOR):
         facts = state.pipelines.get(record.prefix) or PipelineFacts(pipeline=record.prefix)
         what = _REPORTED_BY[type(record)]

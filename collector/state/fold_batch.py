@@ -56,7 +56,7 @@ class _Group(NamedTuple):
     """What some events report of one transaction in one attempt at its batch."""
 
     identity: HandleIdentity
-    about: BatchAttempt
+    batch_attempt: BatchAttempt
     event_times: dict[EventType, int]
     """The first time of each kind of event."""
     lost_reason: str
@@ -65,15 +65,19 @@ class _Group(NamedTuple):
 
 
 def _put_group(state: State, group: _Group) -> None:
-    identity, about, event_times, lost_reason, handle = group
+    identity, batch_attempt, event_times, lost_reason, handle = group
     known, listed = state.reported.get(identity), None
     if known is not None:
-        about, handle, listed = known.reported_about or about, known.reported_handle or handle, known.listed
+        batch_attempt, handle, listed = (
+            known.reported_batch_attempt or batch_attempt,
+            known.reported_handle or handle,
+            known.listed,
+        )
         lost_reason = max(known.lost_reason, lost_reason)
         event_times |= {type_: min(at_ms, event_times.get(type_, at_ms)) for type_, at_ms in known.event_times.items()}
     state.reported[identity] = ReportedTransaction(
         identity=identity,
-        reported_about=about,
+        reported_batch_attempt=batch_attempt,
         reported_handle=handle,
         event_times=event_times,
         lost_reason=lost_reason,
@@ -103,13 +107,13 @@ def _groups(events: EventColumns) -> Iterator[_Group]:
         event_times = dict(zip(types[first:end], at_ms[first:end], strict=True))
         if len(event_times) < end - first:  # one type was reported several times
             event_times = _first_times(types[first:end], at_ms[first:end])
-        about = batches.get((checkpoint_id, batch, attempt))
-        if about is None:
-            about = batches[checkpoint_id, batch, attempt] = BatchAttempt(
+        batch_attempt = batches.get((checkpoint_id, batch, attempt))
+        if batch_attempt is None:
+            batch_attempt = batches[checkpoint_id, batch, attempt] = BatchAttempt(
                 checkpoint_id=checkpoint_id, batch=batch, attempt=attempt
             )
         reason = max((reasons.get(row, "") for row in members[first:end]), default="") if reasons else ""
-        yield _Group(HandleIdentity(transaction, producer_id, epoch), about, event_times, reason, handle)
+        yield _Group(HandleIdentity(transaction, producer_id, epoch), batch_attempt, event_times, reason, handle)
 
 
 def _first_times(types: list[EventType], at_ms: list[int]) -> dict[EventType, int]:

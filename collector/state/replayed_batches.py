@@ -16,23 +16,23 @@ def replayed_ms(state: State, view: TransactionView) -> int | None:
     Its checkpoint directory tells it, or the decision log: a later batch of its checkpoint id was decided, or a later attempt
     at this one, of which every handle is committed.
     """
-    about = view.proven_about
-    if about is None or view.ended_ms is None:
+    batch_attempt = view.proven_batch_attempt
+    if batch_attempt is None or view.ended_ms is None:
         return None
-    checkpoint = state.checkpoints.get((view.pipeline, about.batch))
+    checkpoint = state.checkpoints.get((view.pipeline, batch_attempt.batch))
     if checkpoint is not None and checkpoint.proven_ms is not None and checkpoint.proven_ms > view.ended_ms:
         return checkpoint.proven_ms
-    decided = state.last_decided.get(about.checkpoint_id)
-    if decided is None or (decided.batch, decided.attempt) <= (about.batch, about.attempt):
+    decided = state.last_decided.get(batch_attempt.checkpoint_id)
+    if decided is None or (decided.batch, decided.attempt) <= (batch_attempt.batch, batch_attempt.attempt):
         return None
-    if decided.batch == about.batch and not _is_committed_whole(state, about.checkpoint_id, decided):
+    if decided.batch == batch_attempt.batch and not _is_committed_whole(state, batch_attempt.checkpoint_id, decided):
         return None
     return decided.at_ms
 
 
 def _is_committed_whole(state: State, checkpoint_id: str, decided: LastDecided) -> bool:
-    about = BatchAttempt(checkpoint_id=checkpoint_id, batch=decided.batch, attempt=decided.attempt)
-    decision = state.ledger.counting(about)
+    batch_attempt = BatchAttempt(checkpoint_id=checkpoint_id, batch=decided.batch, attempt=decided.attempt)
+    decision = state.ledger.counting(batch_attempt)
     return decision is not None and all(_is_committed(state, handle) for handle in decision.handles)
 
 

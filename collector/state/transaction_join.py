@@ -108,22 +108,22 @@ def view_of(state: State, part: BrokerTransaction | ReportedTransaction | Branch
 def of_batches(state: State, chosen: Callable[[BatchAttempt], bool]) -> Iterator[TransactionView]:
     """Yield in no order every transaction whose batch is known and ``chosen``."""
     for reported in state.reported.values():
-        about = about_of(state, reported)
-        if about is not None and chosen(about) and _is_evident(state, reported):
+        batch_attempt = batch_attempt_of(state, reported)
+        if batch_attempt is not None and chosen(batch_attempt) and _is_evident(state, reported):
             view = view_of(state, reported)
-            if view.about is not None and chosen(view.about):
+            if view.batch_attempt is not None and chosen(view.batch_attempt):
                 yield view
     for branch in state.branches.values():
         if reported_of_branch(state, branch) is None:
             view = view_of(state, branch)
-            if view.about is not None and chosen(view.about):
+            if view.batch_attempt is not None and chosen(view.batch_attempt):
                 yield view
 
 
-def about_of(state: State, reported: ReportedTransaction) -> BatchAttempt | None:
+def batch_attempt_of(state: State, reported: ReportedTransaction) -> BatchAttempt | None:
     """Return its batch and attempt: as a decision or its branch's name has them, else as events claim."""
     id_ = _parsed(reported.identity) if reported.listed is None else None
-    return attempts.of_branch(state.ledger, id_) if isinstance(id_, BranchId) else reported.about
+    return attempts.of_branch(state.ledger, id_) if isinstance(id_, BranchId) else reported.batch_attempt
 
 
 def counted_by_batch(reported: Iterable[ReportedTransaction]) -> dict[tuple[str, int], tuple[int, int]]:
@@ -131,13 +131,13 @@ def counted_by_batch(reported: Iterable[ReportedTransaction]) -> dict[tuple[str,
     newest: dict[tuple[str, int], tuple[int, int, int]] = {}
     for each in reported:
         id_ = _parsed(each.identity)
-        if each.about is None or id_ is None:
+        if each.batch_attempt is None or id_ is None:
             continue
-        key, rows = (id_.prefix, each.about.batch), each.handle.rows if each.handle is not None else 0
-        attempt, count, total = newest.get(key, (each.about.attempt, 0, 0))
-        if each.about.attempt > attempt:
-            attempt, count, total = each.about.attempt, 0, 0
-        if each.about.attempt == attempt:
+        key, rows = (id_.prefix, each.batch_attempt.batch), each.handle.rows if each.handle is not None else 0
+        attempt, count, total = newest.get(key, (each.batch_attempt.attempt, 0, 0))
+        if each.batch_attempt.attempt > attempt:
+            attempt, count, total = each.batch_attempt.attempt, 0, 0
+        if each.batch_attempt.attempt == attempt:
             newest[key] = (attempt, count + 1, total + rows)
     return {key: (count, rows) for key, (_, count, rows) in newest.items()}
 
@@ -147,8 +147,8 @@ def shared_batches(state: State) -> set[tuple[str, int]]:
     managers: dict[tuple[str, int], str] = {}
     shared: set[tuple[str, int]] = set()
     for reported in state.reported.values():
-        if (about := about_of(state, reported)) is not None:
-            batch = (about.checkpoint_id, about.batch)
+        if (batch_attempt := batch_attempt_of(state, reported)) is not None:
+            batch = (batch_attempt.checkpoint_id, batch_attempt.batch)
             if managers.setdefault(batch, reported.resource_manager) != reported.resource_manager:
                 shared.add(batch)
     return shared
@@ -207,7 +207,7 @@ def _view(
     look = state.looks.get(branch.instance) if branch is not None and branch.is_listed else None
     looked_ms = look.at_ms if look is not None else None
     listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
-    proven = _proven_about(state, our_id, reported, listing)
+    proven = _proven_batch_attempt(state, our_id, reported, listing)
     # Only its coordinator reports a transaction that is not ours.
     reported = reported if our_id is not None or listing is not None else None
     return TransactionView(
@@ -227,8 +227,8 @@ def _view(
         branch=branch,
         branch_detail=look.details.get(key) if look is not None else None,
         looked_ms=looked_ms,
-        proven_about=proven,
-        reported_about=_reported_about(state, our_id, reported),
+        proven_batch_attempt=proven,
+        reported_batch_attempt=_reported_batch_attempt(state, our_id, reported),
     )
 
 
@@ -244,18 +244,20 @@ def _our_id(state: State, identity: HandleIdentity) -> OurId | None:
     return parsed if parsed is not None and parsed.prefix in state.ledger.prefixes() else None
 
 
-def _proven_about(
+def _proven_batch_attempt(
     state: State, our_id: OurId | None, reported: ReportedTransaction | None, listing: tuple[int, Decision] | None
 ) -> BatchAttempt | None:
     if listing is not None:
-        return listing[1].about
+        return listing[1].batch_attempt
     if isinstance(our_id, BranchId):
         return attempts.of_branch(state.ledger, our_id)
-    return reported.listed.about if reported is not None and reported.listed is not None else None
+    return reported.listed.batch_attempt if reported is not None and reported.listed is not None else None
 
 
-def _reported_about(state: State, our_id: OurId | None, reported: ReportedTransaction | None) -> BatchAttempt | None:
-    claimed = reported.reported_about if reported is not None else None
+def _reported_batch_attempt(
+    state: State, our_id: OurId | None, reported: ReportedTransaction | None
+) -> BatchAttempt | None:
+    claimed = reported.reported_batch_attempt if reported is not None else None
     if claimed is None or our_id is None or not attempts.fits(state.ledger, our_id, claimed):
         return None
     return claimed

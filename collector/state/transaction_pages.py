@@ -17,8 +17,8 @@ from collector.records.observations import BranchProof
 from collector.state import attempts
 from collector.state.state import State, of_handle
 from collector.state.transaction_join import (
-    about_of,
     at_coordinator,
+    batch_attempt_of,
     elsewhere,
     is_known_committed,
     is_quiet,
@@ -172,29 +172,34 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
     unsure: set[BatchAttempt] = set()
     for reported in state.reported.values():
         # What no decision lists is no part of a batch that is complete.
-        about = about_of(state, reported) if reported.listed is not None or reported.key in state.branches else None
-        if about is None or about in unsure:
+        batch_attempt = (
+            batch_attempt_of(state, reported) if reported.listed is not None or reported.key in state.branches else None
+        )
+        if batch_attempt is None or batch_attempt in unsure:
             continue
         identity = of_handle(state, reported.identity)
         broker = state.broker[identity] if identity is not None else None
         if not (is_known_committed(state, reported) if broker is None else broker.is_final and broker.is_committing):
-            unsure.add(about)
+            unsure.add(batch_attempt)
             continue
         at_ms = (
             broker.identity.start_ms if broker is not None else opening_ms(reported, state.branches.get(reported.key))
         )
-        pipeline, first_ms = opened.get(about) or (_pipeline_of(state, reported.identity.transaction), at_ms or 0)
-        opened[about] = (pipeline, min(first_ms, at_ms or first_ms))
+        pipeline, first_ms = opened.get(batch_attempt) or (
+            _pipeline_of(state, reported.identity.transaction),
+            at_ms or 0,
+        )
+        opened[batch_attempt] = (pipeline, min(first_ms, at_ms or first_ms))
     for branch in state.branches.values():
         name = BranchId.parse(branch.transaction)
-        about = attempts.of_branch(state.ledger, name) if name is not None else None
-        if about is not None and reported_of_branch(state, branch) is None:
-            unsure.add(about)
+        batch_attempt = attempts.of_branch(state.ledger, name) if name is not None else None
+        if batch_attempt is not None and reported_of_branch(state, branch) is None:
+            unsure.add(batch_attempt)
     prefixes = state.ledger.prefixes()
     return {
-        (pipeline, about): first_ms
-        for about, (pipeline, first_ms) in opened.items()
-        if about not in unsure and pipeline in prefixes
+        (pipeline, batch_attempt): first_ms
+        for batch_attempt, (pipeline, first_ms) in opened.items()
+        if batch_attempt not in unsure and pipeline in prefixes
     }
 
 

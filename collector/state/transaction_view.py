@@ -39,9 +39,9 @@ class TransactionView:
     branch_detail: BranchDetail | None = None
     looked_ms: int | None = None
     """When its database was polled last."""
-    proven_about: BatchAttempt | None = None
+    proven_batch_attempt: BatchAttempt | None = None
     """Its batch and attempt, as a decision or the branch's name and the log's runs tell them."""
-    reported_about: BatchAttempt | None = None
+    reported_batch_attempt: BatchAttempt | None = None
     """What an event claims of that, where it fits the log. It is shown; nothing rests on it."""
 
     @property
@@ -86,9 +86,9 @@ class TransactionView:
         return self.reported.listed.handle if self.reported is not None and self.reported.listed is not None else None
 
     @property
-    def about(self) -> BatchAttempt | None:
+    def batch_attempt(self) -> BatchAttempt | None:
         """Return the batch and attempt as proven, else as claimed: to be shown, and to group transactions by."""
-        return self.proven_about or self.reported_about
+        return self.proven_batch_attempt or self.reported_batch_attempt
 
     @property
     def is_only_reported(self) -> bool:

@@ -76,8 +76,10 @@ Rule = Callable[[LossCase, Inference], Answer | None]
 
 def judge_loss(case: LossCase) -> Loss | None:
     """Return whether data was lost with a transaction, or None while it has not ended."""
-    view, about = case.view, case.view.about
-    checkpoint = about.batch if about is not None else case.flink.checkpoint if case.flink is not None else None
+    view, batch_attempt = case.view, case.view.batch_attempt
+    checkpoint = (
+        batch_attempt.batch if batch_attempt is not None else case.flink.checkpoint if case.flink is not None else None
+    )
     pipeline = (case.flink.pipeline if case.flink is not None else "") or view.pipeline
     if view.state in COMMITTED:
         at = f" at {utc(view.ended_ms)}" if view.ended_ms is not None else ""

@@ -57,16 +57,18 @@ class EvaluationContext:
     def _case(self, state: State, view: TransactionView) -> Case:
         if view.ours and view.pipeline not in self.pipelines:
             self.pipelines[view.pipeline] = pipeline_history(state, view.pipeline)
-        about = view.proven_about
-        decided = state.last_decided.get(about.checkpoint_id) if about is not None else None
+        batch_attempt = view.proven_batch_attempt
+        decided = state.last_decided.get(batch_attempt.checkpoint_id) if batch_attempt is not None else None
         return Case(
             transaction=view,
             pipeline=self.pipelines.get(view.pipeline) if view.ours else None,
             log_status=self.log_status[0],
             log_error=self.log_status[1],
             replayed_ms=replayed_batches.replayed_ms(state, view),
-            later_batch_decided=about is not None and decided is not None and decided.batch > about.batch,
-            rulable=about if about is not None else _of_newest_run(state, view),
+            later_batch_decided=batch_attempt is not None
+            and decided is not None
+            and decided.batch > batch_attempt.batch,
+            rulable=batch_attempt if batch_attempt is not None else _of_newest_run(state, view),
             limits=self.limits,
             now_ms=self.now_ms,
         )

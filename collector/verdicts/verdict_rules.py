@@ -259,9 +259,9 @@ def _newer_run(case: Case) -> int | None:
     if pipeline is None or pipeline.latest_run_offset is None:
         return None
     newest = pipeline.latest_run_offset
-    if t.proven_about is not None:
-        return newest if t.proven_about.attempt < newest else None
-    if t.reported_about is not None and t.reported_about.attempt >= newest:
+    if t.proven_batch_attempt is not None:
+        return newest if t.proven_batch_attempt.attempt < newest else None
+    if t.reported_batch_attempt is not None and t.reported_batch_attempt.attempt >= newest:
         return None
     opened, started = t.opened_ms, pipeline.latest_run_ms
     return newest if opened is not None and started is not None and opened < started else None

@@ -86,7 +86,7 @@ class Batch:
     """One attempt at one batch of a pipeline of ours, judged."""
 
     pipeline: str
-    about: BatchAttempt
+    batch_attempt: BatchAttempt
     sides: tuple[BatchSide, ...]
     decision: tuple[int, Decision] | None
     """Offset and decision, of the first decision for it that counts."""
@@ -97,7 +97,7 @@ class Batch:
     @property
     def key(self) -> str:
         """Return the text that names it in orders."""
-        return batch_key(self.pipeline, self.about)
+        return batch_key(self.pipeline, self.batch_attempt)
 
     @property
     def transactions(self) -> tuple[Judged, ...]:
@@ -162,20 +162,20 @@ def batches(
     """
     members: dict[tuple[str, BatchAttempt], list[Judged]] = {}
     for member in judged:
-        if member.view.ours and member.view.about is not None:
-            members.setdefault((member.view.pipeline, member.view.about), []).append(member)
+        if member.view.ours and member.view.batch_attempt is not None:
+            members.setdefault((member.view.pipeline, member.view.batch_attempt), []).append(member)
     found: list[Batch] = []
     # One that is complete has written again what the earlier attempts at its batch lost, so later ones first.
     newest: dict[tuple[str, str, int], int] = {}
-    for pipeline, about in complete:
-        key = (pipeline, about.checkpoint_id, about.batch)
-        newest[key] = max(about.attempt, newest.get(key, -1))
-    for (pipeline, about), own in sorted(members.items(), key=lambda item: -item[0][1].attempt):
-        key = (pipeline, about.checkpoint_id, about.batch)
-        replayed = newest.get(key, -1) > about.attempt
-        batch = _batch(pipeline, about, own, replayed, at_ms - commit_overdue_ms)
+    for pipeline, batch_attempt in complete:
+        key = (pipeline, batch_attempt.checkpoint_id, batch_attempt.batch)
+        newest[key] = max(batch_attempt.attempt, newest.get(key, -1))
+    for (pipeline, batch_attempt), own in sorted(members.items(), key=lambda item: -item[0][1].attempt):
+        key = (pipeline, batch_attempt.checkpoint_id, batch_attempt.batch)
+        replayed = newest.get(key, -1) > batch_attempt.attempt
+        batch = _batch(pipeline, batch_attempt, own, replayed, at_ms - commit_overdue_ms)
         if batch.verdict is BatchVerdict.COMPLETE:
-            newest[key] = max(about.attempt, newest.get(key, -1))
+            newest[key] = max(batch_attempt.attempt, newest.get(key, -1))
         found.append(batch)
     return sorted(found, key=batch_place)
 
@@ -185,14 +185,14 @@ def batch_place(batch: Batch) -> tuple[int, int, str]:
     return (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key)
 
 
-def complete_place(pipeline: str, about: BatchAttempt, opened_ms: int) -> tuple[int, int, str]:
+def complete_place(pipeline: str, batch_attempt: BatchAttempt, opened_ms: int) -> tuple[int, int, str]:
     """Return where an attempt stands in the list that is known to be complete."""
-    return (_ORDER.index(BatchVerdict.COMPLETE), -opened_ms, batch_key(pipeline, about))
+    return (_ORDER.index(BatchVerdict.COMPLETE), -opened_ms, batch_key(pipeline, batch_attempt))
 
 
-def batch_key(pipeline: str, about: BatchAttempt) -> str:
+def batch_key(pipeline: str, batch_attempt: BatchAttempt) -> str:
     """Return the text that names an attempt at a batch in orders."""
-    return f"{pipeline}/{about.checkpoint_id}/{about.batch}/{about.attempt}"
+    return f"{pipeline}/{batch_attempt.checkpoint_id}/{batch_attempt.batch}/{batch_attempt.attempt}"
 
 
 def current_batches(
@@ -204,11 +204,13 @@ def current_batches(
 
 def find_batch(current: CurrentState, key: str) -> Batch | None:
     """Return the attempt at a batch of that key as it is now, or None."""
-    of_number = current_batches(current, lambda about: f"/{about.batch}/" in key)
+    of_number = current_batches(current, lambda batch_attempt: f"/{batch_attempt.batch}/" in key)
     return next((batch for batch in of_number if batch.key == key), None)
 
 
-def _batch(pipeline: str, about: BatchAttempt, members: Sequence[Judged], replayed: bool, overdue_at_ms: int) -> Batch:
+def _batch(
+    pipeline: str, batch_attempt: BatchAttempt, members: Sequence[Judged], replayed: bool, overdue_at_ms: int
+) -> Batch:
     first = next((member.view.first_decision for member in members if member.view.first_decision is not None), None)
     decision = first[:2] if first is not None and first[2] else None
     if _is_commit(decision):
@@ -218,7 +220,7 @@ def _batch(pipeline: str, about: BatchAttempt, members: Sequence[Judged], replay
     verdict = _verdict(sides, decision, replayed, overdue_at_ms)
     return Batch(
         pipeline=pipeline,
-        about=about,
+        batch_attempt=batch_attempt,
         sides=sides,
         decision=decision,
         verdict=verdict,

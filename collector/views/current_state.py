@@ -255,10 +255,16 @@ class CurrentState:
             reported = (
                 state.reported.get(state.broker[identity].handle_identity) for identity in state.aborted if shared
             )
-            abouts = (transaction_join.about_of(state, each) for each in reported if each is not None)
-            undone = {(about.checkpoint_id, about.batch) for about in abouts if about is not None}
+            batch_attempts = (transaction_join.batch_attempt_of(state, each) for each in reported if each is not None)
+            undone = {
+                (batch_attempt.checkpoint_id, batch_attempt.batch)
+                for batch_attempt in batch_attempts
+                if batch_attempt is not None
+            }
             chosen = shared & (undone | set(doubtful))
-            found = transaction_join.of_batches(state, lambda about: (about.checkpoint_id, about.batch) in chosen)
+            found = transaction_join.of_batches(
+                state, lambda batch_attempt: (batch_attempt.checkpoint_id, batch_attempt.batch) in chosen
+            )
             cases = moment.cases(state, found)
         return judging.judged(cases)
 

@@ -105,7 +105,9 @@ class ArrowProducer:
         while True:
             found = self.producer.list_topics(self.topic, timeout=CALL_LIMIT_S).topics.get(self.topic)
             if found is not None and found.partitions:
-                self.leaders = {partition: about.leader for partition, about in sorted(found.partitions.items())}
+                self.leaders = {
+                    partition: batch_attempt.leader for partition, batch_attempt in sorted(found.partitions.items())
+                }
                 # One without a leader would hold its rows back until it has one.
                 partitions = [partition for partition, leader in self.leaders.items() if leader >= 0]
                 if self._spreads and partitions:

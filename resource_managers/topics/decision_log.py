@@ -104,7 +104,10 @@ class DecisionLog:
         def answered(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 log.warning(
-                    "an outcome of batch %d did not get into %s: %s", outcome.about.batch, self.topic, error.str()
+                    "an outcome of batch %d did not get into %s: %s",
+                    outcome.batch_attempt.batch,
+                    self.topic,
+                    error.str(),
                 )
 
         self._send(outcome, answered)
@@ -173,7 +176,7 @@ class DecisionLog:
         no process may act.
         """
         offset, ledger = self.append_and_read(decision)
-        first = ledger.first(decision.about)
+        first = ledger.first(decision.batch_attempt)
         if first is not None and first[0] == offset and first[2]:
             return offset
         raise DecisionVoid(_why_void(decision, offset, ledger))
@@ -230,21 +233,23 @@ class DecisionLog:
 
 
 def _why_void(decision: Decision, offset: int, ledger: DecisionLedger) -> str:
-    about, first = decision.about, ledger.first(decision.about)
+    batch_attempt, first = decision.batch_attempt, ledger.first(decision.batch_attempt)
     if first is not None and first[0] != offset:
         when, winner, _ = first
-        return f"batch {about.batch} was decided before: {winner.ruling.value} by {winner.who} (log offset {when})"
-    this_run = f"batch {about.batch}: this run (log offset {about.attempt}) may not decide"
-    newer = ledger.newer_run(decision.prefix, about.checkpoint_id, about.attempt)
+        return (
+            f"batch {batch_attempt.batch} was decided before: {winner.ruling.value} by {winner.who} (log offset {when})"
+        )
+    this_run = f"batch {batch_attempt.batch}: this run (log offset {batch_attempt.attempt}) may not decide"
+    newer = ledger.newer_run(decision.prefix, batch_attempt.checkpoint_id, batch_attempt.attempt)
     if newer is not None:
         when, run = newer
         same = f"prefix {run.prefix!r}" if run.prefix == decision.prefix else f"checkpoint, with prefix {run.prefix!r},"
         return f"{this_run} any more, run {run.run} (log offset {when}) of the same {same} started after this one"
-    over = ledger.taken_over(about.checkpoint_id)
+    over = ledger.taken_over(batch_attempt.checkpoint_id)
     if over is not None:
         return f"{this_run} any more, its checkpoint was taken over (log offset {over[0]}) by prefix {over[1].prefix!r}"
-    last = ledger.last_decided_batch(about.checkpoint_id)
-    if last is not None and last > about.batch:
+    last = ledger.last_decided_batch(batch_attempt.checkpoint_id)
+    if last is not None and last > batch_attempt.batch:
         return (
             f"{this_run} it, batch {last} of the same checkpoint was decided before: the checkpoint directory is older than "
             "what was written from it. Bring back its newest state"

@@ -125,10 +125,16 @@ def operator_abort(run: Run, planned: Strike) -> None:
     """Append an operator's abort for the undecided batch of a live driver, then wake it: it must stop itself and replay."""
     reach_point(run, planned, "freeze", planned.point)
     status, log = run.pipeline.status, DecisionLog(run.servers.connection)
-    about = BatchAttempt(checkpoint_id=status["checkpoint_id"], batch=planned_batch(run), attempt=status["attempt"])
+    batch_attempt = BatchAttempt(
+        checkpoint_id=status["checkpoint_id"], batch=planned_batch(run), attempt=status["attempt"]
+    )
     opened = KafkaResourceManager(run.servers.connection).recover(run.prefix)
     try:
-        log.decide(Decision(prefix=run.prefix, about=about, ruling=Ruling.ABORT, handles=(), who=WHO, at_ms=now_ms()))
+        log.decide(
+            Decision(
+                prefix=run.prefix, batch_attempt=batch_attempt, ruling=Ruling.ABORT, handles=(), who=WHO, at_ms=now_ms()
+            )
+        )
     except DecisionVoid as error:
         raise FaultMissed(f"the driver had decided already: {error}") from error
     finally:

@@ -85,7 +85,7 @@ class ProtocolRun:
         """Return the resource managers of the sink."""
         return self.options.resource_managers()
 
-    def about(self, batch: int = 0) -> BatchAttempt:
+    def batch_attempt(self, batch: int = 0) -> BatchAttempt:
         """Return what a decision of this run on a batch is about."""
         return BatchAttempt(checkpoint_id=self.options.checkpoint_id, batch=batch, attempt=self.options.attempt)
 

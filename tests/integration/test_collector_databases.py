@@ -80,7 +80,7 @@ def decide(run: ProtocolRun, *handles: Handle, batch: int = 0) -> int:
         return log.decide(
             Decision(
                 prefix=run.options.prefix,
-                about=run.about(batch),
+                batch_attempt=run.batch_attempt(batch),
                 ruling=Ruling.COMMIT,
                 handles=handles,
                 who="run",
@@ -246,7 +246,7 @@ def test_an_undecided_branch_is_aborted_after_an_abort_decision(
     rows = [collector.wait_for(handles[kind].transaction, verdict="abort it", may_abort=True) for kind in MANAGERS]
     done = collector.order("abort", *rows).json()
     assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted", "aborted"])
-    counting = sinks.ledger().counting(run.about())
+    counting = sinks.ledger().counting(run.batch_attempt())
     assert counting is not None
     assert (counting.ruling, counting.who) == (Ruling.ABORT, "operator:anna")
     for kind in MANAGERS:
@@ -340,7 +340,7 @@ def test_settle_aborts_all_of_an_undecided_batch(
     assert batch["verdict"] == "undecided"
     done = collector.order("settle", batch).json()
     assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted", "aborted"])
-    counting = sinks.ledger().counting(run.about())
+    counting = sinks.ledger().counting(run.batch_attempt())
     assert counting is not None
     assert counting.ruling is Ruling.ABORT
     assert {handle.key for handle in counting.handles} == {handles[kind].key for kind in MANAGERS}

@@ -95,14 +95,21 @@ def commit(attempt: int, batch: int, handles: int = 1) -> Decision:
     listed = tuple(
         replace(HANDLE, transaction=f"p:{batch}:{attempt}:{slot}:0a1b2c3d", slot=slot) for slot in range(handles)
     )
-    about = BatchAttempt(checkpoint_id="L", batch=batch, attempt=attempt)
-    return Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=listed, who="run", at_ms=now_ms())
+    batch_attempt = BatchAttempt(checkpoint_id="L", batch=batch, attempt=attempt)
+    return Decision(
+        prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=listed, who="run", at_ms=now_ms()
+    )
 
 
 def settle(log: DecisionLog, decision: Decision) -> None:
     keys = tuple(handle.key for handle in decision.handles)
     outcome = Outcome(
-        prefix="p", about=decision.about, handle_keys=keys, settled=Settled.COMMITTED, who="run", at_ms=now_ms()
+        prefix="p",
+        batch_attempt=decision.batch_attempt,
+        handle_keys=keys,
+        settled=Settled.COMMITTED,
+        who="run",
+        at_ms=now_ms(),
     )
     log.append(outcome)
 
@@ -162,12 +169,12 @@ def test_a_head_cut_without_a_snapshot_is_unreadable_until_one_stands_for_it(
         assert f"the records of {log.topic} from offset 0 to 0 are gone" in said
         assert observer.status.state is ObserverState.DOWN
         with current.reading() as state:
-            assert state.ledger.first(decision.about) is None, "not taken for a void one"
+            assert state.ledger.first(decision.batch_attempt) is None, "not taken for a void one"
         # A pipeline that had read all of it lives on.
         log.snapshot("p", "run")
         wait_for_status(current, DecisionLogStatus.READABLE)
         with current.reading() as state:
-            assert state.ledger.counting(decision.about) == decision
+            assert state.ledger.counting(decision.batch_attempt) == decision
         assert observer.status.state is ObserverState.UP
 
 
@@ -194,7 +201,7 @@ def test_parts_of_a_decision_outlive_the_collectors_end_between_them(
     with watching(connection, log.topic, tmp_path) as (current, _):
         wait_until_read(current, attempt + len(parts))
         with current.reading() as state:
-            assert state.ledger.counting(decision.about) == decision
+            assert state.ledger.counting(decision.batch_attempt) == decision
             assert state.ledger.outcome(decision.handles[49].key) is not None
         assert current.counts() == (3, 0)
 

@@ -95,9 +95,14 @@ def test_what_a_decision_voided_by_a_newer_run_lists_is_not_committed(
 ) -> None:
     handle = pipeline.prepare(b"zombie")
     pipeline.start_run()
-    about = BatchAttempt(checkpoint_id=pipeline.checkpoint_id, batch=0, attempt=pipeline.attempt)
+    batch_attempt = BatchAttempt(checkpoint_id=pipeline.checkpoint_id, batch=0, attempt=pipeline.attempt)
     void = Decision(
-        prefix=pipeline.sink.prefix, about=about, ruling=Ruling.COMMIT, handles=(handle,), who="run", at_ms=now_ms()
+        prefix=pipeline.sink.prefix,
+        batch_attempt=batch_attempt,
+        ruling=Ruling.COMMIT,
+        handles=(handle,),
+        who="run",
+        at_ms=now_ms(),
     )
     pipeline.log.append(void)
     row = collector.wait_for(handle.transaction, state="prepared", verdict="abort it", rule=12)

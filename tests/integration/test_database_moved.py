@@ -33,7 +33,12 @@ def decide(sinks: ProtocolSinks, run: ProtocolRun, value: bytes, batch: int = 0)
     (handle,) = run.slot(0, value, batch=batch).handles
     DecisionLog(sinks.connection).decide(
         Decision(
-            prefix=sinks.prefix, about=run.about(batch), ruling=Ruling.COMMIT, handles=(handle,), who="a run", at_ms=0
+            prefix=sinks.prefix,
+            batch_attempt=run.batch_attempt(batch),
+            ruling=Ruling.COMMIT,
+            handles=(handle,),
+            who="a run",
+            at_ms=0,
         )
     )
     return handle

@@ -45,8 +45,8 @@ def start(log: DecisionLog, checkpoint_id: str = "L", run: str = "one") -> int:
 def ruling(
     attempt: int, kind: Ruling = Ruling.COMMIT, batch: int = 0, who: str = "run", checkpoint_id: str = "L"
 ) -> Decision:
-    about = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
-    return Decision(prefix="p", about=about, ruling=kind, handles=(), who=who, at_ms=2)
+    batch_attempt = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
+    return Decision(prefix="p", batch_attempt=batch_attempt, ruling=kind, handles=(), who=who, at_ms=2)
 
 
 def test_the_first_decision_counts_and_the_second_is_told_who_was_first(connection, topic):
@@ -155,9 +155,13 @@ def test_reading_goes_on_where_it_was_and_to_an_offset_not_beyond(connection, to
 
 def test_outcomes_of_a_woken_recovery_do_not_count(connection, topic):
     log = DecisionLog(connection, topic)
-    about = BatchAttempt(checkpoint_id="L", batch=0, attempt=start(log))
+    batch_attempt = BatchAttempt(checkpoint_id="L", batch=0, attempt=start(log))
     for settled in (Settled.LOST, Settled.COMMITTED):
-        log.append(Outcome(prefix="p", about=about, handle_keys=("k",), settled=settled, who="recovery", at_ms=3))
+        log.append(
+            Outcome(
+                prefix="p", batch_attempt=batch_attempt, handle_keys=("k",), settled=settled, who="recovery", at_ms=3
+            )
+        )
     outcome = log.read_to_end().outcome("k")
     assert outcome is not None
     assert outcome.settled is Settled.LOST

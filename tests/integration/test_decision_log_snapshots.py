@@ -52,14 +52,21 @@ def start(log: DecisionLog, prefix: str = "p", checkpoint_id: str = "L") -> int:
 
 def commit(attempt: int, batch: int = 0, handles: int = 1) -> Decision:
     listed = tuple(replace(HANDLE, producer_id=batch, producer_epoch=n, slot=n) for n in range(handles))
-    about = BatchAttempt(checkpoint_id="L", batch=batch, attempt=attempt)
-    return Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=listed, who=f"run {attempt}", at_ms=2)
+    batch_attempt = BatchAttempt(checkpoint_id="L", batch=batch, attempt=attempt)
+    return Decision(
+        prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=listed, who=f"run {attempt}", at_ms=2
+    )
 
 
 def committed(decision: Decision) -> Outcome:
     keys = tuple(handle.key for handle in decision.handles)
     return Outcome(
-        prefix="p", about=decision.about, handle_keys=keys, settled=Settled.COMMITTED, who=decision.who, at_ms=3
+        prefix="p",
+        batch_attempt=decision.batch_attempt,
+        handle_keys=keys,
+        settled=Settled.COMMITTED,
+        who=decision.who,
+        at_ms=3,
     )
 
 

@@ -80,7 +80,7 @@ def test_a_committed_batch_whose_decision_the_log_lost_is_not_written_again(sink
     run.commit(run.slot(0, b"a", batch=0), batch=0)
     die_after_commit(run, b"b", batch=1)
     lost = sinks.ledger().commits_of(run.options.checkpoint_id, 1)[0]
-    offset, _, _ = sinks.ledger().first(lost.about)
+    offset, _, _ = sinks.ledger().first(lost.batch_attempt)
     with stopped(own_broker) as directory:
         cut_from(directory, offset)
     later = sinks.run()

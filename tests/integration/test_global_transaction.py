@@ -100,7 +100,7 @@ def test_what_only_kafka_lost_is_replayed_only_into_kafka(connection, sinks, tmp
         expect_everywhere(sinks, values(0, 200))
         checkpoint_id = pipeline.status["checkpoint_id"]
     ledger = DecisionLog(connection).read_to_end()
-    batch = max(decision.about.batch for decision in ledger.checkpoint_commits(checkpoint_id))
+    batch = max(decision.batch_attempt.batch for decision in ledger.checkpoint_commits(checkpoint_id))
     replayed = [d for b in range(batch + 1) if len(d := ledger.commits_of(checkpoint_id, b)) > 1]
     held_by = [[{handle.resource_manager for handle in one.handles} for one in found] for found in replayed]
     assert held_by == [[{"mysql", "kafka", "postgres"}, {"kafka"}]], "the second decision lists what Kafka lost"

@@ -226,7 +226,7 @@ def decided(sink: Sink, handle: Handle) -> list[DecisionSeen]:
     run = RunStarted(prefix=sink.prefix, checkpoint_id="L", run="r", at_ms=1)
     decision = Decision(
         prefix=sink.prefix,
-        about=BatchAttempt(checkpoint_id="L", batch=0, attempt=0),
+        batch_attempt=BatchAttempt(checkpoint_id="L", batch=0, attempt=0),
         ruling=Ruling.COMMIT,
         handles=(handle,),
         who="run 0",

@@ -72,14 +72,23 @@ def test_operators_abort_of_an_undecided_batch_wins_over_a_live_driver(connectio
         produce(connection, topics["source"], values(100, 100))
         wait_until("the driver stands still before its decision", lambda: pipeline.reached("after-prepare"))
         status = pipeline.status
-        batch = max(d.about.batch for d in log.read_to_end().checkpoint_commits(status["checkpoint_id"])) + 1
-        about = BatchAttempt(checkpoint_id=status["checkpoint_id"], batch=batch, attempt=status["attempt"])
-        log.decide(Decision(prefix=topics["prefix"], about=about, ruling=Ruling.ABORT, handles=(), who="anna", at_ms=0))
+        batch = max(d.batch_attempt.batch for d in log.read_to_end().checkpoint_commits(status["checkpoint_id"])) + 1
+        batch_attempt = BatchAttempt(checkpoint_id=status["checkpoint_id"], batch=batch, attempt=status["attempt"])
+        log.decide(
+            Decision(
+                prefix=topics["prefix"],
+                batch_attempt=batch_attempt,
+                ruling=Ruling.ABORT,
+                handles=(),
+                who="anna",
+                at_ms=0,
+            )
+        )
         wake(pipeline)
         expect_exactly(connection, topics["sink"], values(0, 200))
-        commits = [d.about for d in log.read_to_end().commits_of(status["checkpoint_id"], batch)]
+        commits = [d.batch_attempt for d in log.read_to_end().commits_of(status["checkpoint_id"], batch)]
         assert commits, "the batch was decided by a later attempt"
-        assert about not in commits
+        assert batch_attempt not in commits
         assert pipeline.status["restarts"] >= 1
 
 

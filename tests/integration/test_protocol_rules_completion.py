@@ -101,7 +101,7 @@ def test_a_failed_checkpoint_aborts_its_transactions(sinks):
     sinks.expect(pending=2)
     run.abort(*messages)
     sinks.expect(pending=0)
-    assert sinks.ledger().counting(run.about()) is None
+    assert sinks.ledger().counting(run.batch_attempt()) is None
 
 
 def test_recover_and_commit_after_a_commit_failure(sinks, monkeypatch):
@@ -189,7 +189,7 @@ def test_check_comes_before_the_decision(sinks):
     run.roll_back(messages[1].handles[0])
     with pytest.raises(BatchAborted, match=rf"{messages[1].handles[0].transaction} cannot be committed"):
         run.commit(*messages)
-    assert sinks.ledger().first(run.about()) is None, "nothing was decided"
+    assert sinks.ledger().first(run.batch_attempt()) is None, "nothing was decided"
     run.abort(*messages)
     sinks.expect(pending=0)
 
@@ -199,7 +199,7 @@ def test_a_batch_with_too_little_time_left_is_not_decided(topic_sink):
     message = run.slot(0, b"a")
     with pytest.raises(BatchAborted, match=r"ms left of 60000 ms, less than commit_margin_ms"):
         run.commit(message)
-    assert topic_sink.ledger().first(run.about()) is None
+    assert topic_sink.ledger().first(run.batch_attempt()) is None
     run.abort(message)
 
 

@@ -62,7 +62,14 @@ def decide_what_nobody_knows(sinks: ProtocolSinks) -> Handle:
     run.roll_back(handle)
     gone = replace(handle, transaction=str(TransactionalId(prefix=sinks.prefix, slot=77, parity=0)), slot=77)
     DecisionLog(sinks.connection).decide(
-        Decision(prefix=sinks.prefix, about=run.about(), ruling=Ruling.COMMIT, handles=(gone,), who="a run", at_ms=0)
+        Decision(
+            prefix=sinks.prefix,
+            batch_attempt=run.batch_attempt(),
+            ruling=Ruling.COMMIT,
+            handles=(gone,),
+            who="a run",
+            at_ms=0,
+        )
     )
     return gone
 

@@ -71,7 +71,7 @@ def test_too_few_missing_rows_prepared_fails_and_decides_nothing(topic_sink, mon
     later = after_a_loss(topic_sink, monkeypatch, b"a", b"b", lost=1)
     with pytest.raises(NotDeterministic):
         later.commit(later.slot(0, b"a"))
-    assert topic_sink.ledger().first(later.about()) is None
+    assert topic_sink.ledger().first(later.batch_attempt()) is None
     topic_sink.expect(b"a", pending=0)
 
 
@@ -83,7 +83,7 @@ def test_where_nothing_is_missing_nothing_is_written_but_fingerprints_are_compar
     messages = [later.slot(0, b"b"), later.slot(1, b"a")]
     assert [message.handles for message in messages] == [(), ()]
     later.commit(*messages)
-    assert sinks.ledger().first(later.about()) is None, "nothing was written, so nothing is decided"
+    assert sinks.ledger().first(later.batch_attempt()) is None, "nothing was written, so nothing is decided"
     sinks.expect(b"a", b"b", pending=0)
     with pytest.raises(NotDeterministic, match="the query is not deterministic"):
         later.slot(0, b"other rows")

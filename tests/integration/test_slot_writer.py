@@ -114,9 +114,16 @@ def test_what_a_given_up_checkpoint_left_decided_elsewhere_is_settled_before_the
     recovery.verify([("value", pa.binary())])
     options = recovery.options(recovery.recover())
     message = SlotWriter(options, slot=0, batch=0).write(iter([rows(b"a")]))
-    about = BatchAttempt(checkpoint_id=options.checkpoint_id, batch=0, attempt=options.attempt)
+    batch_attempt = BatchAttempt(checkpoint_id=options.checkpoint_id, batch=0, attempt=options.attempt)
     DecisionLog(connection).decide(
-        Decision(prefix=old.prefix, about=about, ruling=Ruling.COMMIT, handles=message.handles, who="run", at_ms=0)
+        Decision(
+            prefix=old.prefix,
+            batch_attempt=batch_attempt,
+            ruling=Ruling.COMMIT,
+            handles=message.handles,
+            who="run",
+            at_ms=0,
+        )
     )
     new = replace(old, checkpoint=str(tmp_path / "new"), sink=sink.topic)
     with pytest.raises(SettingsError, match="nobody said how to reach 'mysql'"):

@@ -61,9 +61,14 @@ class ToldPipeline:
 
     def decide(self, *handles: Handle, batch: int = 0) -> int:
         """Decide to commit these; return the decision's offset."""
-        about = BatchAttempt(checkpoint_id=self.checkpoint_id, batch=batch, attempt=self.attempt)
+        batch_attempt = BatchAttempt(checkpoint_id=self.checkpoint_id, batch=batch, attempt=self.attempt)
         decision = Decision(
-            prefix=self.prefix, about=about, ruling=Ruling.COMMIT, handles=handles, who="run", at_ms=now_ms()
+            prefix=self.prefix,
+            batch_attempt=batch_attempt,
+            ruling=Ruling.COMMIT,
+            handles=handles,
+            who="run",
+            at_ms=now_ms(),
         )
         return self.log.decide(decision)
 

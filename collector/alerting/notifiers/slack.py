@@ -45,11 +45,11 @@ def headline(notification: Mapping[str, Any]) -> str:
     """Return one line: how many alerts of which group fire, or that they are resolved."""
     firing, resolved = notification["firing_count"], notification["resolved_count"]
     rule, _, what = str(notification["group"]).partition("|")
-    about = f"{rule} {what}".strip()
+    subject = f"{rule} {what}".strip()
     if not firing:
-        return f"Resolved: {about} ({resolved})"
+        return f"Resolved: {subject} ({resolved})"
     ended = f", {resolved} resolved" if resolved else ""
-    return f"{str(notification['severity']).capitalize()}: {about} ({firing} firing{ended})"
+    return f"{str(notification['severity']).capitalize()}: {subject} ({firing} firing{ended})"
 
 
 def escaped(text: str) -> str:

@@ -25,8 +25,10 @@ def decision(batch: int, at_ms: int, prepared_ms: list[int]) -> Decision:
         )
         for slot, at in enumerate(prepared_ms)
     )
-    about = BatchAttempt(checkpoint_id="checkpoint_id", batch=batch, attempt=0)
-    return Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=handles, who="run 0", at_ms=at_ms)
+    batch_attempt = BatchAttempt(checkpoint_id="checkpoint_id", batch=batch, attempt=0)
+    return Decision(
+        prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=handles, who="run 0", at_ms=at_ms
+    )
 
 
 def test_a_commit_begins_when_the_last_task_has_prepared():

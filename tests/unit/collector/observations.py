@@ -115,7 +115,7 @@ def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, instance
     )
 
 
-def about(batch: int = 41, attempt: int = 0) -> BatchAttempt:
+def batch_attempt(batch: int = 41, attempt: int = 0) -> BatchAttempt:
     return BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=batch, attempt=attempt)
 
 
@@ -137,7 +137,7 @@ def decided(
 ) -> DecisionSeen:
     decision = Decision(
         prefix=PREFIX,
-        about=about(batch, attempt),
+        batch_attempt=batch_attempt(batch, attempt),
         ruling=ruling,
         handles=handles,
         who="run-1",
@@ -147,7 +147,9 @@ def decided(
 
 
 def outcome(offset: int, of: Handle, settled: Settled, at: int = 2000) -> DecisionSeen:
-    record = Outcome(prefix=PREFIX, about=about(), handle_keys=(of.key,), settled=settled, who="run-1", at_ms=T0 + at)
+    record = Outcome(
+        prefix=PREFIX, batch_attempt=batch_attempt(), handle_keys=(of.key,), settled=settled, who="run-1", at_ms=T0 + at
+    )
     return _seen(offset, record)
 
 
@@ -193,7 +195,7 @@ def case(view: TransactionView, at: int, **changes: Any) -> Case:
         "log_error": "",
         "replayed_ms": None,
         "later_batch_decided": False,
-        "rulable": about() if view.ours else None,
+        "rulable": batch_attempt() if view.ours else None,
         "limits": Limits(),
         "now_ms": T0 + at,
         **changes,

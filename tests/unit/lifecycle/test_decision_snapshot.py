@@ -32,7 +32,7 @@ runs = st.builds(
     run=st.just("r"),
     at_ms=st.just(1),
 )
-abouts = st.builds(
+batch_attempts = st.builds(
     BatchAttempt,
     checkpoint_id=st.sampled_from(CHECKPOINT_IDS),
     batch=st.sampled_from(BATCHES),
@@ -40,20 +40,20 @@ abouts = st.builds(
 )
 
 
-def handles_of(about):
+def handles_of(batch_attempt):
     """Return the transactions of an attempt: no other attempt has them."""
-    name = f"{about.checkpoint_id}{about.batch}{about.attempt}"
-    return tuple(replace(HANDLE, transaction=f"{name}-{slot}-{about.batch % 2}", slot=slot) for slot in SLOTS)
+    name = f"{batch_attempt.checkpoint_id}{batch_attempt.batch}{batch_attempt.attempt}"
+    return tuple(replace(HANDLE, transaction=f"{name}-{slot}-{batch_attempt.batch % 2}", slot=slot) for slot in SLOTS)
 
 
 @st.composite
 def decisions(draw):
-    about = draw(abouts)
+    batch_attempt = draw(batch_attempts)
     return Decision(
         prefix=draw(st.sampled_from(PREFIXES)),
-        about=about,
+        batch_attempt=batch_attempt,
         ruling=draw(st.sampled_from([Ruling.COMMIT, Ruling.COMMIT, Ruling.ABORT])),
-        handles=handles_of(about),
+        handles=handles_of(batch_attempt),
         who="w",
         at_ms=2,
     )
@@ -70,8 +70,8 @@ def logs(draw):
         decided = [r for r in log if isinstance(r, Decision)]
         if isinstance(record, Decision) and started and draw(st.integers(0, 3)):
             attempt, of = draw(st.sampled_from(started[-3:]))
-            about = replace(record.about, checkpoint_id=of.checkpoint_id, attempt=attempt)
-            record = replace(record, prefix=of.prefix, about=about, handles=handles_of(about))
+            batch_attempt = replace(record.batch_attempt, checkpoint_id=of.checkpoint_id, attempt=attempt)
+            record = replace(record, prefix=of.prefix, batch_attempt=batch_attempt, handles=handles_of(batch_attempt))
         elif isinstance(record, Decision) and decided:
             record = replace(draw(st.sampled_from(decided[-3:])), ruling=record.ruling)
         if isinstance(record, CheckpointTakenOver) and started:
@@ -117,8 +117,8 @@ def answers(ledger: DecisionLedger) -> dict:
             for checkpoint_id in CHECKPOINT_IDS
         ],
         "unsettled": [ledger.unsettled(prefix) for prefix in PREFIXES],
-        "counting": [ledger.counting(d.about) for d in decided],
-        "first": [ledger.first(d.about) for d in decided],
+        "counting": [ledger.counting(d.batch_attempt) for d in decided],
+        "first": [ledger.first(d.batch_attempt) for d in decided],
         "listing": [ledger.listing(key) for key in keys],
         "outcome": [ledger.outcome(key) for key in keys],
     }

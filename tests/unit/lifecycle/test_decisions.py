@@ -31,8 +31,8 @@ def run(checkpoint_id="L", prefix="p", name="r"):
 
 
 def decision(attempt, batch=0, ruling=Ruling.COMMIT, checkpoint_id="L", prefix="p", who="run", handles=(HANDLE,)):
-    about = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
-    return Decision(prefix=prefix, about=about, ruling=ruling, handles=handles, who=who, at_ms=2)
+    batch_attempt = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
+    return Decision(prefix=prefix, batch_attempt=batch_attempt, ruling=ruling, handles=handles, who=who, at_ms=2)
 
 
 def taken_over(attempt, checkpoint_id="L", new_checkpoint_id="N", prefix="p2"):
@@ -44,7 +44,9 @@ def taken_over(attempt, checkpoint_id="L", new_checkpoint_id="N", prefix="p2"):
 
 def outcome(of, settled, *handles):
     keys = tuple(handle.key for handle in handles or (HANDLE,))
-    return Outcome(prefix=of.prefix, about=of.about, handle_keys=keys, settled=settled, who="recovery", at_ms=3)
+    return Outcome(
+        prefix=of.prefix, batch_attempt=of.batch_attempt, handle_keys=keys, settled=settled, who="recovery", at_ms=3
+    )
 
 
 def counting(*records):
@@ -233,7 +235,9 @@ def test_unsettled_are_the_last_batch_of_each_checkpoint_id_without_outcome():
     other = decision(4, batch=7, checkpoint_id="M", handles=(replace(HANDLE, producer_epoch=8),))
     records = [run(), old, last, outcome(last, Settled.COMMITTED), run(checkpoint_id="M"), other]
     ledger = fold(enumerate(records))
-    assert [(d.about.checkpoint_id, d.about.batch, h.transaction) for d, h in ledger.unsettled("p")] == [
+    assert [
+        (d.batch_attempt.checkpoint_id, d.batch_attempt.batch, h.transaction) for d, h in ledger.unsettled("p")
+    ] == [
         ("L", 1, "p-1-1"),
         ("M", 7, "word-3-1"),
     ]
@@ -243,7 +247,7 @@ def test_unsettled_are_the_last_batch_of_each_checkpoint_id_without_outcome():
 def test_commits_of_a_replayed_batch_come_in_log_order():
     first, second = decision(0), decision(2, handles=())
     ledger = fold(enumerate([run(), first, run(), second]))
-    assert [d.about.attempt for d in ledger.commits_of("L", 0)] == [0, 2]
+    assert [d.batch_attempt.attempt for d in ledger.commits_of("L", 0)] == [0, 2]
     assert ledger.latest_run("p") == (2, run())
     assert ledger.prefixes() == {"p"}
 

@@ -139,8 +139,11 @@ def ledger_of(*batches: int) -> DecisionLedger:
     ledger = DecisionLedger()
     ledger.apply(0, RunStarted(prefix="p", checkpoint_id="L", run="r", at_ms=0))
     for offset, batch in enumerate(batches, start=1):
-        about = BatchAttempt(checkpoint_id="L", batch=batch, attempt=0)
-        ledger.apply(offset, Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=(), who="r", at_ms=0))
+        batch_attempt = BatchAttempt(checkpoint_id="L", batch=batch, attempt=0)
+        ledger.apply(
+            offset,
+            Decision(prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=(), who="r", at_ms=0),
+        )
     return ledger
 
 

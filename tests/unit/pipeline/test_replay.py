@@ -32,8 +32,10 @@ def ledger_of(*attempts: tuple[Handle, ...], batch: int = 7) -> DecisionLedger:
     ledger, offset = DecisionLedger(), 0
     for handles in attempts:
         ledger.apply(offset, RunStarted(prefix="p", checkpoint_id="l", run=str(offset), at_ms=0))
-        about = BatchAttempt(checkpoint_id="l", batch=batch, attempt=offset)
-        decision = Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=handles, who="x", at_ms=0)
+        batch_attempt = BatchAttempt(checkpoint_id="l", batch=batch, attempt=offset)
+        decision = Decision(
+            prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=handles, who="x", at_ms=0
+        )
         assert ledger.apply(offset + 1, decision)
         offset += 2
     return ledger

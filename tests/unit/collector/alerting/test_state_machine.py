@@ -31,7 +31,7 @@ def finding(
         severity=severity,
         summary=f"{subject} is near",
         evidence=(fact,),
-        about={"pipeline": "p", "transaction": subject},
+        subject_labels={"pipeline": "p", "transaction": subject},
         for_ms=for_ms,
     )
 

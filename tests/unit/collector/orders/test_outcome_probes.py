@@ -24,7 +24,7 @@ from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 from tests.unit.collector.observations import (
     PREFIX,
-    about,
+    batch_attempt,
     broker_record,
     decided,
     handle,
@@ -66,7 +66,7 @@ def end(store: Store, kind: str, *seen: Observation) -> StepOutcome:
         current.observe([Observed(position=position, observation=observation, raw="{}")])
     participants = Participants({"kafka": KafkaParticipant(KafkaResourceManager(NOBODY))})
     context = OrderContext(current=current, participants=participants, log=DecisionLog(NOBODY), limit_s=0.1)
-    planned = PlannedAction(key=KEY, description="", target=target_of(kind, handle(), PREFIX, about()))
+    planned = PlannedAction(key=KEY, description="", target=target_of(kind, handle(), PREFIX, batch_attempt()))
     intent = Intent(
         intent=1,
         at_ms=0,

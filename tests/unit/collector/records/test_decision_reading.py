@@ -32,14 +32,21 @@ def run(number: int, checkpoint_id: str = "L", prefix: str = "p") -> RunStarted:
 
 def commit(attempt: int, batch: int = 0, handles: int = 1, checkpoint_id: str = "L") -> Decision:
     listed = tuple(handle(f"p-{slot}-{batch % 2}", epoch=batch, slot=slot) for slot in range(handles))
-    about = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
-    return Decision(prefix="p", about=about, ruling=Ruling.COMMIT, handles=listed, who="r", at_ms=T0 + batch)
+    batch_attempt = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
+    return Decision(
+        prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=listed, who="r", at_ms=T0 + batch
+    )
 
 
 def committed(decision: Decision) -> Outcome:
     keys = tuple(one.key for one in decision.handles)
     return Outcome(
-        prefix="p", about=decision.about, handle_keys=keys, settled=Settled.COMMITTED, who="r", at_ms=decision.at_ms
+        prefix="p",
+        batch_attempt=decision.batch_attempt,
+        handle_keys=keys,
+        settled=Settled.COMMITTED,
+        who="r",
+        at_ms=decision.at_ms,
     )
 
 
@@ -211,8 +218,12 @@ def state_over(store: Store) -> CurrentState:
 def answers(current: CurrentState) -> list[object]:
     with current.reading() as state:
         ledger = state.ledger
-        abouts = [BatchAttempt(checkpoint_id="L", batch=batch, attempt=0) for batch in (7, 8, 9)]
-        return [ledger.latest_run("p"), *(ledger.first(about) for about in abouts), ledger.last_decided_batch("L")]
+        batch_attempts = [BatchAttempt(checkpoint_id="L", batch=batch, attempt=0) for batch in (7, 8, 9)]
+        return [
+            ledger.latest_run("p"),
+            *(ledger.first(batch_attempt) for batch_attempt in batch_attempts),
+            ledger.last_decided_batch("L"),
+        ]
 
 
 def test_history_keeps_whether_a_record_counts_and_counts_each_once(tmp_path: Path) -> None:

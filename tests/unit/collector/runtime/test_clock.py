@@ -114,7 +114,7 @@ def test_a_second_step_begins_its_own_wait() -> None:
 
 def finding(subject: str, for_ms: int) -> Finding:
     evidence = (Evidence(fact="f", source="s", at_ms=T0),)
-    about = {"pipeline": "p"}
+    subject_labels = {"pipeline": "p"}
     return Finding(
         rule="A1",
         subject=subject,
@@ -122,7 +122,7 @@ def finding(subject: str, for_ms: int) -> Finding:
         severity=Severity.WARNING,
         summary="s",
         evidence=evidence,
-        about=about,
+        subject_labels=subject_labels,
         for_ms=for_ms,
     )
 

@@ -170,7 +170,7 @@ def test_a_branch_joins_with_what_was_told_under_the_handles_key() -> None:
 
 def test_a_branch_that_nobody_told_of_says_its_batch_by_its_name() -> None:
     (view,) = views(folded(RUN, branch_listed(MINE, at=700)), settled=False)
-    assert (view.about, view.slot, view.opened_ms) == (
+    assert (view.batch_attempt, view.slot, view.opened_ms) == (
         BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=41, attempt=0),
         0,
         T0 + 700,

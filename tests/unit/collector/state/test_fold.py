@@ -84,8 +84,8 @@ def test_the_story_joins_broker_handles_decisions_and_outcomes() -> None:
     )
     assert first.broker is not None
     assert first.broker.partitions == {"sink-0", "sink-1"}
-    assert first.about is not None
-    assert first.about.batch == 41
+    assert first.batch_attempt is not None
+    assert first.batch_attempt.batch == 41
     assert second.state is TransactionState.LOST
     assert (foreign.state, foreign.ours, foreign.pipeline) == (TransactionState.OPEN, False, "flink-3")
 

@@ -15,7 +15,7 @@ from lifecycle.events import EventType
 from lifecycle.verdicts import AbortCause as Cause
 from tests.unit.collector.observations import (
     T0,
-    about,
+    batch_attempt,
     broker_record,
     decided,
     handle,
@@ -63,7 +63,10 @@ EMPTY_ABORT = [
     for status in (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
 ]
 OPERATORS_DECISION = DecisionSeen(
-    offset=1, record=replace(decided(1, handle(), ruling=Ruling.ABORT).record, who="operator:anna", about=about())
+    offset=1,
+    record=replace(
+        decided(1, handle(), ruling=Ruling.ABORT).record, who="operator:anna", batch_attempt=batch_attempt()
+    ),
 )
 DECIDED_BY_OPERATOR = [
     *ROLLED_BACK,

@@ -30,7 +30,7 @@ from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
     T0,
-    about,
+    batch_attempt,
     branch_listed,
     broker_record,
     database_handle,
@@ -75,7 +75,7 @@ def test_no_claim_makes_a_foreign_transaction_ours(type_: EventType, at: int) ->
     lied = only(folded(RUN, ongoing, claim(type_, THEIRS, handle=THEIRS.to_json())), at)
     assert honest.judgement.verdict is Verdict.FOREIGN
     assert (lied.judgement, lied.view.state) == (honest.judgement, honest.view.state)
-    assert (lied.view.ours, lied.view.pipeline, lied.view.about) == (False, FOREIGN, None)
+    assert (lied.view.ours, lied.view.pipeline, lied.view.batch_attempt) == (False, FOREIGN, None)
     assert lied.judgement.may_abort
     assert lied.judgement.loses_data, "it takes a typed confirmation"
 
@@ -181,7 +181,7 @@ def test_a_branch_is_of_the_batch_that_its_name_says() -> None:
     lie = claim(EventType.TRANSACTION_OPENED, branch, batch=57)
     state = folded(RUN, branch_listed(branch), lie)
     (view,) = views(state, settled=True)
-    assert view.proven_about == view.about == about(41)
+    assert view.proven_batch_attempt == view.batch_attempt == batch_attempt(41)
     assert [one.key for one in of_batches(state, lambda of: of.batch == 41)] == [branch.key]
     assert not list(of_batches(state, lambda of: of.batch == 57))
 
@@ -189,7 +189,7 @@ def test_a_branch_is_of_the_batch_that_its_name_says() -> None:
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
-        ({"batch": 41}, about(41)),
+        ({"batch": 41}, batch_attempt(41)),
         ({"batch": 42}, None),
         ({"batch": 41, "attempt": 9}, None),
         ({"batch": 41, "checkpoint_id": "another"}, None),
@@ -200,7 +200,7 @@ def test_a_claimed_batch_is_shown_where_it_fits_the_log(data: dict[str, Any], sh
     ongoing = broker_record(BrokerStatus.ONGOING, 0)
     state = folded(RUN, ongoing, claim(EventType.TRANSACTION_OPENED, **data))
     (view,) = views(state, settled=True)
-    assert (view.about, view.proven_about) == (shown, None)
+    assert (view.batch_attempt, view.proven_batch_attempt) == (shown, None)
     assert view.first_decision is None
 
 

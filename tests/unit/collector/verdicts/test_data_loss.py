@@ -537,7 +537,7 @@ def test_what_flink_lost_is_an_alert_for_an_hour_and_what_is_harmless_is_none(tm
         alerts = {one.subject: one for one in rules.findings(seen, AlertSettings()) if one.rule == "A7"}
         assert alerts.keys() == lost.keys()
         alert = next(one for one in alerts.values() if "orders-eu-0-17" in one.subject)
-        assert (alert.severity, alert.about["pipeline"]) == (Severity.CRITICAL, "eu/orders")
+        assert (alert.severity, alert.subject_labels["pipeline"]) == (Severity.CRITICAL, "eu/orders")
         assert "lost the records of transaction orders-eu-0-17 (certain)" in alert.summary
         assert recent.at(last_ms + 2 * 3_600_000) == found, "not looked at again yet"
         clock_s = 10.0

@@ -25,7 +25,7 @@ from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
     T0,
-    about,
+    batch_attempt,
     branch_gone,
     branch_listed,
     broker_record,
@@ -179,7 +179,7 @@ def test_a_batch_on_one_side_only_comes_first_then_the_newest() -> None:
     found = batches_at(
         9_000, [RUN, *batch(41, "0000000a", False), *batch(42, "0000000b", True), *batch(43, "0000000c", False)], {}
     )
-    assert [(one.about.batch, one.verdict) for one in found] == [
+    assert [(one.batch_attempt.batch, one.verdict) for one in found] == [
         (42, V.ONE_SIDE_ONLY),
         (43, V.IN_DOUBT),
         (41, V.IN_DOUBT),
@@ -197,7 +197,7 @@ def test_a_later_attempt_that_is_complete_has_replayed_the_earlier_one() -> None
         decided(8, replay, attempt=7, at=4_000),
         branch_gone(replay, BranchProof.COMMITTED, at=4_100),
     ]
-    found = {one.about.attempt: one.verdict for one in batches_at(9_000, observed, {})}
+    found = {one.batch_attempt.attempt: one.verdict for one in batches_at(9_000, observed, {})}
     assert found == {0: V.REPLAYED, 7: V.COMPLETE}
 
 
@@ -213,7 +213,7 @@ def test_what_the_decision_does_not_list_is_no_part_of_it() -> None:
 def test_the_revision_changes_with_each_part() -> None:
     seen = [batches_at(9_000, observed, {})[0].revision for observed in (PREPARED, DECIDED, [*DECIDED, MYSQL_DONE])]
     assert len(set(seen)) == 3
-    assert batches_at(10_000, [*DECIDED], {})[0].about == about()
+    assert batches_at(10_000, [*DECIDED], {})[0].batch_attempt == batch_attempt()
 
 
 def test_what_needs_a_hand_counts_the_rows_of_a_batch_once() -> None:
