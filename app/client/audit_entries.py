@@ -57,9 +57,9 @@ def _lines(value: Any) -> tuple[str, ...]:
 def _fact(value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping) and "fact" in value:
         return (f"{value['fact']} ({value['source']})" if value.get("source") else str(value["fact"]),)
-    if isinstance(value, Mapping) and "will" in value:
+    if isinstance(value, Mapping) and "description" in value:
         more = f" ({value['detail']})" if value.get("detail") else ""
-        return (f"{value['will']}: {value.get('outcome', 'unknown')}{more}",)
+        return (f"{value['description']}: {value.get('outcome', 'unknown')}{more}",)
     return _lines(value)
 
 

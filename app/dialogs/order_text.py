@@ -126,7 +126,7 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
         [
             [
                 el("code", names.get(step.key, step.key)),
-                step.will,
+                step.description,
                 *([] if dry_run else [badge(*_step_sign(step.outcome))]),
                 step.detail,
             ]

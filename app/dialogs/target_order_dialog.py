@@ -104,7 +104,7 @@ class TargetOrderDialog(Generic[Target]):
     def _show_question(self, asked: AskedOrder[Target]) -> None:
         live.write(self._texts.what_will_happen(asked.action, asked.target))
         if asked.dry_run_result is not None:
-            steps = "; ".join(f"{step.key}: {step.will}" for step in asked.dry_run_result.steps)
+            steps = "; ".join(f"{step.key}: {step.description}" for step in asked.dry_run_result.steps)
             live.write(
                 el(
                     "p",

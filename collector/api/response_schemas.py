@@ -72,7 +72,7 @@ TABLES: dict[str, type] = {
 }
 """The row of each table, by the path that answers it."""
 
-_STEP = object_of(key=TEXT, will=TEXT, outcome=one_of(StepOutcome), detail=TEXT)
+_STEP = object_of(key=TEXT, description=TEXT, outcome=one_of(StepOutcome), detail=TEXT)
 
 ANSWERS: dict[tuple[str, str], Json] = {
     ("get", "/api/v1/health"): object_of(ready=FLAG),

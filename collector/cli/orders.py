@@ -18,7 +18,7 @@ from collector.cli.text_table import table
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
 TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
 BATCH_COLUMNS = ("verdict", "pipeline", "batch", "attempt", "settle", "decision", "rows", "explanation")
-STEP_COLUMNS = ("outcome", "key", "will", "detail")
+STEP_COLUMNS = ("outcome", "key", "description", "detail")
 DRY_REASON = "dry run from the command line"
 HANGING = "hanging:"
 _LIMIT = "100000"

@@ -7,7 +7,7 @@ insert or replace into alerts select unnest(?::varchar[]), unnest(?::varchar[]),
        unnest(?::bigint[]), unnest(?::varchar[])"""
 DROP_ALERTS = "delete from alerts where alert in (select unnest(?::varchar[]))"
 
-GROUPS = "select group_key, notified_ms, told from alert_groups"
+GROUPS = "select group_key, notified_ms, reported from alert_groups"
 KEEP_GROUPS = """
 insert or replace into alert_groups select unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::varchar[])"""
 DROP_GROUPS = "delete from alert_groups where group_key in (select unnest(?::varchar[]))"

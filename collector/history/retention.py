@@ -45,8 +45,8 @@ _LEAVING = {
     "decision_records": """at_ms < $before and type not in ('run_started', 'checkpoint_taken_over') and "offset" < (
         select first from newest_decisions n
         where n.prefix = decision_records.prefix and n.source = decision_records.source)""",
-    "prepared_branches": """at_ms < $before and (place, transaction_id) in (
-        select place, transaction_id from prepared_branches group by all having arg_max(what, "offset") = 'gone')""",
+    "prepared_branches": """at_ms < $before and (instance, transaction_id) in (
+        select instance, transaction_id from prepared_branches group by all having arg_max(what, "offset") = 'gone')""",
     "quarantined": "at_ms < $before",
 }
 _NOTED = ("transaction_records", "decision_records")

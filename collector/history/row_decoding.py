@@ -85,10 +85,10 @@ def decision_records(rows: Iterable[Sequence[Any]]) -> tuple[list[DecisionSeen],
 
 def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGone]:
     """Yield the observations of rows of prepared_branches."""
-    for _, _, _, place, resource_manager, transaction, what, at_ms, proof, prepared_ms, owner, database in rows:
+    for _, _, _, instance, resource_manager, transaction, what, at_ms, proof, prepared_ms, owner, database in rows:
         if what == LISTED:
             yield BranchListed(
-                instance=place,
+                instance=instance,
                 resource_manager=resource_manager,
                 transaction=transaction,
                 at_ms=at_ms,
@@ -98,7 +98,7 @@ def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGon
             )
         else:
             yield BranchGone(
-                instance=place,
+                instance=instance,
                 resource_manager=resource_manager,
                 transaction=transaction,
                 at_ms=at_ms,

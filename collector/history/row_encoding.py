@@ -72,7 +72,7 @@ TABLES: dict[str, pa.Schema] = {
         ("counts", pa.bool_()),
     ),
     "prepared_branches": _schema(
-        ("place", pa.string()),
+        ("instance", pa.string()),
         ("resource_manager", pa.string()),
         ("transaction_id", pa.string()),
         ("what", pa.string()),

@@ -77,12 +77,12 @@ order by "offset" """
 # the newest.
 BRANCHES_OF_CURRENT_STATE = """
 with last as (
-    select place, transaction_id, arg_max(what, "offset") as what, max(at_ms) as at_ms from prepared_branches group by all),
+    select instance, transaction_id, arg_max(what, "offset") as what, max(at_ms) as at_ms from prepared_branches group by all),
 kept as (
-    select place, transaction_id from last where what = 'listed'
+    select instance, transaction_id from last where what = 'listed'
     union all
-    (select place, transaction_id from last where what <> 'listed' order by at_ms desc limit ?))
-select b.* from prepared_branches b semi join kept k using (place, transaction_id) order by source, "offset" """
+    (select instance, transaction_id from last where what <> 'listed' order by at_ms desc limit ?))
+select b.* from prepared_branches b semi join kept k using (instance, transaction_id) order by source, "offset" """
 CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
 # Every id whose newest record is not that it expired, with the first and last time of what is known of it.
 KNOWN_IDS = """
@@ -163,14 +163,14 @@ buckets as (
     select application, timeout_ms, timed_out, bucket, sum(transactions) as n, max(longest_ms) as most_ms,
            arg_max(longest_transaction, longest_ms) as whose
     from counted join newest using (application, timeout_ms) group by all),
-places as (
+shares as (
     select *, sum(n) over (partition by application, timed_out order by bucket)
-              / sum(n) over (partition by application, timed_out) as place from buckets)
+              / sum(n) over (partition by application, timed_out) as share from buckets)
 select application, timeout_ms, coalesce(sum(n) filter (not timed_out), 0)::bigint as ended,
        coalesce(sum(n) filter (timed_out), 0)::bigint as timed_out,
-       min(most_ms) filter (not timed_out and place >= 0.5) as p50_ms,
-       min(most_ms) filter (not timed_out and place >= 0.95) as p95_ms,
-       min(most_ms) filter (not timed_out and place >= 0.99) as p99_ms,
+       min(most_ms) filter (not timed_out and share >= 0.5) as p50_ms,
+       min(most_ms) filter (not timed_out and share >= 0.95) as p95_ms,
+       min(most_ms) filter (not timed_out and share >= 0.99) as p99_ms,
        max(most_ms) filter (not timed_out) as longest_ms,
        arg_max(whose, most_ms) filter (not timed_out) as longest_transaction
-from places group by all"""
+from shares group by all"""

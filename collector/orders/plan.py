@@ -58,16 +58,16 @@ class PlannedAction:
 
     def step(self, end: ActionResult) -> Step:
         """Return it with its end, as the answer has it."""
-        return Step(key=self.key, will=self.description, outcome=end[0], detail=end[1])
+        return Step(key=self.key, description=self.description, outcome=end[0], detail=end[1])
 
     def to_json(self) -> dict[str, Any]:
         """Return what history keeps of it."""
-        return {"key": self.key, "will": self.description, "target": dict(self.target)}
+        return {"key": self.key, "description": self.description, "target": dict(self.target)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PlannedAction:
         """Return the act that ``to_json`` wrote."""
-        return cls(key=value["key"], description=value["will"], target=value["target"])
+        return cls(key=value["key"], description=value["description"], target=value["target"])
 
     def dry(self) -> Step:
         """Return it as a dry run's answer has it."""

@@ -131,13 +131,13 @@ class Step:
     """One transaction of an order, or the pipeline: what is sent, in words, and how it ended."""
 
     key: str
-    will: str
+    description: str
     outcome: StepOutcome
     detail: str = ""
 
     def to_json(self) -> dict[str, str]:
         """Return it as the API's answer has it."""
-        return {"key": self.key, "will": self.will, "outcome": self.outcome.value, "detail": self.detail}
+        return {"key": self.key, "description": self.description, "outcome": self.outcome.value, "detail": self.detail}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class OrderResult:
     def from_json(cls, value: Mapping[str, Any]) -> OrderResult:
         """Return the answer that ``to_json`` wrote."""
         steps = tuple(
-            Step(key=s["key"], will=s["will"], outcome=StepOutcome(s["outcome"]), detail=s["detail"])
+            Step(key=s["key"], description=s["description"], outcome=StepOutcome(s["outcome"]), detail=s["detail"])
             for s in value["steps"]
         )
         return cls(

@@ -10,7 +10,7 @@ class OrderStep:
     """What was sent for one transaction, in words, and its outcome."""
 
     key: str
-    will: str
+    description: str
     outcome: str
     detail: str
 

@@ -239,7 +239,7 @@ def test_a_transaction_that_nobody_coordinates_is_found_and_aborted_by_an_order(
     assert collector.order("abort", row).status_code == 409, "it takes a typed confirmation"
     assert collector.order("abort", row, confirm=row["confirm"], token=VIEWER).status_code == 403
     dry = collector.order("abort", row, dry_run=True).json()
-    assert (dry["outcome"], "an abort marker on" in dry["steps"][0]["will"]) == ("dry_run", True)
+    assert (dry["outcome"], "an abort marker on" in dry["steps"][0]["description"]) == ("dry_run", True)
     assert reader.values == [b"before"]
 
     done = collector.order("abort", row, confirm=row["confirm"], reason="nobody will end it").json()

@@ -75,7 +75,7 @@ def test_an_abort_of_ours_names_the_batch_that_the_log_tells(
     row = collector.wait_for(handle.transaction, verdict="abort it", may_abort=True)
     assert (row["batch"], row["loses_data"]) == (6, False)
     dry = collector.order("abort", row, dry_run=True).json()
-    assert "abort decision for batch 0" in dry["steps"][0]["will"]
+    assert "abort decision for batch 0" in dry["steps"][0]["description"]
     done = collector.order("abort", row).json()
     assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted")
     ledger = pipeline.log.read_to_end()

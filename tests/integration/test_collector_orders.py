@@ -41,7 +41,7 @@ def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipel
 
     dry = collector.order("commit", *rows, dry_run=True).json()
     assert dry["outcome"] == "dry_run"
-    assert all("EndTxn(commit)" in step["will"] for step in dry["steps"])
+    assert all("EndTxn(commit)" in step["description"] for step in dry["steps"])
     assert pipeline.visible() == [], "a dry run does nothing"
 
     done = collector.order("commit", *rows, reason="the driver is frozen").json()

@@ -189,7 +189,12 @@ class Answers:
             self.hanging = [row for row in self.hanging if row["key"] not in order["keys"]]
             self.batches = [row for row in self.batches if row["key"] not in order["keys"]]
         steps = [
-            {"key": key, "will": f"EndTxn({order['action']})", "outcome": "dry run" if dry else word, "detail": ""}
+            {
+                "key": key,
+                "description": f"EndTxn({order['action']})",
+                "outcome": "dry run" if dry else word,
+                "detail": "",
+            }
             for key in order["keys"]
         ]
         number = 512 + len(self.audit)

@@ -68,7 +68,9 @@ def test_a_batch_is_settled_with_a_reason(answers):
 
 def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
     ended = [("kafka:words-0:1:7", "committed", ""), ("mysql:words-0", "refused", "its database was not told")]
-    steps = [{"key": key, "will": "commit", "outcome": outcome, "detail": detail} for key, outcome, detail in ended]
+    steps = [
+        {"key": key, "description": "commit", "outcome": outcome, "detail": detail} for key, outcome, detail in ended
+    ]
     answers.give = lambda order: (200, {"audit": 9, "outcome": "failed", "took_ms": 40, "steps": steps})
     page = press(opened("batches"), "Settle …")
     page.text_input(key="batch-order-reason").set_value("its driver is gone")

@@ -120,7 +120,7 @@ def test_a_verdict_that_this_app_does_not_know_is_an_error_and_never_another_ver
 
 
 def test_audit_rows_of_any_shape_become_lines(client, answers):
-    step = {"key": "k", "will": "EndTxn(commit) for producer 1", "outcome": "committed", "detail": ""}
+    step = {"key": "k", "description": "EndTxn(commit) for producer 1", "outcome": "committed", "detail": ""}
     row = {
         "audit": 1,
         "at_ms": 5,

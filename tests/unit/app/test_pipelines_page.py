@@ -100,7 +100,9 @@ def test_what_became_of_an_order_without_an_answer_is_asked(answers):
 
 
 def test_an_unanswered_order_says_that_it_is_followed_up(answers):
-    steps = [{"key": "pipeline:ip-count", "will": "order", "outcome": "unknown", "detail": "run 88 has not answered"}]
+    steps = [
+        {"key": "pipeline:ip-count", "description": "order", "outcome": "unknown", "detail": "run 88 has not answered"}
+    ]
     answers.give = lambda order: (200, {"audit": 9, "outcome": "pending", "took_ms": 25_000, "steps": steps})
     page = press(opened("pipelines"), "Restart …")
     page.text_input(key="pipeline-order-reason").set_value("its driver is frozen")

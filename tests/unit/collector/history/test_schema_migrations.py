@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 
 from collector.history.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
 from collector.history.store import Store, StoreFailed
+from collector.orders.plan import PlannedAction
 
 LANDED = {
     "0001_history.sql": "175a5f05b3d63772",
@@ -25,6 +27,7 @@ LANDED = {
     "0011_transaction_lengths.sql": "7cb396cab3dc226e",
     "0012_decisions_that_count.sql": "b368a0abe01b94f7",
     "0013_quarantined.sql": "9dc6ba712d0ad482",
+    "0014_plain_names.sql": "59c0ff697b1fb7bf",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()
@@ -65,6 +68,24 @@ def test_a_file_of_any_version_ends_like_a_fresh_one_and_keeps_its_rows(version:
     assert schema_of(old) == schema_of(fresh)
     with duckdb.connect(str(old), read_only=True) as file:
         assert version_of(file) == len(STEPS)
+
+
+def test_what_an_older_program_wrote_has_the_new_names(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    make_file(path, 13)
+    step = '[{"key": "k", "will": "EndTxn(commit)", "target": {"about": {"batch": 4}}, "detail": ""}]'
+    with duckdb.connect(str(path)) as file:
+        file.execute("insert into order_intents values (1, 1, 'anna', 'commit', '', '[]', ?, '', '')", [step])
+        file.execute("""insert into alerts values ('a', 'firing', 1, 1, 1, '{"about": {"pipeline": "p"}}')""")
+        file.execute("insert into alert_groups values ('g', 1, '{}')")
+    Store(path).close()
+    with duckdb.connect(str(path), read_only=True) as file:
+        (acts,) = file.execute("select acts from order_intents").fetchone() or ("",)
+        (finding,) = file.execute("select finding from alerts").fetchone() or ("",)
+        assert file.execute("select reported from alert_groups").fetchall() == [("{}",)]
+    planned = PlannedAction.from_json(json.loads(acts)[0])
+    assert (planned.description, planned.target) == ("EndTxn(commit)", {"batch_attempt": {"batch": 4}})
+    assert json.loads(finding) == {"subject_labels": {"pipeline": "p"}}
 
 
 def test_what_has_landed_is_not_changed() -> None:

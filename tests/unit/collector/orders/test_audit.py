@@ -111,7 +111,7 @@ def followed(
 
 def test_the_first_answer_is_given_again_also_after_a_restart(history: History) -> None:
     order = an_order()
-    steps = (Step(key="k1", will="w", outcome=StepOutcome.COMMITTED),)
+    steps = (Step(key="k1", description="w", outcome=StepOutcome.COMMITTED),)
     result = OrderResult(audit=0, outcome=OrderOutcome.ACCEPTED, took_ms=3, steps=steps)
     answer = history.orders.conclude(order, row(OrderOutcome.ACCEPTED), result, None)
     assert answer.audit == 1
@@ -156,8 +156,8 @@ def test_an_audit_row_that_came_late_is_not_written_again(history: History) -> N
 
 def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: History) -> None:
     steps = [
-        Step(key="k1", will="w", outcome=StepOutcome.COMMITTED),
-        Step(key="k2", will="w", outcome=StepOutcome.LOST),
+        Step(key="k1", description="w", outcome=StepOutcome.COMMITTED),
+        Step(key="k2", description="w", outcome=StepOutcome.LOST),
     ]
     detail = json.dumps([step.to_json() for step in steps])
     for outcome in (OrderOutcome.PENDING, OrderOutcome.REFUSED):

@@ -66,7 +66,7 @@ def test_the_digest_tells_orders_apart_and_not_how_they_are_written() -> None:
 
 
 def test_an_answer_is_read_back_as_it_was_written() -> None:
-    steps = tuple(Step(key=kind.name, will="w", outcome=kind, detail="d") for kind in StepOutcome)
+    steps = tuple(Step(key=kind.name, description="w", outcome=kind, detail="d") for kind in StepOutcome)
     for outcome in OrderOutcome:
         answer = OrderResult(audit=7, outcome=outcome, took_ms=3, steps=steps, confirm="id")
         assert OrderResult.from_json(answer.to_json()) == answer
