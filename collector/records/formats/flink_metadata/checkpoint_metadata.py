@@ -1,0 +1,177 @@
+"""Which Kafka transactions a completed checkpoint or savepoint of Flink commits, read from its file ``_metadata``.
+
+A state of more than ``execution.checkpointing.data-inline-threshold`` bytes (20 kB) lies in a file beside ``_metadata``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, TypeVar
+
+import pyarrow as pa
+
+from collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from collector.records.formats.flink_metadata.metadata_file import (
+    FlinkOperator,
+    Subtask,
+    read_structure,
+)
+from collector.records.formats.flink_metadata.operator_state import read_elements
+from collector.records.formats.flink_metadata.sink_states import (
+    COMMITTER_STATE,
+    WRITER_STATE,
+    FlinkCommittable,
+    FlinkWriterState,
+    read_committables,
+    read_writer_state,
+)
+from collector.records.formats.flink_metadata.state_handles import StateBytes
+from collector.records.formats.flink_records import FlinkKind
+from lifecycle.errors import MalformedRecord
+
+T = TypeVar("T")
+OpenState = Callable[[str], BinaryIO]
+"""Opens a state file for reading at any place. Takes a path relative to the directory of ``_metadata``, or an absolute path or
+URI, which comes from the file: the caller decides which of them it opens. Raises OSError, ValueError, ArrowException."""
+STATE_FILE_LIMIT = 2**24
+"""Bytes read from state files for one checkpoint at most; a committable takes about 100."""
+METADATA_LIMIT = 2**26
+"""Bytes of ``_metadata`` at most."""
+TRANSACTION_LIMIT = 200_000
+"""Committables and prepared transactions of one checkpoint at most."""
+ON_THE_WAY = "committables may be on the way from the writer to the committer"
+INPUT_CHANNELS, OUTPUT_CHANNELS = "input channels", "output channels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadState:
+    """A state of a sink that could not be read, and why: its committables are not known."""
+
+    operator: FlinkOperator
+    subtask: int
+    state: str
+    """The operator state's name, or INPUT_CHANNELS or OUTPUT_CHANNELS: committables on the way, before Flink 1.20.1 and 1.19.2."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkCheckpointMetadata:
+    """What ``_metadata`` says of Kafka transactions, operator by operator and subtask by subtask in the order of the file."""
+
+    version: int
+    """Of the file's format."""
+    checkpoint_id: int
+    kind: FlinkKind | None
+    """CHECKPOINT also when it is unaligned. None: format version 3, or a kind that is unknown."""
+    committables: tuple[FlinkCommittable, ...]
+    """Complete only if ``unread`` has no committer's state and no channels."""
+    writer_states: tuple[FlinkWriterState, ...]
+    unread: tuple[UnreadState, ...]
+    """Sinks of other systems are here too: their states have the same names."""
+
+    @property
+    def to_commit(self) -> tuple[FlinkCommittable, ...]:
+        """What Flink commits once this checkpoint is completed, and again after each restore from it (CommitterOperator)."""
+        return tuple(
+            committable
+            for committable in self.committables
+            if committable.state.is_pending and committable.checkpoint_id <= self.checkpoint_id
+        )
+
+
+def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpointMetadata:
+    """Return what the bytes of ``_metadata``, at most METADATA_LIMIT, and the state files beside it say.
+
+    Raises UnknownVersion for a format version other than 3 to 7, and MalformedRecord, with the offset, where the file's structure
+    is damaged. What is wrong with one operator state is in ``unread`` instead.
+    """
+    if len(data) > METADATA_LIMIT:
+        raise MalformedRecord(f"_metadata has more than {METADATA_LIMIT} bytes, which is more than this program reads")
+    file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE}))
+    states = _SinkStates(data, open_state)
+    for subtask in file.subtasks:
+        states.read(subtask)
+    return FlinkCheckpointMetadata(
+        version=file.version,
+        checkpoint_id=file.checkpoint_id,
+        kind=file.kind,
+        committables=tuple(states.committables),
+        writer_states=tuple(states.writer_states),
+        unread=tuple(states.unread),
+    )
+
+
+class _SinkStates:
+    """Collects what the sinks' subtasks hold."""
+
+    def __init__(self, data: bytes, open_state: OpenState) -> None:
+        self._data, self._open_state, self._bytes_left = data, open_state, STATE_FILE_LIMIT
+        self._transactions_left = TRANSACTION_LIMIT
+        self.committables: list[FlinkCommittable] = []
+        self.writer_states: list[FlinkWriterState] = []
+        self.unread: list[UnreadState] = []
+
+    def read(self, subtask: Subtask) -> None:
+        """Add what one subtask holds."""
+        states = subtask.states
+        for name, offsets in states.offsets.items():
+            try:
+                self._read_state(subtask.operator, name, offsets, states.content)
+            except MalformedRecord as error:
+                self._add_unread(subtask, name, str(error))
+        if COMMITTER_STATE in states.offsets and subtask.input_channel_states:
+            self._add_unread(subtask, INPUT_CHANNELS, ON_THE_WAY)
+        if WRITER_STATE in states.offsets and subtask.output_channel_states:
+            self._add_unread(subtask, OUTPUT_CHANNELS, ON_THE_WAY)
+
+    def _read_state(
+        self, operator: FlinkOperator, name: str, offsets: Sequence[int], content: StateBytes | None
+    ) -> None:
+        """Add all elements of a state, or none of them."""
+        if not offsets:
+            return
+        if content is None:
+            raise MalformedRecord("_metadata lists its elements and no bytes")
+        elements = read_elements(self._opened(content), offsets)
+        if name == COMMITTER_STATE:
+            found = (committable for element in elements for committable in read_committables(element, operator))
+            self.committables += self._within_limit(found, lambda _: 1)
+        else:
+            writers = (read_writer_state(element, operator) for element in elements)
+            self.writer_states += self._within_limit(writers, lambda writer: 1 + len(writer.precommitted))
+
+    def _within_limit(self, found: Iterator[T], transactions: Callable[[T], int]) -> list[T]:
+        kept = []
+        for state in found:
+            self._transactions_left -= transactions(state)
+            if self._transactions_left < 0:
+                raise MalformedRecord(f"the checkpoint has more than {TRANSACTION_LIMIT} transactions")
+            kept.append(state)
+        return kept
+
+    def _add_unread(self, subtask: Subtask, state: str, reason: str) -> None:
+        self.unread.append(UnreadState(operator=subtask.operator, subtask=subtask.index, state=state, reason=reason))
+
+    def _opened(self, content: StateBytes) -> BigEndianReader:
+        """Return a reader of the operator states. Raises MalformedRecord, also when they cannot be opened."""
+        if content.path is None:
+            return BigEndianReader(self._data, "_metadata", content.at, content.at + content.size)
+        path, size = content.path, content.size
+        if content.is_relative and (not path or ".." in path.split("/") or path.startswith("/") or ":" in path):
+            raise MalformedRecord(f"the relative path {path!r} is none of a file in the checkpoint's directory")
+        if min(content.at, size) < 0:
+            raise MalformedRecord(f"{path}: {size} bytes from byte {content.at} on")
+        if size > self._bytes_left:
+            raise MalformedRecord(f"{path} has {size} bytes; {self._bytes_left} of {STATE_FILE_LIMIT} are left")
+        self._bytes_left -= size
+        try:
+            with self._open_state(path) as stream:
+                if content.at:
+                    stream.seek(content.at)
+                data = stream.read(size)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise MalformedRecord(f"{path} cannot be read: {error}") from error
+        if len(data) != size:
+            raise MalformedRecord(f"{path} has {len(data)} bytes from byte {content.at} on, not {size}")
+        return BigEndianReader(data, path)

@@ -1,0 +1,40 @@
+"""The recorded checkpoints of flink_metadata_recorded/ (its README.md says how they were made)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from collector.records.formats.flink_metadata.checkpoint_metadata import (
+    FlinkCheckpointMetadata,
+    read_checkpoint_metadata,
+)
+
+RECORDED = Path(__file__).with_name("flink_metadata_recorded")
+NAMES = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+
+
+def metadata_bytes(name: str) -> bytes:
+    """Return the bytes of a recorded ``_metadata``."""
+    return (RECORDED / name / "_metadata").read_bytes()
+
+
+def opener(name: str) -> Any:
+    """Return what opens a recording's state files."""
+
+    def open_state(path: str) -> BinaryIO:
+        return (RECORDED / name / path).open("rb")
+
+    return open_state
+
+
+def read(name: str) -> FlinkCheckpointMetadata:
+    """Return what a recorded checkpoint says."""
+    return read_checkpoint_metadata(metadata_bytes(name), opener(name))
+
+
+def coordinator(name: str) -> list[dict[str, Any]]:
+    """Return what the broker answered to DescribeTransactions when the checkpoint was taken."""
+    found: list[dict[str, Any]] = json.loads((RECORDED / name / "coordinator.json").read_text())
+    return found
