@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
-from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus
+from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus, is_rotated
 from collector.records.formats.transaction_state_batch import Flags, Integers, StateColumns
 
 _NO_MINIMUM, _NO_MAXIMUM = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -35,13 +35,11 @@ class BrokerRecords:
 def records_of(source: str, partition: Integers, offset: Integers, states: StateColumns) -> BrokerRecords:
     """Return states as the records of the transactions that they belong to."""
     # Once its epochs are used up a producer id is changed with the very record that ends the transaction.
-    ends = (states.status == BrokerStatus.COMPLETE_COMMIT.value) | (states.status == BrokerStatus.COMPLETE_ABORT.value)
-    previous = states.previous_producer_id
-    rotated = ends & (previous != -1) & (previous != states.producer_id)
+    rotated = is_rotated(states.status, states.producer_id, states.previous_producer_id)
     if rotated.any():
         states = replace(
             states,
-            producer_id=np.where(rotated, previous, states.producer_id),
+            producer_id=np.where(rotated, states.previous_producer_id, states.producer_id),
             producer_epoch=np.where(rotated, LAST_EPOCH, states.producer_epoch),
         )
     return BrokerRecords(source=source, partition=partition, offset=offset, states=states)

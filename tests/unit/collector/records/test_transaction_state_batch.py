@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from collector.records.formats import transaction_state_batch
 from collector.records.formats.transaction_state import TransactionStateValue, decode_key, decode_value
 from collector.records.formats.transaction_state_batch import StateColumns, StateDecoder
 from lifecycle.errors import MalformedRecord
@@ -20,7 +21,10 @@ from tests.unit.collector.records.test_transaction_state import (
     ONGOING,
     PREPARE_COMMIT,
     TIMEOUT_COMPLETE_ABORT,
+    UNKNOWN,
+    int16,
     version_0,
+    version_1,
 )
 
 CAPTURED = [
@@ -76,12 +80,23 @@ def check(pairs: Sequence[tuple[bytes | None, bytes | None]], decoder: StateDeco
 
 
 def test_what_brokers_write_is_taken() -> None:
-    flags = check([(KEY, value) for value in [*CAPTURED, *PLAIN]], StateDecoder())
+    flags = check([(KEY, value) for value in [*CAPTURED, *PLAIN, LONG_NAME, MANY_TOPICS]], StateDecoder())
     assert flags.all()
 
 
+def test_layouts_that_are_rare_among_many_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_state_batch, "_MAX_LAYOUTS", 2)
+    flags = check([(KEY, value) for value in [*CAPTURED, *PLAIN]], StateDecoder())
+    assert 2 <= flags.sum() < len(flags)
+
+
+def test_unknown_tagged_fields_are_passed_over_in_columns_too() -> None:
+    values = [version_1(1, topics=[(b"t", [0])], tags={2: int16(2), **UNKNOWN}, topic_tags=UNKNOWN), version_1(1)]
+    assert check([(KEY, value) for value in values], StateDecoder()).all()
+
+
 def test_tombstones_and_what_is_out_of_the_ordinary_are_left() -> None:
-    odd = [(KEY, None), (None, CAPTURED[0]), (key(b"\xff"), CAPTURED[0]), (KEY, LONG_NAME), (KEY, MANY_TOPICS)]
+    odd = [(KEY, None), (None, CAPTURED[0]), (key(b"\xff"), CAPTURED[0])]
     odd += [(b"\0\1\0\1x", CAPTURED[0]), (b"\0\0\0\5x", CAPTURED[0]), (b"", CAPTURED[0]), (KEY, b"")]
     odd += [(KEY, b"\0\2" + CAPTURED[0][2:]), (KEY, CAPTURED[0] + b"\0"), (KEY, version_0([(b"\xff", [0])]))]
     pairs = [pair for one in odd for pair in (one, (KEY, CAPTURED[1]))]
