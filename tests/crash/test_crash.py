@@ -46,6 +46,7 @@ def test_a_prepared_transaction_that_timed_out_after_the_decision_loses_no_row(c
     assert verdict.lost_rows > 0, "the broker aborted what had been decided, and recovery found it lost"
 
 
+@pytest.mark.long
 def test_a_driver_killed_amid_the_commit_loses_no_row(checker):
     verdict = verdict_of(checker, HALF_DONE)
     assert verdict.clean, verdict.report()

@@ -37,6 +37,7 @@ def test_each_target_has_a_corpus() -> None:
     assert {path.parent.name for path in KEPT} == set(TARGETS)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_short_search_finds_nothing(target: str, tmp_path: Path) -> None:

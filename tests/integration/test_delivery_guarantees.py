@@ -106,7 +106,9 @@ def test_none_goes_on_without_the_rows_that_a_database_did_not_take(connection, 
         assert sinks.in_topic() == sinks.in_table("postgres") == Counter(values(0, 300))
 
 
-@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.NONE, DeliveryGuarantee.AT_LEAST_ONCE])
+@pytest.mark.parametrize(
+    "guarantee", [pytest.param(DeliveryGuarantee.NONE, marks=pytest.mark.long), DeliveryGuarantee.AT_LEAST_ONCE]
+)
 def test_rows_that_die_with_the_broker_are_an_error_for_at_least_once_and_not_for_none(tmp_path, guarantee):
     with Broker(tmp_path / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)

@@ -120,6 +120,7 @@ def test_of_two_queries_under_one_prefix_the_earlier_stops_with_an_error_that_sa
         assert read_committed(connection, topics["sink"]) == Counter(values(0, 100))
 
 
+@pytest.mark.long
 def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
     """Also when the head of its decision log, with the start of its run, is deleted all the time."""
     made = f"log-of-{topics['prefix']}"

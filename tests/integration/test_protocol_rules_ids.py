@@ -43,6 +43,7 @@ def write_all_batches(write: Callable[[int, int], None]) -> None:
             done.result()
 
 
+@pytest.mark.long
 def test_ids_are_pooled_and_bounded_two_for_each_slot_after_500_batches(topic_sink):
     run = topic_sink.run()
     manager = run.managers
@@ -63,6 +64,7 @@ def test_ids_are_pooled_and_bounded_two_for_each_slot_after_500_batches(topic_si
     }
 
 
+@pytest.mark.long
 def test_marker_rows_are_bounded_and_no_branch_is_left_after_500_batches(table):
     def write(slot: int, batch: int) -> None:
         handle = table.prepare(counts(**{f"slot{slot}": batch}), slot=slot, batch=batch)

@@ -105,6 +105,7 @@ def cluster(directory: Path) -> Iterator[str]:
         yield master
 
 
+@pytest.mark.long
 def test_a_function_of_ones_own_runs_under_the_supervisor(connection, tmp_path, monkeypatch):
     name = f"own-{os.urandom(4).hex()}"
     make_topics(connection, name, f"{name}-out")

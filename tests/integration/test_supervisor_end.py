@@ -31,6 +31,7 @@ def test_a_frozen_driver_that_is_stopped_leaves_nothing_open(sinks, tmp_path):
         sinks.expect(pending=0)
 
 
+@pytest.mark.long
 def test_a_supervisor_that_gives_up_leaves_nothing_open(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "kill", restart_attempts=0) as supervisor:
         assert supervisor.wait_exit() != 0
@@ -38,6 +39,7 @@ def test_a_supervisor_that_gives_up_leaves_nothing_open(sinks, tmp_path):
         sinks.expect(pending=0)
 
 
+@pytest.mark.long
 def test_a_stop_between_two_drivers_leaves_nothing_open(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "kill", restart_delay_ms=600_000) as supervisor:
         supervisor.wait_until_struck()
@@ -46,7 +48,7 @@ def test_a_stop_between_two_drivers_leaves_nothing_open(sinks, tmp_path):
         sinks.expect(pending=0)
 
 
-@pytest.mark.parametrize("step", ["after-decision", "mid-commit"])
+@pytest.mark.parametrize("step", ["after-decision", pytest.param("mid-commit", marks=pytest.mark.long)])
 def test_a_supervisor_that_ends_commits_what_was_decided(sinks, tmp_path, step):
     with SupervisorProcess(sinks, tmp_path, step, "freeze") as supervisor:
         supervisor.wait_until_struck()
@@ -72,6 +74,7 @@ def test_a_supervisor_that_ends_commits_nothing_once_another_run_has_started(sin
     sinks.expect(*(b"%d" % slot for slot in range(SLOTS)), pending=0)
 
 
+@pytest.mark.long
 def test_a_supervisor_that_ends_leaves_what_a_newer_run_opened(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "freeze") as supervisor:
         supervisor.wait_until_struck()

@@ -119,6 +119,9 @@ HARMFUL = [
     ("NEW_LIFE -DNO_RULE_PLAN_BY_SINK", "-DSLOTS=1 -DCOARSE_TASKS -DCHANGED=11", "lost"),
 ]
 
+FIRST = 8
+"""So many of each list run in ``make test``; each takes seconds, most of them gcc's. ``make test-long`` runs the others."""
+
 NOT_FOR_SAFETY = [
     # rule left out, in which size nothing goes wrong: it saves work or waiting, and the README says so
     ("CHECK", "-DSLOTS=1"),
@@ -156,8 +159,18 @@ def require_clean(found: Verification) -> None:
     assert found.complete
 
 
-@pytest.mark.parametrize("options", COMPLETE)
+@pytest.mark.parametrize("options", list(COMPLETE)[:FIRST])
 def test_no_violation_in_any_state(options: str) -> None:
+    require_complete(options)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", list(COMPLETE)[FIRST:])
+def test_no_violation_in_any_state_of_the_other_sizes(options: str) -> None:
+    require_complete(options)
+
+
+def require_complete(options: str) -> None:
     found = search(options)
     require_clean(found)
     assert found.states >= COMPLETE[options]
@@ -186,8 +199,18 @@ def test_no_step_of_run_and_task_is_dead(sink: str) -> None:
     assert [(process, line) for process, line in never if process in ("Run", "Task") and line not in quiet] == []
 
 
-@pytest.mark.parametrize(("rule", "options", "harm"), HARMFUL)
+@pytest.mark.parametrize(("rule", "options", "harm"), HARMFUL[:FIRST])
 def test_without_the_rule_spin_finds_a_counterexample(rule: str, options: str, harm: str) -> None:
+    require_harm(rule, options, harm)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("rule", "options", "harm"), HARMFUL[FIRST:])
+def test_without_each_other_rule_spin_finds_a_counterexample(rule: str, options: str, harm: str) -> None:
+    require_harm(rule, options, harm)
+
+
+def require_harm(rule: str, options: str, harm: str) -> None:
     found = search(f"-DNO_RULE_{rule} {options}")
     assert found.violated in harm.split()
     assert found.trace[0] == "run 1 starts"
@@ -199,6 +222,7 @@ def test_without_ending_the_slots_other_transaction_a_task_waits_for_ever() -> N
     assert found.violated == "invalid end state"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rule", "options"), NOT_FOR_SAFETY)
 def test_without_the_rule_nothing_is_lost_or_doubled(rule: str, options: str) -> None:
     require_clean(search(f"-DNO_RULE_{rule} {options}"))

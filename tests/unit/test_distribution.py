@@ -13,6 +13,9 @@ from demo.prerequisites import ROOT
 from hatch_build import CannotRewrite, rewrite
 from lifecycle.version import VERSION
 
+pytestmark = pytest.mark.slow
+
+
 MODULES = frozenset({"app", "collector", "collector.service", "lifecycle", "pipeline", "pipeline.sink"})
 REWRITTEN = {
     "from pipeline.sink import a": "from indoubt.pipeline.sink import a",

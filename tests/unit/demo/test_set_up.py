@@ -15,6 +15,8 @@ from demo import jars, python_packages, set_up
 from demo.prerequisites import ROOT, Missing
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+pytestmark = pytest.mark.slow
+
 LOCKS = (python_packages.ALL, python_packages.COLLECTOR, python_packages.DEVELOPMENT, python_packages.UV)
 NEVER_IMPORTED = ("pyspark", "py4j", "pipeline", "demo")
 IMPORTS_EVERYTHING = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,9 @@ from lifecycle.decisions import (
 )
 from tests.unit.lifecycle.test_decisions import decision, outcome, run, taken_over
 from tests.unit.lifecycle.test_identity import HANDLE
+
+pytestmark = pytest.mark.slow
+
 
 PREFIXES, CHECKPOINT_IDS, BATCHES, SLOTS, LONGEST = ("p", "q"), ("L", "M", "N"), range(4), range(2), 24
 

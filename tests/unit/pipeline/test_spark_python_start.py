@@ -12,6 +12,9 @@ import pytest
 
 from pipeline import spark_home
 
+pytestmark = pytest.mark.slow
+
+
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """As the driver sets it for its workers."""
 INSTALLED = Path(pyspark.__file__).resolve().parent

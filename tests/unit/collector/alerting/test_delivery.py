@@ -22,6 +22,9 @@ from collector.runtime.clock import now_ms
 from tests.unit.collector.alerting.http_receiver import Receiver, receiving, wait_until
 from tests.unit.collector.alerting.test_state_machine import finding
 
+pytestmark = pytest.mark.slow
+
+
 SECRET = "a-secret-of-sixteen-and-more"
 PATIENCE = RetryPolicy(limit_ms=400, first_ms=20, most_ms=80)
 TIMING = AlertSettings(group_wait_ms=0, group_interval_ms=0)

@@ -31,6 +31,9 @@ from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event
 from tests.unit.collector.partition_sightings import group, partition
 
+pytestmark = pytest.mark.slow
+
+
 COLUMNS = "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms name group silenced_by"
 SILENCE = {"matchers": {"pipeline": PREFIX}, "reason": "maintenance", "duration_ms": 60_000}
 MAX_PIPELINES = 3

@@ -30,6 +30,9 @@ from tests.unit.collector.observations import (
     outcome,
 )
 
+pytestmark = pytest.mark.slow
+
+
 COMMIT = (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
 ABORT = (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
 

@@ -18,6 +18,9 @@ from lifecycle.errors import SettingsError
 from tests.unit.collector.api.served_api import Api
 from tests.unit.collector.api.test_alert_routes import AlertApi
 
+pytestmark = pytest.mark.slow
+
+
 NOW_MS = 1_795_000_000_000
 DOCS = Path(__file__).parents[4] / "docs" / "command_line.md"
 Run = Callable[..., int]

@@ -13,6 +13,9 @@ from collector.history.schema_migrations import DIRECTORY, Migration, migrate, m
 from collector.history.store import Store, StoreFailed
 from collector.orders.plan import PlannedAction
 
+pytestmark = pytest.mark.slow
+
+
 LANDED = {
     "0001_history.sql": "175a5f05b3d63772",
     "0002_flink.sql": "7b76f5a68c2b7084",

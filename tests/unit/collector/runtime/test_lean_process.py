@@ -14,6 +14,10 @@ LOADED = """
 import sys
 import collector.service
 import pyarrow
+import pytest
+
+pytestmark = pytest.mark.slow
+
 print(pyarrow.array([1]).to_pylist(), pyarrow.default_memory_pool().backend_name)
 print([name for name in sys.argv[1:] if name in sys.modules])
 """
