@@ -20,7 +20,7 @@ from resource_managers.kafka.connection import KafkaConnection
 ROOT = Path(__file__).resolve().parent.parent
 STEP_S = 0.02
 FLUSH_LIMIT_S = 30.0
-TRANSACTIONS_MOST = 10**9
+MAX_TRANSACTIONS = 10**9
 
 
 class CoordinatorLoad:
@@ -56,7 +56,7 @@ def main() -> int:
     bootstrap_servers, rate, ids = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     settings = {"client.id": "__admin_client", "linger.ms": 5}
     producer = Producer(KafkaConnection(bootstrap_servers).for_librdkafka(**settings))
-    records = coordinator_log.states(TRANSACTIONS_MOST, ids, time.time_ns() // 1_000_000)
+    records = coordinator_log.states(MAX_TRANSACTIONS, ids, time.time_ns() // 1_000_000)
     written, started = 0, time.monotonic()
     while not select.select([sys.stdin], [], [], STEP_S)[0]:
         due = int((time.monotonic() - started) * rate) - written

@@ -111,7 +111,7 @@ def _serve(
         store, settled_kept=tunable.settled_kept, checkpoints_kept=tunable.checkpoints_kept, limits=limits
     )
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
-    partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_most_ms)
+    partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_max_ms)
     observers: list[Observer] = []
 
     def running() -> list[Running]:
@@ -176,7 +176,7 @@ def _serve(
             orders_per_minute=tunable.orders_per_minute,
             failed_authentications_per_minute=tunable.failed_authentications_per_minute,
         ),
-        body_bytes_most=tunable.body_bytes_most,
+        max_body_bytes=tunable.max_body_bytes,
         partitions=lambda: partitions.findings,
     )
     alerts = AlertService(current, store, served.observers, tunable, settings.receivers, served.partitions)
@@ -228,21 +228,21 @@ def _loading(current: CurrentState, ready: threading.Event, running: Callable[[]
 def _observers(
     settings: Settings, connection: KafkaConnection, current: CurrentState, store: Store, broker: KafkaResourceManager
 ) -> list[Observer]:
-    tunable, retry_most_ms = settings.tunable, settings.tunable.retry_most_ms
+    tunable, retry_max_ms = settings.tunable, settings.tunable.retry_max_ms
     found: list[Observer] = [
-        LifecycleTopic(current, store, connection, tunable.lifecycle_topic, retry_most_ms),
-        DecisionTopic(current, store, connection, tunable.decision_topic, retry_most_ms),
+        LifecycleTopic(current, store, connection, tunable.lifecycle_topic, retry_max_ms),
+        DecisionTopic(current, store, connection, tunable.decision_topic, retry_max_ms),
     ]
     needed: threading.Event | None = None
     if tunable.transaction_source is not TransactionSource.POLLING:
-        transaction_log = TransactionLog(current, store, connection, retry_most_ms)
+        transaction_log = TransactionLog(current, store, connection, retry_max_ms)
         found.append(transaction_log)
         needed = transaction_log.denied
     if tunable.transaction_source is not TransactionSource.LOG:
         interval_ms = tunable.transaction_polling_ms
         found.append(
             TransactionPolling(
-                current, store, broker, interval_ms=interval_ms, retry_most_ms=retry_most_ms, needed=needed
+                current, store, broker, interval_ms=interval_ms, retry_max_ms=retry_max_ms, needed=needed
             )
         )
     # What needs libraries of its own is imported where it is wanted.
@@ -252,15 +252,15 @@ def _observers(
         is_local = location.startswith("file://") or "://" not in location
         interval_ms = tunable.checkpoint_polling_ms if is_local else tunable.remote_checkpoint_polling_ms
         found.append(
-            SparkCheckpoint(current, store, name, location, interval_ms=interval_ms, retry_most_ms=retry_most_ms)
+            SparkCheckpoint(current, store, name, location, interval_ms=interval_ms, retry_max_ms=retry_max_ms)
         )
     record_offsets, interval_ms = KafkaRecordOffsets(connection), tunable.offsets_polling_ms
-    found.append(AbortedOffsets(current, store, record_offsets, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
+    found.append(AbortedOffsets(current, store, record_offsets, interval_ms=interval_ms, retry_max_ms=retry_max_ms))
     if settings.flink:
         from collector.sources.flink_rest import FlinkRest
     for name, url in settings.flink.items():
         interval_ms = tunable.flink_polling_ms
-        found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_most_ms=retry_most_ms))
+        found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_max_ms=retry_max_ms))
     return found
 
 
@@ -282,7 +282,7 @@ def _follow_up(
         OrderHistory(store),
         {**probes.by_kind(), **more_looks},
         pause_ms=tunable.follow_up_pause_ms,
-        most_ms=tunable.follow_up_most_ms,
+        max_ms=tunable.follow_up_max_ms,
     )
 
 

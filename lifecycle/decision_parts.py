@@ -19,13 +19,13 @@ _ENVELOPE_BYTES = 1_000
 """What a part has besides its data, at most: a prefix has 80 letters."""
 
 
-def encode_within(record: DecisionRecord, most_bytes: int) -> list[bytes]:
-    """Return the record as it stands in the log, in parts where it is larger than ``most_bytes`` (at least 2,000)."""
+def encode_within(record: DecisionRecord, max_bytes: int) -> list[bytes]:
+    """Return the record as it stands in the log, in parts where it is larger than ``max_bytes`` (at least 2,000)."""
     whole = encode(record)
-    if len(whole) <= most_bytes:
+    if len(whole) <= max_bytes:
         return [whole]
     # Base64 makes 4 bytes of 3.
-    step = (most_bytes - _ENVELOPE_BYTES) // 4 * 3
+    step = (max_bytes - _ENVELOPE_BYTES) // 4 * 3
     pieces = [whole[at : at + step] for at in range(0, len(whole), step)]
     id_ = uuid4().hex
     return [

@@ -16,7 +16,7 @@ from resource_managers.topics.pipeline_order_topic import OrderReader
 log = logging.getLogger(__name__)
 
 READ_LIMIT_S = 0.5
-RETRY = Backoff(first_s=5.0, most_s=300.0)
+RETRY = Backoff(first_s=5.0, max_s=300.0)
 """Pause after a failure, and the longest: a topic that may not be made is not worth a line every few seconds."""
 STOP_LIMIT_S = 10.0
 

@@ -15,7 +15,7 @@ from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.verdicts import AbortCause
 
 HEIGHT_PX = 220
-LEAST_SPAN_MS = 30 * 60_000
+MIN_SPAN_MS = 30 * 60_000
 """The shortest time that the axis of aborts covers."""
 COMMITTED, ABORTED, LOST = "#2b8cbe", "#e6a117", "#c92a2a"
 CAUSES: dict[AbortCause, tuple[str, str]] = {
@@ -71,9 +71,9 @@ def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
         )
     most = max((sum(counts[minute_ms, cause] for cause in CAUSES) for minute_ms in minutes), default=0)
     styled = _styled(figure, "aborted or lost", most)
-    if minutes and minutes[-1] - minutes[0] < LEAST_SPAN_MS:
+    if minutes and minutes[-1] - minutes[0] < MIN_SPAN_MS:
         # Without a range the axis ends with its bars, and a single minute fills the page.
-        ends = (minutes[-1] + 60_000 - LEAST_SPAN_MS, minutes[-1] + 60_000)
+        ends = (minutes[-1] + 60_000 - MIN_SPAN_MS, minutes[-1] + 60_000)
         styled.update_xaxes(range=[_moment(end, zone) for end in ends])
     return styled
 

@@ -26,7 +26,7 @@ _CAUSES = {
 }
 _LOST = badge("✖", "lost", Tone.URGENT, "commit was decided, but it was aborted")
 _ABORTED = badge("⊘", "aborted", Tone.WARNING)
-MOST_ROWS = 500
+MAX_ROWS = 500
 ROWS_A_PAGE = 50
 
 
@@ -36,7 +36,7 @@ def show() -> None:
 
 
 def _history() -> None:
-    aborts = live.collector().aborts(limit=MOST_ROWS)
+    aborts = live.collector().aborts(limit=MAX_ROWS)
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
     if not aborts:
         live.write(el("p", "✔ The history has no aborted or lost transaction.", class_="quiet"))
@@ -60,7 +60,7 @@ def _history() -> None:
     clicked = {point["customdata"] for point in event.selection.points if isinstance(point.get("customdata"), str)}
     wanted = set(causes) | clicked
     matches = [abort for abort in aborts if not wanted or abort.cause.value in wanted]
-    shown = page_of(matches, most=ROWS_A_PAGE, key="abort-page")
+    shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))
 

@@ -43,7 +43,7 @@ def _audit() -> None:
     if not rows:
         live.write(el("p", "No order has been given yet.", class_="empty"))
         return
-    shown = page_of(rows, most=ROWS_A_PAGE, key="audit-page")
+    shown = page_of(rows, page_size=ROWS_A_PAGE, key="audit-page")
     with st.container(key="audit-table"):
         live.write(_table(shown))
 

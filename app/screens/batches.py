@@ -17,7 +17,7 @@ from app.dialogs.order_text import table
 from lifecycle.rows.batches import BatchRow, BatchSideRow
 
 BUTTONS_PX = 130
-MOST_ROWS = 200
+MAX_ROWS = 200
 STANDING_SHOWN = 50
 ENDED_SHOWN = 50
 _VERDICTS: WordSigns = {
@@ -46,7 +46,7 @@ def _batches() -> None:
         bind="query-params",
         width=260,
     )
-    batches = live.collector().batches(pipeline=(pipeline or "").strip(), limit=MOST_ROWS)
+    batches = live.collector().batches(pipeline=(pipeline or "").strip(), limit=MAX_ROWS)
     zone = live.zone()
     standing, ended = [batch for batch in batches if not batch.is_over], [batch for batch in batches if batch.is_over]
     live.write(el("h3", "Batches", el("small", _how_many(standing))))

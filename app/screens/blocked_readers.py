@@ -105,7 +105,7 @@ def _card(transaction: TransactionRow, zone: tzinfo) -> Html:
 
 
 def _table(blocked: list[BlockedRow], hanging: set[str], zone: tzinfo) -> Html:
-    most_hidden = max(partition.hidden for partition in blocked)
+    max_hidden = max(partition.hidden for partition in blocked)
     return table(
         [
             "Partition",
@@ -120,7 +120,7 @@ def _table(blocked: list[BlockedRow], hanging: set[str], zone: tzinfo) -> Html:
             [
                 partition.topic_partition,
                 f"{amount(partition.last_stable_offset)} → {amount(partition.high_watermark)}",
-                _hidden(partition.hidden, most_hidden),
+                _hidden(partition.hidden, max_hidden),
                 _holder(partition, hanging),
                 since(partition.held_since_ms, zone),
                 [_reader(reader) for reader in partition.groups] or "no consumer group",

@@ -15,7 +15,7 @@ from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
 from lifecycle.rows.pipelines import CheckpointRow
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 ROWS_A_PAGE = 50
 
 
@@ -25,7 +25,7 @@ def show() -> None:
 
 
 def _checkpoints() -> None:
-    rows = live.collector().checkpoints(limit=MOST_ROWS)
+    rows = live.collector().checkpoints(limit=MAX_ROWS)
     live.write(
         el(
             "h3",
@@ -49,7 +49,7 @@ def _checkpoints() -> None:
             config={"displayModeBar": False},
             alt="Duration of each checkpoint over time; a cross is a failed checkpoint",
         )
-    shown = page_of(matches, most=ROWS_A_PAGE, key="checkpoint-page")
+    shown = page_of(matches, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):
         live.write(_table(shown))

@@ -88,7 +88,7 @@ def _quarantined() -> None:
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return
-    shown = page_of(records, most=ROWS_A_PAGE, key="quarantined-page")
+    shown = page_of(records, page_size=ROWS_A_PAGE, key="quarantined-page")
     with st.container(key="quarantined-table"):
         live.write(_records(shown, zone))
 

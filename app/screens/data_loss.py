@@ -20,7 +20,7 @@ from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_
 from app.dialogs.order_text import table
 from lifecycle.rows.ends import LossRow, OffsetRange
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 ROWS_A_PAGE = 50
 _VERDICTS: WordSigns = {
     "lost": ("✖", Tone.URGENT, "its owner counts it as written, but it was aborted"),
@@ -46,7 +46,7 @@ def _losses() -> None:
         width=520,
     )
     wanted = (asked or "").strip()
-    losses = live.collector().losses(transaction=wanted, limit=MOST_ROWS)
+    losses = live.collector().losses(transaction=wanted, limit=MAX_ROWS)
     live.write(el("h3", f"Outcome of {wanted}" if wanted else "Was data lost?", el("small", _how_many(losses))))
     if not losses:
         live.write(_nothing(wanted))
@@ -61,7 +61,7 @@ def _losses() -> None:
         bind="query-params",
     )
     matches = [loss for loss in losses if not verdicts or loss.verdict in verdicts]
-    shown = page_of(matches, most=ROWS_A_PAGE, key="loss-page")
+    shown = page_of(matches, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))
 

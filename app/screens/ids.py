@@ -32,7 +32,7 @@ def _ids() -> None:
         return
     # A stable sort: prefixes in the same state keep the collector's order, most ids first.
     ordered = sorted(prefixes, key=lambda prefix: not (prefix.leaks or prefix.shared))
-    shown = page_of(ordered, most=ROWS_A_PAGE, key="id-page")
+    shown = page_of(ordered, page_size=ROWS_A_PAGE, key="id-page")
     with st.container(key="id-table"):
         live.write(_table(shown, live.zone()))
 

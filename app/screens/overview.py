@@ -19,7 +19,7 @@ from lifecycle.rows.status import ObserverRow
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Verdict
 
-MOST_GROUPS = 8
+MAX_GROUPS = 8
 OBSERVERS_EVERY_S = 2.0
 BUTTONS_PX = 370
 
@@ -43,11 +43,11 @@ def _what_needs_attention() -> None:
     if overview.action_required:
         with st.container(key="needs-attention"):
             live.write(_headline(overview.action_required, zone))
-            for needed in overview.action_required[:MOST_GROUPS]:
+            for needed in overview.action_required[:MAX_GROUPS]:
                 _group(needed, tuple(by_key[key] for key in needed.keys if key in by_key), zone)
-            if len(overview.action_required) > MOST_GROUPS:
+            if len(overview.action_required) > MAX_GROUPS:
                 live.write(
-                    el("p", f"{len(overview.action_required) - MOST_GROUPS} more on Pending commits.", class_="more")
+                    el("p", f"{len(overview.action_required) - MAX_GROUPS} more on Pending commits.", class_="more")
                 )
     else:
         with st.container(key="quiet"):

@@ -20,8 +20,8 @@ from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
 
 GROUPS_A_PAGE = 20
-MOST_TRANSACTIONS = 500
-MOST_WITH_SETTLED = 200
+MAX_TRANSACTIONS = 500
+MAX_WITH_SETTLED = 200
 """The limit with settled transactions, which even a quiet cluster reaches: the most urgent come first, then the newest."""
 BUTTONS_PX = 400
 
@@ -38,7 +38,7 @@ def show() -> None:
 
 def _list() -> None:
     verdicts, words, settled_too = _filters()
-    most = MOST_WITH_SETTLED if settled_too else MOST_TRANSACTIONS
+    most = MAX_WITH_SETTLED if settled_too else MAX_TRANSACTIONS
     transactions = live.collector().transactions(settled_too=settled_too, limit=most)
     groups = grouped(transactions)
     matches = matching(groups, words=words, verdicts=verdicts)
@@ -46,7 +46,7 @@ def _list() -> None:
     opened = st.query_params.get("open")
     with st.container(horizontal=True, vertical_alignment="center", key="list-head"):
         live.write(_how_many(transactions, groups, matches))
-        shown = page_of(matches, most=GROUPS_A_PAGE, key="page")
+        shown = page_of(matches, page_size=GROUPS_A_PAGE, key="page")
     names = {transaction.key: transaction.transaction for transaction in transactions}
     opened_group = next((group for group in shown if opened in _keys(group)), None)
     if opened and opened_group is None:

@@ -38,7 +38,7 @@ def _timeouts() -> None:
     if not rows:
         live.write(el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty"))
         return
-    shown = page_of(rows, most=CARDS_A_PAGE, key="timeout-page")
+    shown = page_of(rows, page_size=CARDS_A_PAGE, key="timeout-page")
     for timeout in shown:
         _application(timeout, zone)
     if rows.more:

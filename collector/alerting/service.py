@@ -42,7 +42,7 @@ class AlertService:
         policy = RetryPolicy(
             limit_ms=tunable.notification_limit_ms,
             first_ms=tunable.notification_retry_ms,
-            most_ms=tunable.notification_retry_most_ms,
+            max_ms=tunable.notification_retry_max_ms,
             give_up_ms=tunable.notification_give_up_ms,
         )
         losses = RecentLosses(lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0])

@@ -31,12 +31,12 @@ Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, patt
 
 
 def serve(
-    app: FastAPI, served: ApiDependencies, alerts: AlertService, access: MetricsAccess, pipelines_most: int
+    app: FastAPI, served: ApiDependencies, alerts: AlertService, access: MetricsAccess, max_pipelines: int
 ) -> None:
     """Add the routes of alerts, silences and metrics."""
     evaluator = alerts.evaluator
     _serve_silences(app, evaluator)
-    labels = metrics.PipelineLabels(pipelines_most)
+    labels = metrics.PipelineLabels(max_pipelines)
 
     @app.get("/api/v1/alerts", dependencies=[Depends(caller_of_request)])
     def read_alerts(

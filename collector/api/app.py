@@ -47,7 +47,7 @@ def application(served: ApiDependencies) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.served = served
-    app.add_middleware(RequestGuard, body_bytes_most=served.body_bytes_most)
+    app.add_middleware(RequestGuard, max_body_bytes=served.max_body_bytes)
     handle_errors(app)
     counted = counts_now_and_then(served.current, served.store)
 

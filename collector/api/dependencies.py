@@ -44,7 +44,7 @@ class ApiDependencies:
     observers: Callable[[], Sequence[ObserverStatus]]
     partitions: Callable[[], PartitionFindings]
     limits: RequestLimits = field(default_factory=RequestLimits)
-    body_bytes_most: int = MAX_BODY_BYTES
+    max_body_bytes: int = MAX_BODY_BYTES
 
 
 def caller_of_request(

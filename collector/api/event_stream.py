@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
-LEAST_PAUSE_S = 0.1
+MIN_PAUSE_S = 0.1
 ALIVE_EVERY_S = 5.0
 
 
@@ -52,7 +52,7 @@ class Changes:
                     continue
                 changed.clear()
                 yield f"event: changed\ndata: {json.dumps({'version': self._version})}\n\n"
-                await asyncio.sleep(LEAST_PAUSE_S)
+                await asyncio.sleep(MIN_PAUSE_S)
         finally:
             self._streams.discard(changed)
 

@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 
 class RequestGuard:
-    """ASGI middleware. A body longer than ``body_bytes_most`` is refused (413) before it is read to its end."""
+    """ASGI middleware. A body longer than ``max_body_bytes`` is refused (413) before it is read to its end."""
 
-    def __init__(self, app: ASGIApp, body_bytes_most: int) -> None:
-        self._app, self._most = app, body_bytes_most
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+        self._app, self._most = app, max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; other kinds of connection pass as they are."""

@@ -84,7 +84,7 @@ class TunableSettings:
     checkpoints_kept: Whole = 2_000
     order_limit_ms: Whole = 10_000
     follow_up_pause_ms: Whole = 1_000
-    follow_up_most_ms: Whole = 86_400_000
+    follow_up_max_ms: Whole = 86_400_000
     history_days: Whole = 30
     history_megabytes: Whole = 10_000
     transaction_polling_ms: Whole = 1_000
@@ -94,16 +94,16 @@ class TunableSettings:
     offsets_polling_ms: Whole = 2_000
     database_polling_ms: Whole = 1_000
     database_answer_ms: Whole = 5_000
-    retry_most_ms: Whole = 2_000
+    retry_max_ms: Whole = 2_000
     requests_per_second: Whole = 300
     orders_per_minute: Whole = 120
     failed_authentications_per_minute: Whole = 10
-    body_bytes_most: Whole = MAX_BODY_BYTES
+    max_body_bytes: Whole = MAX_BODY_BYTES
     log_level: LogLevel = LogLevel.INFO
     alert: AlertSettings = field(default_factory=AlertSettings)
     notification_limit_ms: Whole = 5_000
     notification_retry_ms: Whole = 1_000
-    notification_retry_most_ms: Whole = 60_000
+    notification_retry_max_ms: Whole = 60_000
     notification_give_up_ms: Whole = 86_400_000
     metrics_access: MetricsAccess = MetricsAccess.TOKEN
     metrics_pipelines: Whole = 100

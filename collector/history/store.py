@@ -46,9 +46,9 @@ Statement = tuple[str, Sequence[Any]]
 class Store:
     """The history file: opened once, by this process alone."""
 
-    def __init__(self, path: Path, rows_waiting_most: int = MAX_ROWS) -> None:
+    def __init__(self, path: Path, max_rows_waiting: int = MAX_ROWS) -> None:
         self.path = path
-        self._rows_waiting_most = rows_waiting_most
+        self._max_rows_waiting = max_rows_waiting
         self._file = HistoryFile(path)
         self._making_cursor = threading.Lock()
         self._connection = self._file.open()
@@ -242,7 +242,7 @@ class Store:
         self._writer = self._new_writer()
 
     def _new_writer(self) -> HistoryWriter:
-        writer = HistoryWriter(str(self.path), lambda: self._connection, self._reopen, self._rows_waiting_most)
+        writer = HistoryWriter(str(self.path), lambda: self._connection, self._reopen, self._max_rows_waiting)
         writer.start()
         return writer
 

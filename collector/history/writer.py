@@ -34,12 +34,12 @@ class HistoryWriter:
         name: str,
         connection: Callable[[], duckdb.DuckDBPyConnection],
         reopen: Callable[[], None],
-        rows_waiting_most: int,
+        max_rows_waiting: int,
     ) -> None:
         self._name, self._connection, self._reopen = name, connection, reopen
         self.error = ""
         """Why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
-        self.queue = WriteQueue(rows_waiting_most)
+        self.queue = WriteQueue(max_rows_waiting)
         self.when_idle: list[Callable[[duckdb.DuckDBPyConnection], None]] = []
         """Called between commits, at least every second while nothing arrives; each does a small step of maintenance."""
         self._closing = threading.Event()

@@ -39,7 +39,7 @@ class _Watched:
 
 
 class OutcomeResolver:
-    """Probes with growing pauses, in a thread of its own; gives up after ``most_ms``, and says so."""
+    """Probes with growing pauses, in a thread of its own; gives up after ``max_ms``, and says so."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class OutcomeResolver:
         probes: Mapping[str, Probe],
         *,
         pause_ms: int,
-        most_ms: int,
+        max_ms: int,
     ) -> None:
         self._current, self._history, self._probes = current, history, dict(probes)
-        self._backoff, self._most_ms = Backoff(first_s=pause_ms / 1000, most_s=MAX_PAUSE_S), most_ms
+        self._backoff, self._max_ms = Backoff(first_s=pause_ms / 1000, max_s=MAX_PAUSE_S), max_ms
         self._watched: dict[int, _Watched] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -108,7 +108,7 @@ class OutcomeResolver:
         intent = self._written(intent)
         unknown = [planned for planned in intent.actions if planned.key in intent.unknown]
         steps = [planned.step(self._end(planned, intent)) for planned in unknown]
-        if intent.age_ms > self._most_ms:
+        if intent.age_ms > self._max_ms:
             steps = [_given_up(step) for step in steps]
             left: list[str] = []
         else:

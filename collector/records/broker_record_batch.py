@@ -121,15 +121,15 @@ def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
         start_ms[firsts].tolist(),
         np.maximum.reduceat(states.timeout_ms[order], firsts).tolist(),
         sets,
-        _least(epoch, is_ongoing, firsts),
-        _most(epoch, is_end, firsts),
-        _least(version, is_ongoing, firsts),
-        _most(version, is_end, firsts),
-        _most(update_ms, is_ongoing, firsts),
-        _least(update_ms, status == BrokerStatus.PREPARE_COMMIT.value, firsts),
-        _least(update_ms, np.isin(status, _ABORTING), firsts),
-        _least(update_ms, status == BrokerStatus.COMPLETE_COMMIT.value, firsts),
-        _least(update_ms, status == BrokerStatus.COMPLETE_ABORT.value, firsts),
+        _min(epoch, is_ongoing, firsts),
+        _max(epoch, is_end, firsts),
+        _min(version, is_ongoing, firsts),
+        _max(version, is_end, firsts),
+        _max(update_ms, is_ongoing, firsts),
+        _min(update_ms, status == BrokerStatus.PREPARE_COMMIT.value, firsts),
+        _min(update_ms, np.isin(status, _ABORTING), firsts),
+        _min(update_ms, status == BrokerStatus.COMPLETE_COMMIT.value, firsts),
+        _min(update_ms, status == BrokerStatus.COMPLETE_ABORT.value, firsts),
         strict=True,
     )
     for (
@@ -171,13 +171,13 @@ _ENDING = (
 )
 
 
-def _least(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
+def _min(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
     """Return the least value of each group among those that count, None where none does."""
     found = np.minimum.reduceat(np.where(counts, values, _NO_MINIMUM), firsts).tolist()
     return [None if value == _NO_MINIMUM else value for value in found]
 
 
-def _most(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
+def _max(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
     found = np.maximum.reduceat(np.where(counts, values, _NO_MAXIMUM), firsts).tolist()
     return [None if value == _NO_MAXIMUM else value for value in found]
 

@@ -140,17 +140,17 @@ def merged(known: BrokerTransaction, new: BrokerTransaction) -> BrokerTransactio
     """Return one transaction from two parts of what is known of it."""
     return BrokerTransaction(
         identity=known.identity,
-        timeout_ms=_most(known.timeout_ms, new.timeout_ms),
+        timeout_ms=_max(known.timeout_ms, new.timeout_ms),
         partitions=known.partitions if new.partitions <= known.partitions else known.partitions | new.partitions,
-        ongoing_epoch=_least(known.ongoing_epoch, new.ongoing_epoch),
-        end_epoch=_most(known.end_epoch, new.end_epoch),
-        ongoing_version=_least(known.ongoing_version, new.ongoing_version),
-        end_version=_most(known.end_version, new.end_version),
-        last_write_ms=_most(known.last_write_ms, new.last_write_ms),
-        prepare_commit_ms=_least(known.prepare_commit_ms, new.prepare_commit_ms),
-        prepare_abort_ms=_least(known.prepare_abort_ms, new.prepare_abort_ms),
-        complete_commit_ms=_least(known.complete_commit_ms, new.complete_commit_ms),
-        complete_abort_ms=_least(known.complete_abort_ms, new.complete_abort_ms),
+        ongoing_epoch=_min(known.ongoing_epoch, new.ongoing_epoch),
+        end_epoch=_max(known.end_epoch, new.end_epoch),
+        ongoing_version=_min(known.ongoing_version, new.ongoing_version),
+        end_version=_max(known.end_version, new.end_version),
+        last_write_ms=_max(known.last_write_ms, new.last_write_ms),
+        prepare_commit_ms=_min(known.prepare_commit_ms, new.prepare_commit_ms),
+        prepare_abort_ms=_min(known.prepare_abort_ms, new.prepare_abort_ms),
+        complete_commit_ms=_min(known.complete_commit_ms, new.complete_commit_ms),
+        complete_abort_ms=_min(known.complete_abort_ms, new.complete_abort_ms),
         source=min(known.source, new.source) if known.source and new.source else known.source or new.source,
     )
 
@@ -299,13 +299,13 @@ class CheckpointFacts:
         return max(0, ended_ms - begun_ms)
 
 
-def _least(known: int | None, new: int | None) -> int | None:
+def _min(known: int | None, new: int | None) -> int | None:
     if known is None or new is None:
         return new if known is None else known
     return min(known, new)
 
 
-def _most(known: int | None, new: int | None) -> int | None:
+def _max(known: int | None, new: int | None) -> int | None:
     if known is None or new is None:
         return new if known is None else known
     return max(known, new)

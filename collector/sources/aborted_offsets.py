@@ -47,9 +47,9 @@ class AbortedOffsets(Observer):
         offsets: KafkaRecordOffsets,
         *,
         interval_ms: int,
-        retry_most_ms: int,
+        retry_max_ms: int,
     ) -> None:
-        super().__init__(current, retry_most_ms)
+        super().__init__(current, retry_max_ms)
         self._offsets, self._interval_s = offsets, interval_ms / 1000
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}

@@ -45,9 +45,9 @@ class Databases(Observer):
         lists: bool,
         interval_ms: int,
         answer_limit_ms: int,
-        retry_most_ms: int,
+        retry_max_ms: int,
     ) -> None:
-        super().__init__(current, retry_most_ms, instance)
+        super().__init__(current, retry_max_ms, instance)
         self._instance, self._kind, self._lists = instance, manager.name, lists
         self._interval_s = interval_ms / 1000
         self._watch = manager.watch(answer_limit_ms / 1000)
@@ -164,7 +164,7 @@ def database_observers(
             lists=instance in lists,
             interval_ms=tunable.database_polling_ms,
             answer_limit_ms=tunable.database_answer_ms,
-            retry_most_ms=tunable.retry_most_ms,
+            retry_max_ms=tunable.retry_max_ms,
         )
         for instance, manager in managers.items()
     ]

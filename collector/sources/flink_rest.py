@@ -46,10 +46,10 @@ class FlinkRest(Observer):
         url: str,
         *,
         interval_ms: int,
-        retry_most_ms: int,
+        retry_max_ms: int,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(current, retry_most_ms, cluster)
+        super().__init__(current, retry_max_ms, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
         self._transport = transport
         self._next_offset = store.next_offsets(self.name).get(0, 0)

@@ -67,9 +67,9 @@ class Partitions(Observer):
     kind = ObserverKind.PARTITIONS
 
     def __init__(
-        self, current: CurrentState, connection: KafkaConnection, pace: Pace, decisions_topic: str, retry_most_ms: int
+        self, current: CurrentState, connection: KafkaConnection, pace: Pace, decisions_topic: str, retry_max_ms: int
     ) -> None:
-        super().__init__(current, retry_most_ms)
+        super().__init__(current, retry_max_ms)
         self._connection = connection
         self._brokers = KafkaPartitions(connection, decisions_topic)
         self._coordinators = Coordinators(self._brokers, current)

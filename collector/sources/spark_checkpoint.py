@@ -130,9 +130,9 @@ class SparkCheckpoint(Observer):
         location: str,
         *,
         interval_ms: int,
-        retry_most_ms: int,
+        retry_max_ms: int,
     ) -> None:
-        super().__init__(current, retry_most_ms, pipeline)
+        super().__init__(current, retry_max_ms, pipeline)
         self._pipeline, self._location, self._interval_s = pipeline, location, interval_ms / 1000
         self._source = f"spark checkpoint {pipeline}"
         self._store = store

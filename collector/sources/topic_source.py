@@ -41,9 +41,9 @@ class TopicObserver(Observer):
     """Subclasses say what records mean."""
 
     def __init__(
-        self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str, retry_most_ms: int
+        self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str, retry_max_ms: int
     ) -> None:
-        super().__init__(current, retry_most_ms)
+        super().__init__(current, retry_max_ms)
         self.topic = topic
         self._connection, self._store = connection, store
         self._source = store.source_of(topic)

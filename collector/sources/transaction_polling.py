@@ -32,10 +32,10 @@ class TransactionPolling(Observer):
         broker: KafkaResourceManager,
         *,
         interval_ms: int,
-        retry_most_ms: int,
+        retry_max_ms: int,
         needed: threading.Event | None,
     ) -> None:
-        super().__init__(current, retry_most_ms)
+        super().__init__(current, retry_max_ms)
         self._broker, self._interval_s, self._needed = broker, interval_ms / 1000, needed
         self._open: set[str] = set()
         self._next_offset = store.next_offsets(self.name).get(0, 0)

@@ -30,8 +30,8 @@ class TransactionLog(RecordTopic):
 
     kind = ObserverKind.TRANSACTION_LOG
 
-    def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection, retry_most_ms: int) -> None:
-        super().__init__(current, store, connection, TOPIC, retry_most_ms)
+    def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection, retry_max_ms: int) -> None:
+        super().__init__(current, store, connection, TOPIC, retry_max_ms)
         self.denied = threading.Event()
         self._decoder = StateDecoder()
 

@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 CONNECTIONS = 4
 """Servers write the commits of several connections to disk together: more of them did not make it faster."""
-RETRY = Backoff(first_s=0.01, most_s=0.5)
+RETRY = Backoff(first_s=0.01, max_s=0.5)
 
 
 class NotYet(Exception):

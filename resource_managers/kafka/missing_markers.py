@@ -35,7 +35,7 @@ REMEDY = (
     "the next start of the pipeline writes the marker if its user has Alter on the cluster; else end it by an order of the "
     "collector"
 )
-RETRY = Backoff(first_s=0.002, most_s=0.1)
+RETRY = Backoff(first_s=0.002, max_s=0.1)
 log = logging.getLogger(__name__)
 
 
@@ -157,7 +157,7 @@ class MissingMarkers:
                     f"whether an earlier transaction is left open is not known of {_named(refused or left.unseen)}: "
                     "nothing is written until it is"
                 )
-            time.sleep(RETRY.most_s)
+            time.sleep(RETRY.max_s)
             layout = self._partitions.layout([self._topic])
 
     def refusal(self) -> str:

@@ -283,14 +283,14 @@ class KafkaPartitions:
         return Answers(found=found, failed=failed)
 
 
-def _bundles(nodes: Mapping[K, int], most: int) -> Iterable[tuple[int, list[K]]]:
-    """Yield (node, at most ``most`` of the items that it answers for)."""
+def _bundles(nodes: Mapping[K, int], size: int) -> Iterable[tuple[int, list[K]]]:
+    """Yield (node, at most ``size`` of the items that it answers for)."""
     by_node: dict[int, list[K]] = {}
     for item, node in nodes.items():
         by_node.setdefault(node, []).append(item)
     for node, items in by_node.items():
-        for start in range(0, len(items), most):
-            yield node, items[start : start + most]
+        for start in range(0, len(items), size):
+            yield node, items[start : start + size]
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

@@ -42,7 +42,7 @@ from resource_managers.kafka.transaction import KafkaOpenTransaction, ProducerId
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
-RETRY = Backoff(first_s=0.02, most_s=0.5)
+RETRY = Backoff(first_s=0.02, max_s=0.5)
 CHECK_LIMIT_S = 10.0
 
 

@@ -52,22 +52,22 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """``limit_ms``: for one attempt, all of it; ``first_ms``, ``most_ms``: pause before the next; ``give_up_ms``: of all."""
+    """``limit_ms``: for one attempt, all of it; ``first_ms``, ``max_ms``: pause before the next; ``give_up_ms``: of all."""
 
     limit_ms: int = 5_000
     first_ms: int = 1_000
-    most_ms: int = 60_000
+    max_ms: int = 60_000
     give_up_ms: int = 86_400_000
 
     def pause_ms(self, attempts: int, share: float) -> int:
         """Return the pause after this many attempts: doubled each time, less a random ``share`` (0 to 1) of half of it."""
-        backoff = Backoff(first_s=self.first_ms / 1000, most_s=self.most_ms / 1000)
+        backoff = Backoff(first_s=self.first_ms / 1000, max_s=self.max_ms / 1000)
         return round(1000 * backoff.pause_s(attempts, share))
 
     def wait_s(self, next_ms: int, at_ms: int) -> float:
         """Return how long to wait for the next attempt; a time beyond the longest pause is of a clock that was ahead."""
         left_ms = next_ms - at_ms
-        return 0.0 if left_ms > self.most_ms else left_ms / 1000
+        return 0.0 if left_ms > self.max_ms else left_ms / 1000
 
 
 class NotificationDispatcher:
@@ -173,7 +173,7 @@ class NotificationDispatcher:
         if status in NEVER_TAKEN:
             return Attempt(outcome=Outcome.GIVEN_UP, error=f"answered {status}: it does not take this notification")
         wait_ms = int(retry_after) * 1000 if retry_after.isascii() and retry_after.isdigit() else 0
-        return Attempt(outcome=Outcome.FAILED, error=f"answered {status}", wait_ms=min(wait_ms, self._policy.most_ms))
+        return Attempt(outcome=Outcome.FAILED, error=f"answered {status}", wait_ms=min(wait_ms, self._policy.max_ms))
 
     async def _note(self, notifier: Notifier, delivery: Delivery, attempt: Attempt) -> None:
         """Write down how an attempt ended, again and again: what was delivered and not noted would be delivered twice."""

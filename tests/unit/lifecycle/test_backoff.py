@@ -6,7 +6,7 @@ from itertools import islice
 
 from lifecycle.backoff import Backoff
 
-PAUSES = Backoff(first_s=0.25, most_s=2.0)
+PAUSES = Backoff(first_s=0.25, max_s=2.0)
 
 
 def test_pauses_double_up_to_the_longest_and_start_anew_with_each_iterator():

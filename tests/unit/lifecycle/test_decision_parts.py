@@ -14,7 +14,7 @@ from tests.unit.lifecycle.test_decisions import decision, run
 from tests.unit.lifecycle.test_identity import HANDLE
 
 LARGE = decision(0, handles=tuple(replace(HANDLE, transaction=f"é-{slot}-0", slot=slot) for slot in range(100)))
-MOST_BYTES = 4_000
+MAX_BYTES = 4_000
 
 
 def read(assembly, values, begin=0):
@@ -29,21 +29,21 @@ def test_a_record_that_fits_is_not_split():
 
 
 def test_parts_are_small_enough_and_whole_at_the_last():
-    parts = encode_within(LARGE, MOST_BYTES)
+    parts = encode_within(LARGE, MAX_BYTES)
     assert len(parts) > 5
-    assert max(map(len, parts)) <= MOST_BYTES
+    assert max(map(len, parts)) <= MAX_BYTES
     assert read(RecordAssembly(), parts) == [(len(parts) - 1, LARGE)]
 
 
 def test_parts_of_several_writers_may_lie_between_each_other():
-    one, two = encode_within(LARGE, MOST_BYTES), encode_within(replace(LARGE, who="two"), MOST_BYTES)
+    one, two = encode_within(LARGE, MAX_BYTES), encode_within(replace(LARGE, who="two"), MAX_BYTES)
     mixed = [value for pair in zip(one, two, strict=True) for value in (*pair, encode(run()))]
     whole = [(offset, record) for offset, record in read(RecordAssembly(), mixed) if record != run()]
     assert whole == [(len(mixed) - 3, LARGE), (len(mixed) - 2, replace(LARGE, who="two"))]
 
 
 def test_a_record_counts_once_and_never_while_a_part_is_missing():
-    parts = encode_within(LARGE, MOST_BYTES)
+    parts = encode_within(LARGE, MAX_BYTES)
     for missing in range(len(parts)):
         assert read(RecordAssembly(), parts[:missing] + parts[missing + 1 :]) == []
     repeated = [value for value in parts for _ in range(2)]
@@ -52,14 +52,14 @@ def test_a_record_counts_once_and_never_while_a_part_is_missing():
 
 @pytest.mark.parametrize(("between", "counts"), [(0, True), (1, False)])
 def test_parts_too_far_from_each_other_never_count(between, counts):
-    *parts, last = encode_within(LARGE, MOST_BYTES)
+    *parts, last = encode_within(LARGE, MAX_BYTES)
     assembly = RecordAssembly()
     assert read(assembly, parts, begin=7) == []
     assert (assembly.read(7 + PARTS_SPAN + between, last) == LARGE) is counts
 
 
 def test_a_reader_is_told_to_begin_before_the_parts_that_may_still_count():
-    parts, assembly = encode_within(LARGE, MOST_BYTES), RecordAssembly()
+    parts, assembly = encode_within(LARGE, MAX_BYTES), RecordAssembly()
     assert assembly.begin(5) == 5
     read(assembly, parts[:-1], begin=5)
     assert assembly.begin(5 + len(parts)) == 5
@@ -89,11 +89,11 @@ def test_parts_of_what_a_newer_program_wrote_are_told_as_such(monkeypatch):
     newer = json.dumps({"version": 2, "data": "x" * 9000}).encode()
     monkeypatch.setattr("lifecycle.decision_parts.encode", lambda record: newer if record is LARGE else encode(record))
     with pytest.raises(UnknownVersion):
-        read(RecordAssembly(), encode_within(LARGE, MOST_BYTES))
+        read(RecordAssembly(), encode_within(LARGE, MAX_BYTES))
 
 
 def test_parts_in_parts_are_refused(monkeypatch):
-    inner = encode_within(LARGE, MOST_BYTES)[0]
+    inner = encode_within(LARGE, MAX_BYTES)[0]
     assert isinstance(decode(inner), Part)
     monkeypatch.setattr("lifecycle.decision_parts.encode", lambda record: inner if record is LARGE else encode(record))
     with pytest.raises(MalformedRecord, match="part made of parts"):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 SECRET = "a-secret-of-sixteen-and-more"
-PATIENCE = RetryPolicy(limit_ms=400, first_ms=20, most_ms=80)
+PATIENCE = RetryPolicy(limit_ms=400, first_ms=20, max_ms=80)
 TIMING = AlertSettings(group_wait_ms=0, group_interval_ms=0)
 
 

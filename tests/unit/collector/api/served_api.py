@@ -83,7 +83,7 @@ class Api:
         self.current.see_decision_log(DecisionLogStatus.READABLE)
         self.current.observe(story())
         self.ready = True
-        self.follow_up = OutcomeResolver(self.current, OrderHistory(self.store), {}, pause_ms=1000, most_ms=1000)
+        self.follow_up = OutcomeResolver(self.current, OrderHistory(self.store), {}, pause_ms=1000, max_ms=1000)
         self.findings = partition_findings()
         actions = Actions(
             self.current,

@@ -42,7 +42,7 @@ def test_https_is_told_to_stay_https(api: Api) -> None:
 
 
 def test_a_body_that_is_too_long_is_refused_told_or_not(api: Api) -> None:
-    most = api.client.app.state.served.body_bytes_most
+    most = api.client.app.state.served.max_body_bytes
     told = api.client.post("/api/v1/orders", headers=OPERATOR, content=b" " * (most + 1))
     untold = api.client.post("/api/v1/orders", headers=OPERATOR, content=iter([b" " * most, b" "]))
     for answer in (told, untold):

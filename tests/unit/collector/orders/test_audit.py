@@ -57,10 +57,10 @@ class History:
         return [(r["audit"], r["keys"], r["outcome"], r["refers_to"]) for r in reversed(rows)]
 
     def follow_up(
-        self, look: Callable[[PlannedAction, Intent], ActionResult], *, most_ms: int = 3_600_000
+        self, look: Callable[[PlannedAction, Intent], ActionResult], *, max_ms: int = 3_600_000
     ) -> OutcomeResolver:
         current = CurrentState(self.store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-        return OutcomeResolver(current, self.orders, {"look": look}, pause_ms=1, most_ms=most_ms)
+        return OutcomeResolver(current, self.orders, {"look": look}, pause_ms=1, max_ms=max_ms)
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def test_orders_that_are_not_settled_outlive_a_damaged_history(history: History)
 
 
 def followed(
-    history: History, look: Callable[[PlannedAction, Intent], ActionResult], *, most_ms: int = 3_600_000
+    history: History, look: Callable[[PlannedAction, Intent], ActionResult], *, max_ms: int = 3_600_000
 ) -> None:
     """Run a follow-up until nothing is unsettled."""
-    follow_up, deadline = history.follow_up(look, most_ms=most_ms), threading.Event()
+    follow_up, deadline = history.follow_up(look, max_ms=max_ms), threading.Event()
     follow_up.start()
     try:
         for _ in range(int(LIMIT_S / 0.02)):
@@ -199,7 +199,7 @@ def test_what_is_known_when_the_collector_ends_is_not_looked_at_after_its_restar
 
 def test_what_nobody_can_tell_is_given_up_and_said_to_be(history: History) -> None:
     history.orders.intend(an_order(), "anna", [], ACTS)
-    followed(history, lambda *_: (StepOutcome.UNKNOWN, "marker gone"), most_ms=0)
+    followed(history, lambda *_: (StepOutcome.UNKNOWN, "marker gone"), max_ms=0)
     assert history.audit[-1] == (2, '["k1", "k2"]', "failed", 1)
     (detail,) = history.store.rows("select detail from audit where audit = 2")[0]
     assert "given up, nobody could tell its end: marker gone" in detail

@@ -158,7 +158,7 @@ def test_after_a_restart_under_a_clock_that_was_set_back_alerts_are_told_at_once
 
 
 def test_a_notification_whose_time_lies_far_ahead_is_tried_now() -> None:
-    policy = RetryPolicy(most_ms=60_000)
+    policy = RetryPolicy(max_ms=60_000)
     assert policy.wait_s(T0 + 60_000, T0) == 60
     assert policy.wait_s(T0 + HOUR_MS, T0) == 0
     assert policy.wait_s(T0 - 1, T0) <= 0
