@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
         variables = {"collector": COLLECTOR_URL, "token_file": TOKEN_FILE}
         table = settings_file.read("app", given_arguments, os.environ, variables)
         for unknown in table.set_defaults(parser):
-            raise SettingsError(f"{table.place(unknown)} is not a setting of the app")
+            raise SettingsError(f"{table.origin(unknown)} is not a setting of the app")
     except SettingsError as error:
         parser.error(str(error))
     given = parser.parse_args(arguments)

@@ -97,7 +97,7 @@ def _who_and_where(status: Status) -> Html:
     down = [observer for observer in status.observers if observer.state == "down"]
     return el(
         "div",
-        el("span", "live", class_="look", data_look="", role="status"),
+        el("span", "live", class_="refreshed", data_refreshed="", role="status"),
         el("span", "cluster ", el("b", status.cluster or "?"), f" at {status.bootstrap}"),
         down and el("span", f"✖ {counted(len(down), 'observer')} down: see Collector", class_="badge warning"),
         status.history.error

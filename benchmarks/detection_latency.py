@@ -42,7 +42,7 @@ START_LIMIT_S = 30.0
 SEEN_LIMIT_S = 5.0
 POLL_PAUSE_S = 0.005
 PRODUCERS = 10
-LOOKS = 3
+REPEATS = 3
 PREFIX = "latency-"
 STATES, OTHER_IDS = 4, 1_000
 
@@ -133,7 +133,7 @@ def transactions_command_ms(bootstrap_servers: str) -> float:
     """Return the median wall time of one ``TransactionsCommand list``."""
     command = [f"{java_home()}/bin/java", "-cp", f"{JARS / 'broker'}/*", "org.apache.kafka.tools.TransactionsCommand"]
     times = []
-    for _ in range(LOOKS):
+    for _ in range(REPEATS):
         started = time.monotonic()
         subprocess.run(
             [*command, "--bootstrap-server", bootstrap_servers, "list"],

@@ -72,7 +72,7 @@ GC_THRESHOLDS = (50_000, 20, 50)
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
 Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver
-LOOK_LIMIT_S = 2.0
+READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 log = logging.getLogger(__name__)
 
@@ -143,8 +143,8 @@ def _serve(
         tunable.pipeline_order_topic,
         limit_ms=tunable.pipeline_order_limit_ms,
     )
-    more_looks = {**hanging.by_kind(), KIND: pipelines.look}
-    follow_up = _follow_up(settings, connection, current, store, participants, more_looks)
+    more_probes = {**hanging.by_kind(), KIND: pipelines.probe}
+    follow_up = _follow_up(settings, connection, current, store, participants, more_probes)
     actions = Actions(
         current,
         store,
@@ -270,17 +270,17 @@ def _follow_up(
     current: CurrentState,
     store: Store,
     participants: Participants,
-    more_looks: Mapping[str, Probe],
+    more_probes: Mapping[str, Probe],
 ) -> OutcomeResolver:
     tunable = settings.tunable
     # A decision log of its own: its thread probes while orders are given.
     decision_log = DecisionLog(connection, tunable.decision_topic)
-    context = OrderContext(current=current, participants=participants, log=decision_log, limit_s=LOOK_LIMIT_S)
+    context = OrderContext(current=current, participants=participants, log=decision_log, limit_s=READ_LIMIT_S)
     probes = OutcomeProbes(context, read_only=settings.read_only)
     return OutcomeResolver(
         current,
         OrderHistory(store),
-        {**probes.by_kind(), **more_looks},
+        {**probes.by_kind(), **more_probes},
         pause_ms=tunable.follow_up_pause_ms,
         max_ms=tunable.follow_up_max_ms,
     )

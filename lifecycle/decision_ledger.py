@@ -245,8 +245,8 @@ class DecisionLedger:
         """Return the resource managers that runs of the prefix wrote to and no later run looked in: something may lie there."""
         left: frozenset[str] = frozenset()
         for _, run in self._runs.get(prefix, []):
-            left = left.difference(run.looks_in) | frozenset(run.writes_to)
-        return left - frozenset(self._runs[prefix][-1][1].looks_in) if left else left
+            left = left.difference(run.recovers_in) | frozenset(run.writes_to)
+        return left - frozenset(self._runs[prefix][-1][1].recovers_in) if left else left
 
     def prefixes(self) -> frozenset[str]:
         """Return every prefix that ever started a run."""

@@ -46,7 +46,7 @@ class BatchAttempt:
 class RunStarted:
     """A run of a prefix began; its offset in the log is the run's attempt number.
 
-    ``writes_to`` are the resource managers of its sink; in all of ``looks_in`` it rolls back what earlier runs left.
+    ``writes_to`` are the resource managers of its sink; in all of ``recovers_in`` it rolls back what earlier runs left.
     """
 
     prefix: str
@@ -54,7 +54,7 @@ class RunStarted:
     run: str
     at_ms: int
     writes_to: tuple[str, ...] = ()
-    looks_in: tuple[str, ...] = ()
+    recovers_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ def _to_fields(record: LogRecord) -> dict[str, Any]:
     match record:
         case RunStarted():
             value |= {"type": "run_started", "checkpoint_id": record.checkpoint_id, "run": record.run}
-            value |= {"writes_to": list(record.writes_to), "looks_in": list(record.looks_in)}
+            value |= {"writes_to": list(record.writes_to), "recovers_in": list(record.recovers_in)}
         case Decision():
             value |= {"type": "decision", "ruling": record.ruling.value, "who": record.who}
             value |= {
@@ -214,7 +214,7 @@ def _run_started(fields: dict[str, Any]) -> RunStarted:
         run=_text(fields, "run"),
         at_ms=_int(fields, "at_ms"),
         writes_to=_texts(fields, "writes_to"),
-        looks_in=_texts(fields, "looks_in"),
+        recovers_in=_texts(fields, "recovers_in"),
     )
 
 

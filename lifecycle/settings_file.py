@@ -27,13 +27,13 @@ class SettingsTable:
     file: str
     keys: Mapping[str, Any]
 
-    def place(self, key: str) -> str:
+    def origin(self, key: str) -> str:
         """Return where a key stands."""
         return f"{self.table}.{key} in {self.file}"
 
     def text(self, key: str) -> str:
         """Return a key's value as text. Raises SettingsError unless it is a text or a whole number."""
-        return _text(self.place(key), self.keys[key])
+        return _text(self.origin(key), self.keys[key])
 
     def number(self, key: str) -> str:
         """Return a key's value as text, which may be a fraction. Raises SettingsError unless it is a text or a number."""
@@ -47,18 +47,18 @@ class SettingsTable:
         return [key for key in self.keys if key not in flags]
 
     def _default(self, key: str, flag: argparse.Action) -> object:
-        place, value = self.place(key), self.keys[key]
+        origin, value = self.origin(key), self.keys[key]
         if flag.const is True:
             if not isinstance(value, bool):
-                raise SettingsError(f"{place} is {value!r}; it takes true or false")
+                raise SettingsError(f"{origin} is {value!r}; it takes true or false")
             return value
         if not isinstance(flag.default, list):
-            return _text(place, value)
+            return _text(origin, value)
         if isinstance(value, dict):
-            return [f"{name}={_text(place, text)}" for name, text in value.items()]
+            return [f"{name}={_text(origin, text)}" for name, text in value.items()]
         if isinstance(value, list):
-            return [_text(place, text) for text in value]
-        raise SettingsError(f"{place} is {value!r}; it takes a list, or a table of names")
+            return [_text(origin, text) for text in value]
+        raise SettingsError(f"{origin} is {value!r}; it takes a list, or a table of names")
 
 
 def add_option(parser: argparse.ArgumentParser, table: str) -> None:
@@ -96,7 +96,7 @@ def _tables(file: str) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _text(place: str, value: object) -> str:
+def _text(origin: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise SettingsError(f"{place} is {value!r}; it takes a text or a whole number")
+        raise SettingsError(f"{origin} is {value!r}; it takes a text or a whole number")
     return str(value)

@@ -27,23 +27,23 @@ def main() -> int:
     run_id = arguments.pop("run_id", None)
     arguments.pop("settings_file", None)
     given_outcome = {name: arguments.pop(name, None) for name in ("outcome", "who", "transaction", "yes")}
-    places: dict[str, str] = {}
+    origins: dict[str, str] = {}
     try:
         if command in ("driver", "sweep"):
             given = json.loads(arguments["settings"])
         else:
             flags = {name: value for name, value in arguments.items() if value is not None}
-            given, places = add_file(flags, sys.argv[1:], os.environ)
+            given, origins = add_file(flags, sys.argv[1:], os.environ)
         if command == "settle":
             from pipeline.settle_command import settle as settle_command
 
             outcome = Settled(given_outcome["outcome"]) if given_outcome["outcome"] else None
             known = {setting.name for setting in dataclasses.fields(SinkSettings)}
-            of_sink = SinkSettings.read({name: value for name, value in given.items() if name in known}, places)
+            of_sink = SinkSettings.read({name: value for name, value in given.items() if name in known}, origins)
             return settle_command(
                 of_sink, outcome, given_outcome["who"], given_outcome["transaction"], yes=given_outcome["yes"]
             )
-        settings = PipelineSettings.read(given, places)
+        settings = PipelineSettings.read(given, origins)
         if command == "driver":
             # Only here: a supervisor needs no Spark, and starts in less than half of the time without.
             from pipeline.driver import run_driver

@@ -12,7 +12,7 @@ import psutil
 
 KILL_LIMIT_S = 10.0
 """How long the end of a killed process is waited for: one in an uninterruptible wait (a disk that is gone) ends much later."""
-LOOK_EVERY_S = 0.2
+CHECK_EVERY_S = 0.2
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,5 +55,5 @@ def end_children() -> list[int]:
         for child in children:
             with contextlib.suppress(psutil.Error):
                 child.kill()
-        psutil.wait_procs(children, timeout=LOOK_EVERY_S)
+        psutil.wait_procs(children, timeout=CHECK_EVERY_S)
     return []

@@ -203,6 +203,6 @@ class RunStart:
             run=run,
             at_ms=time.time_ns() // 1_000_000,
             writes_to=writes_to,
-            looks_in=tuple(dict.fromkeys((*writes_to, KAFKA, *self._databases))),
+            recovers_in=tuple(dict.fromkeys((*writes_to, KAFKA, *self._databases))),
         )
         return self._log.start_run(started)

@@ -98,9 +98,11 @@ def add_file(
     kinds = get_type_hints(PipelineSettings)
     unknown = [key for key in table.keys if key not in kinds]
     if unknown:
-        raise SettingsError(f"{table.place(unknown[0])} is not a setting of the pipeline; it knows: {', '.join(kinds)}")
+        raise SettingsError(
+            f"{table.origin(unknown[0])} is not a setting of the pipeline; it knows: {', '.join(kinds)}"
+        )
     values = {key: table.number(key) if kinds[key] is float else table.text(key) for key in table.keys}
-    return {**values, **given}, {key: table.place(key) for key in values.keys() - given.keys()}
+    return {**values, **given}, {key: table.origin(key) for key in values.keys() - given.keys()}
 
 
 CRASH_POINTS_VARIABLE = "INDOUBT_CRASH_POINTS"

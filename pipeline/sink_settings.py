@@ -131,10 +131,10 @@ class SinkSettings:
         return DeliveryGuarantee.parse(self.delivery_guarantee)
 
     @classmethod
-    def read(cls, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> Self:
+    def read(cls, values: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> Self:
         """Return the settings with each value turned into its type. Raises SettingsError naming the setting.
 
-        ``places``: where a setting stands that is not a flag's.
+        ``origins``: where a setting stands that is not a flag's.
         """
         kinds = get_type_hints(cls)
         for name in values:
@@ -149,9 +149,9 @@ class SinkSettings:
             try:
                 typed[name] = kinds[name](value)
             except ValueError:
-                place = (places or {}).get(name, name)
+                origin = (origins or {}).get(name, name)
                 kind = "whole number" if kinds[name] is int else "number"
-                raise SettingsError(f"{place} is {value!r}; it takes a {kind}") from None
+                raise SettingsError(f"{origin} is {value!r}; it takes a {kind}") from None
         return cls(**typed)
 
 

@@ -13,7 +13,7 @@ import httpx
 from app.client.audit_entries import AuditEntry, read_audit
 from app.client.collector_rows import Orderable, Rows
 from app.client.hanging_transactions import read_hanging
-from app.client.shared_requests import SharedLooks
+from app.client.shared_requests import SharedRequests
 from app.settings import Settings
 from lifecycle.errors import IndoubtError
 from lifecycle.orders import Action
@@ -29,7 +29,7 @@ from lifecycle.rows.row_json import read_row
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 
-LOOK_LIMIT_S = 4.0
+READ_LIMIT_S = 4.0
 ORDER_LIMIT_S = 75.0
 """Longer than a collector waits for a pipeline's answer (INDOUBT_PIPELINE_ORDER_LIMIT_MS)."""
 
@@ -85,17 +85,17 @@ _FAILURES = {
 class CollectorClient:
     """Asks the collector. Every method raises CollectorError.
 
-    ``shared_for_s``: so long a look serves all who want the same one; by default every look is a new one.
+    ``shared_for_s``: so long an answer serves all who ask the same; by default each asks anew.
     """
 
     def __init__(self, settings: Settings, shared_for_s: float = 0.0) -> None:
         self.address = settings.collector_url
-        self._looks = SharedLooks(shared_for_s)
+        self._requests = SharedRequests(shared_for_s)
         self._token = settings.token
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
         self._http = httpx.Client(
             base_url=self.address,
-            timeout=httpx.Timeout(LOOK_LIMIT_S, connect=2.0),
+            timeout=httpx.Timeout(READ_LIMIT_S, connect=2.0),
             trust_env=False,
             verify=settings.tls(),
         )
@@ -244,10 +244,10 @@ class CollectorClient:
         return self._understand(path, partial(read_row, OrderResult), answer) if answer is not None else None
 
     def _read(self, path: str, read: Callable[[Any], Row]) -> Row:
-        return self._understand(path, read, self._look(path, {}))
+        return self._understand(path, read, self._get_shared(path, {}))
 
     def _rows(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str]) -> Rows[Row]:
-        answer = self._look(path, filters)
+        answer = self._get_shared(path, filters)
         return self._understand(path, lambda value: Rows(map(read, value["rows"]), int(value["more"])), answer)
 
     def _understand(self, path: str, read: Callable[[Any], Row], answer: Any) -> Row:
@@ -260,16 +260,16 @@ class CollectorClient:
                 "are collector and app of the same version?",
             ) from error
 
-    def _look(self, path: str, filters: Mapping[str, str]) -> Any:
+    def _get_shared(self, path: str, filters: Mapping[str, str]) -> Any:
         what = (path, frozenset(filters.items()))
-        return self._looks.get(what, lambda: self._ask("GET", path, params=dict(filters)))
+        return self._requests.get(what, lambda: self._ask("GET", path, params=dict(filters)))
 
     def _ask(self, method: str, path: str, **request: Any) -> Any:
         try:
             return self._asked(method, path, **request)
         finally:
             if method != "GET":
-                self._looks.forget()
+                self._requests.forget()
 
     def _asked(self, method: str, path: str, **request: Any) -> Any:
         try:

@@ -42,7 +42,7 @@ def what_will_happen(action: Action, pipeline: PipelineRow) -> str:
 
 def _question(action: Action, pipeline: PipelineRow) -> Html:
     return el("div", el("h4", "What will happen"), el("p", what_will_happen(action, pipeline)),
-              el("p", f"It was {pipeline.state} when you opened this dialog. Last sign of life: ",
+              el("p", f"It was {pipeline.state} when you opened this dialog. Last heartbeat: ",
                  since(pipeline.last_seen_at_ms, live.zone()),
                  f" ago, {pipeline.last_heartbeat or 'none'}."), class_="order")  # fmt: skip
 

@@ -120,14 +120,13 @@ def _share(at_ms: int, start_ms: int, end_ms: int) -> float:
 
 def _why(detail: TransactionDetailRow, zone: tzinfo) -> Html:
     facts = [fact_line(fact, zone) for fact in detail.evidence]
-    sign_of_life = detail.last_sign_of_life_ms
+    last_seen = detail.last_seen_ms
     return el(
         "section",
         el("h4", f"Why “{detail.verdict.value}”", el("small", f" rule {detail.rule}")),
         el("p", VERDICT_SIGNS[detail.verdict][2].capitalize() + "."),
         el("ul", *facts) if facts else el("p", "The collector sent no evidence.", class_="empty"),
-        detail.ours
-        and el("p", "Last sign of life of the pipeline: ", since(sign_of_life, zone), sign_of_life and " ago"),
+        detail.ours and el("p", "Last heartbeat of the pipeline: ", since(last_seen, zone), last_seen and " ago"),
         detail.partitions
         and el("p", f"Wrote to {counted(len(detail.partitions), 'partition')}: ", ", ".join(detail.partitions)),
     )

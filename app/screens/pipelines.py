@@ -67,18 +67,18 @@ def _card(pipeline: PipelineRow, zone: tzinfo) -> Html:
         el("span", f"run {pipeline.attempt}, started ", since(pipeline.run_at_ms, zone), " ago"),
         class_="facts-line",
     )
-    sign_of_life = el(
+    last_seen = el(
         "div",
         el(
             "span",
-            "last sign of life ",
+            "last heartbeat ",
             since(pipeline.last_seen_at_ms, zone),
             " ago: ",
             pipeline.last_heartbeat or "none",
         ),
         class_="facts-line",
     )
-    text = el("div", title, el("div", flow, how_often), run, sign_of_life, class_="said")
+    text = el("div", title, el("div", flow, how_often), run, last_seen, class_="said")
     return el("div", text, class_=f"card {tone.value}")
 
 

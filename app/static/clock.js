@@ -1,5 +1,5 @@
 // Updates times in the browser between two refreshes, by the collector's clock: the markup itself does not change.
-const state = (window.indoubtClock ??= { offsetMs: 0, lookedAtMs: Date.now(), timer: null });
+const state = (window.indoubtClock ??= { offsetMs: 0, refreshedAtMs: Date.now(), timer: null });
 
 const two = (number) => String(number).padStart(2, "0");
 
@@ -56,8 +56,8 @@ function tick() {
     const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, until - from)));
     element.style.left = `${(share * 100).toFixed(2)}%`;
   }
-  const age = Date.now() - state.lookedAtMs;
-  for (const element of document.querySelectorAll("[data-look]")) {
+  const age = Date.now() - state.refreshedAtMs;
+  for (const element of document.querySelectorAll("[data-refreshed]")) {
     element.classList.toggle("stale", age > 5000);
     write(element, age > 5000 ? `no update for ${duration(age)}` : `live, ${(age / 1000).toFixed(1)} s ago`);
   }
@@ -66,7 +66,7 @@ function tick() {
 export default function ({ data }) {
   if (data && data.nowMs) {
     state.offsetMs = data.nowMs - Date.now();
-    state.lookedAtMs = Date.now();
+    state.refreshedAtMs = Date.now();
   }
   tick();
   clearInterval(state.timer);

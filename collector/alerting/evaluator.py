@@ -44,14 +44,14 @@ class AlertEvaluator:
     def __init__(
         self,
         kept: AlertStore,
-        look: Callable[[], AlertSnapshot],
+        snapshot: Callable[[], AlertSnapshot],
         *,
         settings: AlertSettings,
         receivers: Sequence[str],
         changed: Callable[[], None],
         notified: Callable[[], None],
     ) -> None:
-        self._kept, self._look, self._settings = kept, look, settings
+        self._kept, self._snapshot, self._settings = kept, snapshot, settings
         self._receivers, self._interval_s = tuple(receivers), settings.interval_ms / 1000
         self._changed, self._notified = changed, notified
         self._states: AlertStates | None = None
@@ -112,7 +112,7 @@ class AlertEvaluator:
         """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""
         if self._states is None:
             self._load()
-        seen = self._look()
+        seen = self._snapshot()
         if self._is_settling():
             return
         made = step(

@@ -47,14 +47,14 @@ class AlertService:
         )
         losses = RecentLosses(lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0])
 
-        def look() -> AlertSnapshot:
+        def snapshot() -> AlertSnapshot:
             at_ms = now_ms()
             return take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
 
         self.dispatcher = NotificationDispatcher(self._kept, notifiers(receivers, settings.repeat_ms), policy)
         self.evaluator = AlertEvaluator(
             self._kept,
-            look,
+            snapshot,
             settings=settings,
             receivers=self.dispatcher.receivers,
             changed=current.changed,

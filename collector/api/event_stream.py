@@ -1,4 +1,4 @@
-"""Server-sent events: "something changed", at most 10 times a second, and a sign of life every 5 s."""
+"""Server-sent events: "something changed", at most 10 times a second, and a heartbeat every 5 s."""
 
 from __future__ import annotations
 

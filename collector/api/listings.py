@@ -10,13 +10,13 @@ from collector.history.store import Store
 from collector.rows.batches import batch_row
 from collector.rows.losses import loss_row
 from collector.rows.transactions import abort_row, transaction_row, urgency
-from collector.state.transaction_pages import EndKey, end_place
+from collector.state.transaction_pages import EndKey, end_sort_key
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses
 from collector.views.aborts_and_losses import EVERY
-from collector.views.batches import BatchVerdict, batch_place, complete_place, current_batches
+from collector.views.batches import BatchVerdict, batch_sort_key, complete_sort_key, current_batches
 from collector.views.current_state import CurrentState
 from lifecycle.verdicts import URGENCY, Verdict
 
@@ -111,21 +111,21 @@ def batches(current: CurrentState, query: ListQuery, number: int | None) -> Page
     after = place_of(query.after, int, int, str)
     complete = current.complete_attempts()
     sure = {batch_attempt for _, batch_attempt in complete}
-    looked_at = current_batches(current, lambda a: number in (None, a.batch) and a not in sure, complete)
-    places = {
-        batch_place(batch): batch.batch_attempt for batch in looked_at if query.verdict in (None, batch.verdict.value)
+    examined = current_batches(current, lambda a: number in (None, a.batch) and a not in sure, complete)
+    sort_keys = {
+        batch_sort_key(batch): batch.batch_attempt for batch in examined if query.verdict in (None, batch.verdict.value)
     }
     if query.verdict in (None, BatchVerdict.COMPLETE.value):
         attempts = ((*at, opened_ms) for at, opened_ms in complete.items() if number in (None, at[1].batch))
-        places |= {complete_place(*attempt): attempt[1] for attempt in attempts}
-    of_pipeline = [at for at in places if query.pipeline in (None, at[2].partition("/")[0])]
+        sort_keys |= {complete_sort_key(*attempt): attempt[1] for attempt in attempts}
+    of_pipeline = [at for at in sort_keys if query.pipeline in (None, at[2].partition("/")[0])]
     shown, more = behind(of_pipeline, lambda at: at, query.limit, after)
     # Only now those that are complete are looked at: the others were.
-    chosen = {places[at] for at in shown}
-    found = {batch.key: batch for batch in (*looked_at, *current_batches(current, lambda a: a in chosen and a in sure))}
+    chosen = {sort_keys[at] for at in shown}
+    found = {batch.key: batch for batch in (*examined, *current_batches(current, lambda a: a in chosen and a in sure))}
     rows = [batch_row(found[key]) for _, _, key in shown if key in found]
     return Page(rows=rows, more=more, last=shown[-1] if shown else None)
 
 
 def _newest(found: Sequence[AbortClues | Loss], rows: list[Row], more: int) -> Page:
-    return Page(rows=rows, more=more, last=end_place(found[-1].view) if found else None)
+    return Page(rows=rows, more=more, last=end_sort_key(found[-1].view) if found else None)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from lifecycle.errors import IndoubtError
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 
-Place = tuple[int | str, ...]
+SortKey = tuple[int | str, ...]
 Row = Any
 Item = TypeVar("Item")
 
@@ -35,7 +35,7 @@ class Page:
 
     rows: Sequence[Row]
     more: int = 0
-    last: Place | None = None
+    last: SortKey | None = None
 
     @property
     def next(self) -> str | None:
@@ -43,9 +43,9 @@ class Page:
         return cursor(self.last) if self.more and self.last is not None else None
 
 
-def cursor(place: Place) -> str:
+def cursor(sort_key: SortKey) -> str:
     """Return a place as text that fits into an address."""
-    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(json.dumps(sort_key, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
 def place_of(text: str | None, *kinds: type) -> Any:
@@ -67,21 +67,25 @@ def place_of(text: str | None, *kinds: type) -> Any:
 
 
 def behind(
-    items: Iterable[Item], place: Callable[[Item], Place], limit: int, after: Place | None
+    items: Iterable[Item], sort_key: Callable[[Item], SortKey], limit: int, after: SortKey | None
 ) -> tuple[list[Item], int]:
     """Return the first ``limit`` items behind ``after``, in the order of their places, and how many more there are."""
-    places = ((place(item), number, item) for number, item in enumerate(items))
-    found = [entry for entry in places if after is None or entry[0] > after]
+    sort_keys = ((sort_key(item), number, item) for number, item in enumerate(items))
+    found = [entry for entry in sort_keys if after is None or entry[0] > after]
     chosen = heapq.nsmallest(limit, found)
     return [item for _, _, item in chosen], len(found) - len(chosen)
 
 
 def page(
-    items: Iterable[Item], place: Callable[[Item], Place], row: Callable[[Item], Row], limit: int, after: Place | None
+    items: Iterable[Item],
+    sort_key: Callable[[Item], SortKey],
+    row: Callable[[Item], Row],
+    limit: int,
+    after: SortKey | None,
 ) -> Page:
     """Return the page of ``limit`` rows behind ``after``; rows are made of those items only."""
-    chosen, more = behind(items, place, limit, after)
-    return Page(rows=[row(item) for item in chosen], more=more, last=place(chosen[-1]) if chosen else None)
+    chosen, more = behind(items, sort_key, limit, after)
+    return Page(rows=[row(item) for item in chosen], more=more, last=sort_key(chosen[-1]) if chosen else None)
 
 
 def first(rows: Sequence[Row], limit: int) -> Page:

@@ -18,7 +18,7 @@ from collector.history import sql
 from collector.orders.pipelines import pipeline_row
 from collector.rows.ids import id_row
 from collector.rows.partitions import blocked_rows, hanging_rows
-from collector.rows.transactions import checkpoint_place, checkpoint_row, job_row
+from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, job_row
 from collector.runtime.clock import now_ms
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
@@ -108,7 +108,7 @@ def _serve_pipelines(app: FastAPI, served: ApiDependencies) -> None:
         of_batch = served.current.transactions_of_batches()
         behind = place_of(after, int, int, str, str, str)
         shown = page(
-            found, checkpoint_place, lambda c: checkpoint_row(c, of_batch.get((c.pipeline, c.number))), limit, behind
+            found, checkpoint_sort_key, lambda c: checkpoint_row(c, of_batch.get((c.pipeline, c.number))), limit, behind
         )
         return table_answer(request, CheckpointRow, shown)
 

@@ -19,7 +19,7 @@ URL, TOKEN, TOKEN_FILE, CA = (
     "INDOUBT_COLLECTOR_CA",
 )
 DEFAULT_URL = "http://127.0.0.1:8650"
-LOOK_LIMIT_S = 15.0
+READ_LIMIT_S = 15.0
 ORDER_LIMIT_S = 120.0
 TRIES = 3
 
@@ -52,12 +52,12 @@ class Client:
 
     def get(self, path: str, **parameters: str) -> Any:
         """Return the JSON answer."""
-        return self._ask("GET", path, timeout=LOOK_LIMIT_S, params=parameters)
+        return self._ask("GET", path, timeout=READ_LIMIT_S, params=parameters)
 
     def preview(self, wanted: Mapping[str, Any]) -> Any:
         """Return what a bulk abort with this filter would mean now."""
         body = {"action": "abort", "filter": dict(wanted)}
-        return self._ask("POST", "/api/v1/orders/preview", timeout=LOOK_LIMIT_S, json=body)
+        return self._ask("POST", "/api/v1/orders/preview", timeout=READ_LIMIT_S, json=body)
 
     def order(self, body: Mapping[str, Any]) -> Any:
         """Give an order that has an idempotency key; without an answer it is sent again, which does nothing twice."""

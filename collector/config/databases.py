@@ -47,7 +47,7 @@ def managers(connections: Mapping[str, DatabaseConnection]) -> dict[str, Databas
     return {instance: make_database_resource_manager(connection) for instance, connection in connections.items()}
 
 
-def listing_places(connections: Mapping[str, DatabaseConnection]) -> frozenset[str]:
+def listing_instances(connections: Mapping[str, DatabaseConnection]) -> frozenset[str]:
     """Return the instances whose list of prepared branches is read: one for each server that lists all its databases'."""
     first: dict[tuple[str, ...], str] = {}
     for instance, connection in connections.items():

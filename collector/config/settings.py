@@ -107,9 +107,9 @@ class TunableSettings:
     notification_give_up_ms: Whole = 86_400_000
     metrics_access: MetricsAccess = MetricsAccess.TOKEN
     metrics_pipelines: Whole = 100
-    partition_look_ms: Whole = 1_000
+    partition_poll_ms: Whole = 1_000
     partition_round_ms: Whole = 5_000
-    partitions_per_look: Whole = 2_000
+    partitions_per_poll: Whole = 2_000
     hanging_confirm_ms: Whole = 2_000
     reader_stalled_ms: Whole = 30_000
     transaction_source: TransactionSource = TransactionSource.AUTO
@@ -146,7 +146,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     parser = _parser()
     table = settings_file.read("collector", arguments, environment, {"bootstrap_servers": BOOTSTRAP_SERVERS})
     variables = _variables(table, table.set_defaults(parser))
-    origins = {variable: table.place(key) for variable, key in variables.items() if variable not in environment}
+    origins = {variable: table.origin(key) for variable, key in variables.items() if variable not in environment}
     environment = {**{variable: table.text(key) for variable, key in variables.items()}, **environment}
     given = parser.parse_args(arguments)
     if given.directory is None:
@@ -247,7 +247,7 @@ def _variables(table: SettingsTable, keys: Iterable[str]) -> dict[str, str]:
     for variable, key in variables.items():
         if variable in secrets or variable.startswith(KAFKA_PREFIX):
             raise SettingsError(
-                f"{table.place(key)} may be a secret: it is read from the environment alone, as {variable}"
+                f"{table.origin(key)} may be a secret: it is read from the environment alone, as {variable}"
             )
     return variables
 

@@ -13,7 +13,7 @@ from collector.records.observations import CheckpointFile, OffsetsSeen
 from lifecycle.rows.columns import columns, without_null
 from lifecycle.rows.row_json import read_row, row_to_json
 
-PLACE = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+POSITION = [pa.field("source", pa.string()), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
 """The columns that every table begins with: where the observation was read."""
 _KINDS = {int: pa.int64(), bool: pa.bool_()}
 Seen = TypeVar("Seen")
@@ -33,7 +33,7 @@ class ObservationTable(Generic[Seen]):
         observation: type = self.observation
         kinds = columns(observation)
         found = ((name, _KINDS.get(without_null(kinds[name])[0], pa.string())) for name in self.fields)
-        return pa.schema([*PLACE, *(pa.field(self.renamed.get(name, name), kind) for name, kind in found)])
+        return pa.schema([*POSITION, *(pa.field(self.renamed.get(name, name), kind) for name, kind in found)])
 
     def values(self, observation: Seen) -> tuple[Any, ...]:
         """Return the values of an observation, without its place."""
@@ -43,7 +43,7 @@ class ObservationTable(Generic[Seen]):
     def observations(self, rows: Iterable[Sequence[Any]]) -> Iterator[Seen]:
         """Yield the observations of rows."""
         for row in rows:
-            yield read_row(self.observation, dict(zip(self.fields, row[len(PLACE) :], strict=True)))
+            yield read_row(self.observation, dict(zip(self.fields, row[len(POSITION) :], strict=True)))
 
 
 CHECKPOINT_FILES = ObservationTable(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collector.history.observation_tables import OBSERVATION_TABLES, PLACE
+from collector.history.observation_tables import OBSERVATION_TABLES, POSITION
 from collector.records.broker_record_batch import BrokerRecords, history_columns
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
 from collector.records.formats.lifecycle_event_batch import EventColumns
@@ -46,7 +46,7 @@ _DECISION_TYPES: dict[type[FoldedRecord], str] = {
 
 
 def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:
-    return pa.schema([*PLACE, *(pa.field(name, kind) for name, kind in columns)])
+    return pa.schema([*POSITION, *(pa.field(name, kind) for name, kind in columns)])
 
 
 TABLES: dict[str, pa.Schema] = {
@@ -89,7 +89,7 @@ TABLES: dict[str, pa.Schema] = {
 
 def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
     """Return the table and the row of an observation, columns in the order of TABLES."""
-    place = (observed.position.source, observed.position.partition, observed.position.offset)
+    position = (observed.position.source, observed.position.partition, observed.position.offset)
     match observed.observation:
         case BrokerRecord() as r:
             ends = (
@@ -100,27 +100,27 @@ def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:
                 list(r.partitions),
                 r.client_transaction_version,
             )
-            return "transaction_records", (*place, r.transaction, r.producer_id, r.producer_epoch, *ends)
+            return "transaction_records", (*position, r.transaction, r.producer_id, r.producer_epoch, *ends)
         case IdExpired() as e:
-            return "transaction_records", (*place, e.transaction, None, None, EXPIRED, None, None, None, [], None)
+            return "transaction_records", (*position, e.transaction, None, None, EXPIRED, None, None, None, [], None)
         case EventSeen(event=event):
             pipeline = str(event.data.get("pipeline", ""))
-            return "lifecycle_events", (*place, event.type.value, event.at_ms, pipeline, observed.raw)
+            return "lifecycle_events", (*position, event.type.value, event.at_ms, pipeline, observed.raw)
         case DecisionSeen(record=record, counts=counts):
             kind = _DECISION_TYPES[type(record)]
-            return "decision_records", (*place, kind, record.at_ms, record.prefix, observed.raw, counts)
+            return "decision_records", (*position, kind, record.at_ms, record.prefix, observed.raw, counts)
         case CheckpointFile() | FlinkCheckpoint() | FlinkJob() | OffsetsSeen() as seen:
             table = OBSERVATION_TABLES[type(seen)]
-            return table.name, (*place, *table.values(seen))
+            return table.name, (*position, *table.values(seen))
         case BranchListed() as b:
-            named = (*place, b.instance, b.resource_manager, b.transaction)
+            named = (*position, b.instance, b.resource_manager, b.transaction)
             return "prepared_branches", (*named, LISTED, b.at_ms, None, b.prepared_ms, b.owner, b.database)
         case BranchGone() as b:
-            named = (*place, b.instance, b.resource_manager, b.transaction)
+            named = (*position, b.instance, b.resource_manager, b.transaction)
             proof = b.proof.value if b.proof is not None else None
             return "prepared_branches", (*named, GONE, b.at_ms, proof, None, None, None)
         case Malformed() as m:
-            return "quarantined", (*place, m.at_ms, m.error, m.value)
+            return "quarantined", (*position, m.at_ms, m.error, m.value)
         case OperatorOrder():
             raise TypeError("an operator's order stands in the audit table, which is written by itself")
 
@@ -135,8 +135,8 @@ def events_table(source: str, partition: Integers, offset: Integers, events: Eve
     """Return lifecycle events in columns, and their places, as an Arrow table of lifecycle_events."""
     schema = TABLES["lifecycle_events"]
     named = pa.DictionaryArray.from_arrays(np.zeros(len(events), np.int8), [source]).cast(pa.string())
-    places = [named, pa.array(partition.astype(np.int32)), pa.array(offset)]
-    return pa.table([*places, events.type, events.at_ms, events.data.field("pipeline"), events.raw], schema=schema)
+    positions = [named, pa.array(partition.astype(np.int32)), pa.array(offset)]
+    return pa.table([*positions, events.type, events.at_ms, events.data.field("pipeline"), events.raw], schema=schema)
 
 
 def tables_of(observed: Iterable[Observed]) -> dict[str, pa.Table]:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 class PlacedBranch(OpenTransactionView):
     """A listed branch and the database that lists it: two servers may have foreign branches of one name."""
 
-    place: str
+    instance: str
 
 
 class DatabaseParticipant:
@@ -48,23 +48,23 @@ class DatabaseParticipant:
 
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return the statement in words."""
-        place = f" in {target.place}" if isinstance(target, PlacedBranch) else ""
+        instance = f" in {target.instance}" if isinstance(target, PlacedBranch) else ""
         kind = KINDS[self._kind]
         statement = kind.commit_sends if action is Action.COMMIT else kind.abort_sends
-        return f"{statement} {target.transaction}{place}"
+        return f"{statement} {target.transaction}{instance}"
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say which of them are listed. Raises ResourceManagerError when none of the databases answers."""
-        places, errors = self._places()
+        instances, errors = self._instances_of_prepared()
         if len(errors) == len(self._managers):
             raise ResourceManagerError("; ".join(errors))
         reason = "; ".join([f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it", *errors])
         return [
             Readiness(
                 handle=handle,
-                ready=handle.transaction in places,
+                ready=handle.transaction in instances,
                 time_left_ms=NO_TIMEOUT_LEFT_MS,
-                reason="" if handle.transaction in places else reason,
+                reason="" if handle.transaction in instances else reason,
             )
             for handle in handles
         ]
@@ -86,11 +86,11 @@ class DatabaseParticipant:
 
     def find_open(self, seen: Sequence[TransactionView]) -> list[OpenTransactionView | None]:
         """Return each where the very database that listed it lists it still, with the prepared time that it had then."""
-        places = {view.branch.instance for view in seen if view.branch is not None} & self._managers.keys()
+        instances = {view.branch.instance for view in seen if view.branch is not None} & self._managers.keys()
         listed = {
-            (place, branch.transaction, branch.prepared_at_ms)
-            for place in sorted(places)
-            for branch in self._listed(self._managers[place])
+            (instance, branch.transaction, branch.prepared_at_ms)
+            for instance in sorted(instances)
+            for branch in self._listed(self._managers[instance])
         }
         return [self._open_now(view.branch, listed) if view.branch is not None else None for view in seen]
 
@@ -105,14 +105,18 @@ class DatabaseParticipant:
             state="Prepared",
             started_at_ms=branch.prepared_ms,
             timeout_ms=None,
-            place=branch.instance,
+            instance=branch.instance,
         )
 
     def fence(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Roll each back in the database that lists it."""
         errors: dict[int, str] = {}
-        for place, manager in self._managers.items():
-            own = [i for i, target in enumerate(targets) if isinstance(target, PlacedBranch) and target.place == place]
+        for instance, manager in self._managers.items():
+            own = [
+                i
+                for i, target in enumerate(targets)
+                if isinstance(target, PlacedBranch) and target.instance == instance
+            ]
             errors |= dict(zip(own, manager.fence([targets[index] for index in own], limit_s), strict=True))
         return [errors.get(index, f"{target.transaction}: nobody lists it") for index, target in enumerate(targets)]
 
@@ -120,28 +124,28 @@ class DatabaseParticipant:
         self, handles: Sequence[Handle], act: Callable[[DatabaseResourceManager, list[Handle]], list[T]]
     ) -> tuple[dict[str, T | RetryLater], list[Handle]]:
         """Act on each handle in the database that lists it; return the answers by key, and the handles that none lists."""
-        places, errors = self._places()
+        instances, errors = self._instances_of_prepared()
         found: dict[str, T | RetryLater] = {}
-        for place, manager in self._managers.items():
-            own = [handle for handle in handles if places.get(handle.transaction) == place]
+        for instance, manager in self._managers.items():
+            own = [handle for handle in handles if instances.get(handle.transaction) == instance]
             found |= {handle.key: answer for handle, answer in zip(own, act(manager, own), strict=True)}
-        left = [handle for handle in handles if handle.transaction not in places]
+        left = [handle for handle in handles if handle.transaction not in instances]
         if errors:
             # A database that does not answer may be the one that lists it.
             return found | {handle.key: RetryLater(handle=handle, reason="; ".join(errors)) for handle in left}, []
         return found, left
 
-    def _places(self) -> tuple[dict[str, str], list[str]]:
+    def _instances_of_prepared(self) -> tuple[dict[str, str], list[str]]:
         """Return the place of every branch that is listed now, and the errors of the databases that could not be asked."""
-        places: dict[str, str] = {}
+        instances: dict[str, str] = {}
         errors: list[str] = []
-        for place, manager in self._managers.items():
+        for instance, manager in self._managers.items():
             try:
                 for branch in self._listed(manager):
-                    places.setdefault(branch.transaction, place)
+                    instances.setdefault(branch.transaction, instance)
             except (ResourceManagerError, SettingsError) as error:
                 errors.append(str(error))
-        return places, errors
+        return instances, errors
 
     def _listed(self, manager: DatabaseResourceManager) -> list[PreparedBranch]:
         watch = manager.watch(self._answer_limit_s)
@@ -173,7 +177,7 @@ def participants(
     return {
         kind: DatabaseParticipant(
             kind,
-            {place: manager for place, manager in managers.items() if manager.name == kind},
+            {instance: manager for instance, manager in managers.items() if manager.name == kind},
             answer_limit_s=answer_limit_s,
         )
         for kind in sorted(kinds)

@@ -49,7 +49,7 @@ class HangingOrders:
 
     def by_kind(self) -> dict[str, Probe]:
         """Return how the end of a marker is looked up later."""
-        return {MARKER: self._look}
+        return {MARKER: self._probe}
 
     def seen(self, order: Order) -> list[Suspect]:
         """Return the hanging transactions of an order. Raises OrderRefused when the operator saw something else."""
@@ -76,14 +76,14 @@ class HangingOrders:
         confirm = None if order.dry_run else order.confirm
         for suspect in found:
             _require_allowed(suspect, order.action, confirm)
-        now = self._looked_at_anew(found)
+        now = self._read_again(found)
         known = [suspect for suspect in now if suspect.doubt.remedy is Remedy.ORDINARY]
         unknown = [suspect for suspect in now if suspect.doubt.remedy is not Remedy.ORDINARY]
         plans = [self._plan_ordinary(context, suspect, who, confirm) for suspect in known]
         plans += [self._plan_markers(unknown)] if unknown else []
         return joined(plans, [suspect.key for suspect in found])
 
-    def _looked_at_anew(self, found: Sequence[Suspect]) -> list[Suspect]:
+    def _read_again(self, found: Sequence[Suspect]) -> list[Suspect]:
         """Look as the observer did: the leader, the coordinators, the leader. Raises OrderRefused where that differs."""
         wanted = [suspect.producer for suspect in found]
         layout = self._partitions.layout()
@@ -167,7 +167,7 @@ class HangingOrders:
             return (StepOutcome.COMMITTED if doubt.may_commit else StepOutcome.ABORTED), ""
         return StepOutcome.REFUSED if is_refused else StepOutcome.UNKNOWN, f"{problem}; it is still open"
 
-    def _look(self, planned: PlannedAction, intent: Intent) -> ActionResult:
+    def _probe(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Look whether a marker that had no answer has arrived; it is not written again: too much may have changed."""
         producer = OpenProducer.from_json(planned.target["producer"])
         if key_of(producer) not in self._open([producer], self._partitions.layout()):

@@ -83,7 +83,7 @@ class OutcomeResolver:
     def _run(self) -> None:
         while (watched := self._next()) is not None:
             try:
-                left = self._look_at(watched.intent)
+                left = self._probe_all(watched.intent)
             except Exception:  # whatever it is, the next probe may succeed
                 log.exception("follow-up of order %d failed", watched.intent.intent)
                 left = watched.intent
@@ -104,7 +104,7 @@ class OutcomeResolver:
                 self._changed.wait(left_s)
         return None
 
-    def _look_at(self, intent: Intent) -> Intent:
+    def _probe_all(self, intent: Intent) -> Intent:
         intent = self._written(intent)
         unknown = [planned for planned in intent.actions if planned.key in intent.unknown]
         steps = [planned.step(self._end(planned, intent)) for planned in unknown]
@@ -119,11 +119,11 @@ class OutcomeResolver:
         return replace(intent, unknown=frozenset(left))
 
     def _end(self, planned: PlannedAction, intent: Intent) -> ActionResult:
-        look = self._probes.get(planned.target.get("kind", ""))
-        if look is None:
+        probe = self._probes.get(planned.target.get("kind", ""))
+        if probe is None:
             return StepOutcome.UNKNOWN, f"this program cannot look up {planned.target.get('kind')!r}"
         try:
-            return look(planned, intent)
+            return probe(planned, intent)
         except Exception as error:  # a broker that is gone may be back at the next probe
             return StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}"
 

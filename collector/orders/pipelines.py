@@ -25,7 +25,7 @@ from resource_managers.topics.pipeline_order_topic import write_order
 
 KEY = "pipeline:"
 KIND = "pipeline"
-LOOK_EVERY_S = 0.1
+CHECK_EVERY_S = 0.1
 _DONE = {Action.RESTART: StepOutcome.RESTARTED, Action.STOP: StepOutcome.STOPPED}
 
 
@@ -88,7 +88,7 @@ class PipelineOrders:
 
         return Plan(actions=(planned,), carry_out=carry_out)
 
-    def look(self, planned: PlannedAction, intent: Intent) -> ActionResult:
+    def probe(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Say whether an order was answered; this sends no request."""
         return self._answer(planned, intent.action)
 
@@ -102,7 +102,7 @@ class PipelineOrders:
     def _wait(self, planned: PlannedAction, action: Action) -> ActionResult:
         deadline = time.monotonic() + self._limit_s
         while not (end := self._answer(planned, action))[0].is_known and time.monotonic() < deadline:
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(CHECK_EVERY_S)
         return end
 
     def _answer(self, planned: PlannedAction, action: Action) -> ActionResult:
@@ -196,7 +196,7 @@ def _checked(now: PipelineNow | None) -> str:
     if not facts.last_seen_ms:
         return state_of(now)
     ago = duration(now_ms() - facts.last_seen_ms)
-    return f"{state_of(now)}; last sign of life {ago} ago: {facts.last_heartbeat}"
+    return f"{state_of(now)}; last heartbeat {ago} ago: {facts.last_heartbeat}"
 
 
 def _evidence(key: str, run: Run, now: PipelineNow | None) -> dict[str, Any]:

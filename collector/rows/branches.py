@@ -14,13 +14,13 @@ def branch_view(view: TransactionView) -> dict[str, Any] | None:
     if branch is None:
         return None
     return {
-        "place": branch.instance,
+        "instance": branch.instance,
         "database": branch.database or None,
         "owner": branch.owner or None,
         "prepared_at_ms": branch.prepared_ms,
         "first_seen_at_ms": branch.first_seen_ms,
         "listed": branch.is_listed,
-        "looked_at_ms": view.looked_ms,
+        "polled_at_ms": view.polled_ms,
         "gone_at_ms": branch.gone_ms,
         "marker": branch.proof.value if branch.proof is not None else None,
         "transaction_age": detail.transaction_age,

@@ -10,7 +10,7 @@ from collector.records.flink_facts import FlinkJobFacts
 from collector.records.observations import OperatorOrder
 from collector.rows.branches import branch_timeline, branch_view
 from collector.rows.losses import loss_row
-from collector.state.transaction_pages import opening_place
+from collector.state.transaction_pages import opening_sort_key
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import abort_causes
 from collector.verdicts.abort_causes import AbortClues
@@ -33,7 +33,7 @@ def urgency(judged: Judged) -> tuple[int, int, int, str]:
     """
     view = judged.view
     if judged.judgement.verdict is Verdict.SETTLED:
-        return (URGENCY.index(Verdict.SETTLED), *opening_place(view))
+        return (URGENCY.index(Verdict.SETTLED), *opening_sort_key(view))
     return (URGENCY.index(judged.judgement.verdict), view.deadline_ms or _FAR, view.opened_ms or _FAR, view.key)
 
 
@@ -85,7 +85,7 @@ def detail_row(
         handle=view.handle.to_json() if view.handle is not None else None,
         broker=_broker_view(view),
         branch=branch_view(view),
-        last_sign_of_life_ms=judged.pipeline.facts.last_seen_ms if judged.pipeline is not None else None,
+        last_seen_ms=judged.pipeline.facts.last_seen_ms if judged.pipeline is not None else None,
         loss=loss_row(loss) if loss is not None else None,
     )
 
@@ -191,7 +191,7 @@ def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int] | 
     )
 
 
-def checkpoint_place(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
+def checkpoint_sort_key(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
     """Return where a checkpoint stands in the list: newest first."""
     begun_ms = checkpoint.begun_ms
     at_ms = begun_ms if begun_ms is not None else checkpoint.ended_ms

@@ -64,15 +64,15 @@ class AbortedOffsets(Observer):
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable, ResourceManagerError."""
         while not self.stopping.is_set():
-            self._look_at_open(now_ms())
+            self._poll_open(now_ms())
             if self.current.version != self._version:
                 self._version, began_ms = self.current.version, now_ms()
-                self._look_at_undone()
+                self._poll_undone()
                 self._since_ms = began_ms - TRIED_AGAIN_MS
-            self.looked()
+            self.polled()
             self.stopping.wait(self._interval_s)
 
-    def _look_at_open(self, at_ms: int) -> None:
+    def _poll_open(self, at_ms: int) -> None:
         wanted: list[Target] = []
         for transaction in self.current.open_at_coordinators():
             if is_open_long(transaction, at_ms):
@@ -91,7 +91,7 @@ class AbortedOffsets(Observer):
         while len(self._starts) > STARTS_KEPT:
             del self._starts[next(iter(self._starts))]
 
-    def _look_at_undone(self) -> None:
+    def _poll_undone(self) -> None:
         wanted = list(self._unknown_places())[:MAX_PARTITIONS]
         seen = [one for loss, partition in wanted if (one := self._found(loss, partition)) is not None]
         observed = []

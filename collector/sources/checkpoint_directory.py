@@ -55,7 +55,7 @@ class CheckpointFolder:
     def new_files(self, most: int) -> list[NumberedFile]:
         """Return at most ``most`` files that were not reported yet, newest first. Raises ResourceManagerError."""
         try:
-            self._look()
+            self._poll()
         except OSError as error:
             raise ResourceManagerError(f"checkpoint folder {self.path} cannot be read: {error}") from None
         taken = sorted(self._backlog.values(), reverse=True)[:most]
@@ -83,7 +83,7 @@ class CheckpointFolder:
         with self._filesystem.open_input_stream(f"{self.path}/{number}", compression=None) as stream:
             return bytes(stream.read(limit))
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self._newest is None or self._clock() >= self._list_at_s:
             self._list()
             return

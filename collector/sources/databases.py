@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from collector.config.databases import listing_places
+from collector.config.databases import listing_instances
 from collector.config.settings import TunableSettings
 from collector.history.store import Store
 from collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
@@ -15,7 +15,7 @@ from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
 from lifecycle.branch_id import BranchId
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database.branches import BranchLook
+from resource_managers.database.branches import BranchListing
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.database.markers import MarkerState
 from resource_managers.database.resource_manager import DatabaseResourceManager
@@ -75,16 +75,16 @@ class Databases(Observer):
         """Poll until stopped. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
         try:
             while not self.stopping.is_set():
-                self._look()
-                self.looked()
+                self._poll()
+                self.polled()
                 self.stopping.wait(self._interval_s)
         finally:
             self._watch.close()
 
-    def _look(self) -> None:
-        look = self._watch.look() if self._lists else BranchLook(branches=())
+    def _poll(self) -> None:
+        listing = self._watch.list_branches() if self._lists else BranchListing(branches=())
         at_ms = now_ms()
-        listed = {branch.transaction for branch in look.branches}
+        listed = {branch.transaction for branch in listing.branches}
         before = self.current.listed_branches(self._instance)
         missing = sorted(before.keys() - listed)
         others = [name for name in self.current.unproven_branches(self._kind) if name not in listed]
@@ -102,15 +102,15 @@ class Databases(Observer):
                 owner=branch.owner,
                 database=branch.database,
             )
-            for branch in look.branches
+            for branch in listing.branches
             if is_new(before.get(branch.transaction), branch.prepared_at_ms)
         ]
         changes += self._gone(gone, proofs, at_ms)
         if changes:
             self.arrived([self._observed(change) for change in changes])
-        self._elsewhere = look.elsewhere
+        self._elsewhere = listing.elsewhere
         if self._lists:
-            self.current.see_branches(self._instance, DatabaseSnapshot(at_ms=at_ms, details=self._details(look)))
+            self.current.see_branches(self._instance, DatabaseSnapshot(at_ms=at_ms, details=self._details(listing)))
 
     def _gone(self, missing: Sequence[str], proofs: Mapping[str, BranchProof], at_ms: int) -> list[Change]:
         ends, self._missing = ends_known(missing, self._missing, proofs, are_read=not self._unread)
@@ -132,12 +132,12 @@ class Databases(Observer):
             self._unread = ""
         return {name: _PROOFS[state] for name, state in found.items()}
 
-    def _details(self, look: BranchLook) -> dict[str, BranchDetail]:
+    def _details(self, listing: BranchListing) -> dict[str, BranchDetail]:
         return {
             branch_key(self._kind, branch.transaction, self._instance): BranchDetail(
-                transaction_age=branch.transaction_age, locks=look.locks.get(branch.transaction, BranchLocks())
+                transaction_age=branch.transaction_age, locks=listing.locks.get(branch.transaction, BranchLocks())
             )
-            for branch in look.branches
+            for branch in listing.branches
         }
 
     def _observed(self, change: Change) -> Observed:
@@ -154,7 +154,7 @@ def database_observers(
     tunable: TunableSettings,
 ) -> list[Observer]:
     """Return one observer for each database; of several on one MySQL server the first reads its list."""
-    lists = listing_places(connections)
+    lists = listing_instances(connections)
     return [
         Databases(
             current,

@@ -73,20 +73,20 @@ class DecisionTopic(TopicObserver):
     def read_up_to(self, records: Records) -> None:
         """Nothing: it was noted as the records were handed over, whole ones alone."""
 
-    def looked(self) -> None:
+    def polled(self) -> None:
         """Note a successful poll, unless what was read says that the log cannot be trusted."""
-        if (settings := self._settings.look()) is not None:
+        if (settings := self._settings.read()) is not None:
             self.current.see_log_settings(settings)
         if self._unreadable is None:
-            super().looked()
+            super().polled()
         else:
-            self.cannot_look(self._unreadable)
+            self.poll_failed(self._unreadable)
 
     def read_on(self, has_reached_end: bool) -> None:
         """Trust the log once it was read to its end, and is whole."""
         if has_reached_end and self._reading.lack:
             self._unreadable = DecisionLogUnreadable(self._reading.lack)
-            self.cannot_look(self._unreadable)
+            self.poll_failed(self._unreadable)
         if self._unreadable is None:
             self.current.see_decision_log(
                 DecisionLogStatus.READABLE if has_reached_end else DecisionLogStatus.UNREADABLE

@@ -69,18 +69,18 @@ class FlinkRest(Observer):
         if not self._missed:
             return ""
         return (
-            f"{self._missed} checkpoints ended between two looks and were forgotten by Flink: they are not in history"
+            f"{self._missed} checkpoints ended between two polls and were forgotten by Flink: they are not in history"
         )
 
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable, ResourceManagerError, MalformedRecord."""
         with self._client() as client:
             while not self.stopping.is_set():
-                self.look(client)
-                self.looked()
+                self.poll(client)
+                self.polled()
                 self.stopping.wait(self._interval_s)
 
-    def look(self, client: httpx.Client) -> None:
+    def poll(self, client: httpx.Client) -> None:
         """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
         at_ms = now_ms()
         overview = flink_rest_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
@@ -106,7 +106,7 @@ class FlinkRest(Observer):
         return [jobs[id_] for id_ in now]
 
     def _seen_of(self, client: httpx.Client, job: FlinkJob) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
-        """Return a job's checkpoints, then the job. Raises NotThere and what ``look`` raises."""
+        """Return a job's checkpoints, then the job. Raises NotThere and what ``poll`` raises."""
         told = flink_rest_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
         names = ",".join(flink_rest_answers.RESTART_METRICS)
         restarts = flink_rest_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}"))

@@ -20,7 +20,7 @@ ANSWER_LIMIT_S = 30.0
 
 
 class LogSettingsWatch:
-    """For one thread, which calls ``look`` often; each call returns at once."""
+    """For one thread, which calls ``read`` often; each call returns at once."""
 
     def __init__(
         self, admin: Callable[[], AdminClient], topic: str, clock: Callable[[], float] = time.monotonic
@@ -31,7 +31,7 @@ class LogSettingsWatch:
         self.denied = ""
         """Why the configuration may not be read; empty where it may."""
 
-    def look(self) -> LogSettings | None:
+    def read(self) -> LogSettings | None:
         """Return the settings where an answer has come, and ask where a question is due."""
         if self._asked is not None:
             return self._heard(self._asked) if self._asked.done() else None

@@ -31,10 +31,10 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 LAYOUT_MS = 10_000
 LAYOUT_SOON_MS = 2_000
 """How old it must be at least to be asked for again after an error."""
-GROUPS_PER_LOOK = 500
-TAILS_PER_LOOK = 50
+GROUPS_PER_POLL = 500
+TAILS_PER_POLL = 50
 REACH_LIMIT_S = 1.0
-LOOKS_TO_DOUBT = 3
+POLLS_TO_DOUBT = 3
 """A partition hides records, its offset stands, its producer is doubted."""
 SHOWN_MISSING = 3
 
@@ -43,9 +43,9 @@ SHOWN_MISSING = 3
 class Pace:
     """How often and how much is asked (settings of the same names)."""
 
-    look_ms: int
+    poll_ms: int
     round_ms: int
-    partitions_per_look: int
+    partitions_per_poll: int
     hanging_confirm_ms: int
     reader_stalled_ms: int
 
@@ -53,9 +53,9 @@ class Pace:
     def of(cls, settings: TunableSettings) -> Pace:
         """Return the pace that the settings say."""
         return cls(
-            look_ms=settings.partition_look_ms,
+            poll_ms=settings.partition_poll_ms,
             round_ms=settings.partition_round_ms,
-            partitions_per_look=settings.partitions_per_look,
+            partitions_per_poll=settings.partitions_per_poll,
             hanging_confirm_ms=settings.hanging_confirm_ms,
             reader_stalled_ms=settings.reader_stalled_ms,
         )
@@ -85,8 +85,8 @@ class Partitions(Observer):
         self._partition_sweep: Sweep[Partition] = Sweep()
         self._open_sweep: Sweep[Partition] = Sweep()
         self._group_sweep: Sweep[str] = Sweep()
-        self._looks = 0
-        self._looks_needed: int | None = None
+        self._polls = 0
+        self._polls_needed: int | None = None
         self._missing: dict[str, str] = {}
         self._note = ""
         self._shown: object = None
@@ -100,7 +100,7 @@ class Partitions(Observer):
     @property
     def has_caught_up(self) -> bool:
         """Say whether every partition was polled once, and what hangs for long enough to be proven."""
-        return self._looks_needed is not None and self._looks >= self._looks_needed
+        return self._polls_needed is not None and self._polls >= self._polls_needed
 
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable."""
@@ -109,23 +109,23 @@ class Partitions(Observer):
         try:
             while not self.stopping.is_set():
                 started_s = time.monotonic()
-                self._look()
-                self._looks += 1
-                self.looked()
-                self.stopping.wait(max(0.05, self._pace.look_ms / 1000 - (time.monotonic() - started_s)))
+                self._poll()
+                self._polls += 1
+                self.polled()
+                self.stopping.wait(max(0.05, self._pace.poll_ms / 1000 - (time.monotonic() - started_s)))
         finally:
             self._tails.close()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._missing = {}
         self._follow_the_clock()
         layout = self._known_layout()
         open_ = self.current.open_at_coordinators()
-        swept = self._look_at_groups(layout)
+        swept = self._poll_groups(layout)
         partitions = self._due(layout, open_, swept)
-        self._look_at_partitions(partitions, layout)
-        self._look_at_producers(self._tracker.held(partitions), layout, open_)
-        for read in self._tails.read(self._tracker.unread_tails(TAILS_PER_LOOK)):
+        self._poll_partitions(partitions, layout)
+        self._poll_producers(self._tracker.held(partitions), layout, open_)
+        for read in self._tails.read(self._tracker.unread_tails(TAILS_PER_POLL)):
             self._tracker.read_tail(read.wanted, has_record=read.has_record, read_to=read.read_to)
         self._note = _missing_text(self._missing)
         self._show()
@@ -152,7 +152,7 @@ class Partitions(Observer):
 
     def _due(self, layout: Layout, open_: Collection[BrokerTransaction], swept: Collection[str]) -> set[Partition]:
         """Return what to poll: what is open, hidden or read by a group with a lag, and a share of everything else."""
-        most = self._pace.partitions_per_look
+        most = self._pace.partitions_per_poll
         watched = [partition for partition in layout.leaders if _is_watched(partition, layout)]
         named = {name for transaction in open_ for name in transaction.partitions}
         by_name = {partition_name(partition): partition for partition in watched} if named else {}
@@ -160,16 +160,16 @@ class Partitions(Observer):
             self._layout_is_old = True
         now = {by_name[name] for name in named & by_name.keys()} | self._tracker.hiding()
         now |= self._tracker.not_up_to_date(swept)
-        count = share(len(watched), self._pace.look_ms, self._pace.round_ms, most)
-        if self._looks_needed is None:
-            proving = -(-self._pace.hanging_confirm_ms // self._pace.look_ms) + LOOKS_TO_DOUBT
-            self._looks_needed = -(-len(watched) // max(1, count)) + proving
+        count = share(len(watched), self._pace.poll_ms, self._pace.round_ms, most)
+        if self._polls_needed is None:
+            proving = -(-self._pace.hanging_confirm_ms // self._pace.poll_ms) + POLLS_TO_DOUBT
+            self._polls_needed = -(-len(watched) // max(1, count)) + proving
         return {
             *self._open_sweep.take(now & layout.leaders.keys(), most),
             *self._partition_sweep.take(watched, count),
         }
 
-    def _look_at_groups(self, layout: Layout) -> list[str]:
+    def _poll_groups(self, layout: Layout) -> list[str]:
         """Poll the groups that read partitions that are held back, and a share of all groups; return the latter."""
         at_s = time.monotonic()
         if (at_s - self._groups_s) * 1000 >= self._pace.round_ms:
@@ -180,7 +180,7 @@ class Partitions(Observer):
             self._groups = (self._groups if answers.failed else {}) | listed
             self._tracker.keep_only_groups(self._groups)
             self._groups_s = at_s
-        count = share(len(self._groups), self._pace.look_ms, self._pace.round_ms, GROUPS_PER_LOOK)
+        count = share(len(self._groups), self._pace.poll_ms, self._pace.round_ms, GROUPS_PER_POLL)
         swept = self._group_sweep.take(self._groups, count)
         readers = self._tracker.readers_of(self._tracker.held(self._tracker.hiding()))
         wanted: dict[str, list[Partition] | None] = {
@@ -195,7 +195,7 @@ class Partitions(Observer):
             self._tracker.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
         return swept
 
-    def _look_at_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
+    def _poll_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
         asked_ms = now_ms()
         # In this order: what is above the last stable offset then was there before, so it is hidden indeed.
         high = self._brokers.high_watermarks(partitions, layout)
@@ -208,16 +208,16 @@ class Partitions(Observer):
         for partition, offset in stable.found.items():
             self._tracker.saw_partition(partition, offset, high.found[partition], asked_ms)
 
-    def _look_at_producers(
+    def _poll_producers(
         self, held: Collection[Partition], layout: Layout, open_: Collection[BrokerTransaction]
     ) -> None:
         """Find who holds these partitions' last stable offsets back, and what of it hangs."""
-        looked_ms = now_ms()
+        polled_ms = now_ms()
         suspected = {suspect.producer.partition for suspect in self._suspects.values()}
         answers = self._brokers.open_producers({*held, *suspected} & layout.leaders.keys(), layout)
         self._failed({partition_name(partition): error for partition, error in answers.failed.items()})
         seen = [producer for producers in answers.found.values() for producer in producers]
-        known = _explained(seen, open_, looked_ms)
+        known = _explained(seen, open_, polled_ms)
         strangers = [producer for producer in seen if key_of(producer) not in known]
         try:
             doubts = self._coordinators.doubts(strangers, layout)
@@ -229,7 +229,7 @@ class Partitions(Observer):
             answers.found.keys(),
             seen,
             {**dict.fromkeys(known), **doubts},
-            looked_ms=looked_ms,
+            polled_ms=polled_ms,
             answered_ms=now_ms(),
             confirm_ms=self._pace.hanging_confirm_ms,
         )

@@ -69,7 +69,7 @@ class Observer(ABC):
         self._state = ObserverState.STARTING
         # By the monotonic clock: how long ago does not change with the machine's time.
         self._since_s = time.monotonic()
-        self._looked_s: float | None = None
+        self._polled_s: float | None = None
         self._error = ""
         self._is_missing = False
         self._records = 0
@@ -89,7 +89,7 @@ class Observer(ABC):
     @property
     def has_caught_up(self) -> bool:
         """Say whether all that the source held at the start was seen: after one successful poll, unless a subclass knows better."""
-        return self._looked_s is not None
+        return self._polled_s is not None
 
     @property
     def absence(self) -> str:
@@ -104,12 +104,12 @@ class Observer(ABC):
     @property
     def status(self) -> ObserverStatus:
         """Return how it is now."""
-        at_s, looked_s = time.monotonic(), self._looked_s
+        at_s, polled_s = time.monotonic(), self._polled_s
         return ObserverStatus(
             kind=self.kind,
             instance=self.instance,
             state=self._state,
-            delay_ms=None if looked_s is None else round((at_s - looked_s) * 1000),
+            delay_ms=None if polled_s is None else round((at_s - polled_s) * 1000),
             since_ms=now_ms() - round((at_s - self._since_s) * 1000),
             error=self._error or (self.note if self._state is ObserverState.UP else ""),
             records=self._records,
@@ -136,13 +136,13 @@ class Observer(ABC):
         """Count records that were handed over."""
         self._records += records
 
-    def looked(self) -> None:
+    def polled(self) -> None:
         """Note a successful poll: the source answered."""
-        self._looked_s = time.monotonic()
+        self._polled_s = time.monotonic()
         self._is_missing = False
         self._become(ObserverState.UP, "")
 
-    def cannot_look(self, error: Exception) -> None:
+    def poll_failed(self, error: Exception) -> None:
         """Note why a poll failed."""
         self._is_missing = isinstance(error, MissingTopic)
         self.failed(error)
@@ -151,14 +151,14 @@ class Observer(ABC):
     def _run(self) -> None:
         pauses = self._retry.pauses()
         while not self.stopping.is_set():
-            before = self._looked_s
+            before = self._polled_s
             try:
                 self.observe()
             except Exception as error:  # an observer fails alone, whatever the reason
                 if not isinstance(error, IndoubtError):
                     log.exception("observer %s failed", self.name)
-                self.cannot_look(error)
-                if isinstance(error, MissingTopic) or self._looked_s != before:
+                self.poll_failed(error)
+                if isinstance(error, MissingTopic) or self._polled_s != before:
                     pauses = self._retry.pauses()
                 self.stopping.wait(next(pauses))
 

@@ -59,7 +59,7 @@ class CheckpointLog:
         """Say whether there was a file at the last poll."""
         return self._folder.has_files
 
-    def look(self) -> list[Observed]:
+    def poll(self) -> list[Observed]:
         """Return what is new: checkpoint files, and files that still cannot be understood. Raises ResourceManagerError."""
         changed = self._changed()
         files = changed | {file.number: file for file in self._folder.new_files(MAX_READ)}
@@ -146,12 +146,12 @@ class SparkCheckpoint(Observer):
             self._logs = self._followed(filesystem, path)
         while not self.stopping.is_set():
             for log in self._logs:
-                found = log.look()
+                found = log.poll()
                 if found:
                     self.arrived(found)
             if not any(log.has_files for log in self._logs):
                 self._check_directory(filesystem, path)
-            self.looked()
+            self.polled()
             self.stopping.wait(self._interval_s)
 
     def _followed(self, filesystem: fs.FileSystem, path: str) -> list[CheckpointLog]:

@@ -19,7 +19,7 @@ from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
 from resource_managers.kafka.connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 CERTAIN_FOR_S = 0.1
 """How long after a poll the topic is taken for the same: it cannot be deleted, made and filled beyond its end in less."""
 BATCH = 10_000
@@ -82,7 +82,7 @@ class TopicReader:
         self._next: dict[int, int] = {}
         self._ends: set[int] = set()
         self._asked: Future[TopicDescription] | None = None
-        self._asked_s = self._looked_s = time.monotonic()
+        self._asked_s = self._confirmed_s = time.monotonic()
         """When the topic's id was asked for last, and when that was asked to which the last answer came."""
         settings = {
             # librdkafka asks for a group even where none is joined; nothing is ever committed to it.
@@ -133,8 +133,8 @@ class TopicReader:
         found = self._taken(arrived)
         if found.messages:
             self._make_certain(time.monotonic())
-        elif time.monotonic() - self._looked_s > LOOK_EVERY_S:
-            self._look()
+        elif time.monotonic() - self._confirmed_s > CHECK_EVERY_S:
+            self._check_topic()
         return found
 
     def _taken(self, arrived: list[Message]) -> Records:
@@ -173,21 +173,21 @@ class TopicReader:
         What is asked after they were read proves it, and what was asked shortly before. So while records come without a pause
         the broker is asked in good time: they need not wait for its answer.
         """
-        if read_s - self._looked_s > CERTAIN_FOR_S / 2 and self._under_way().done():
-            self._hear()
-        while read_s - self._looked_s > CERTAIN_FOR_S:
-            self._hear()
+        if read_s - self._confirmed_s > CERTAIN_FOR_S / 2 and self._under_way().done():
+            self._confirm_topic()
+        while read_s - self._confirmed_s > CERTAIN_FOR_S:
+            self._confirm_topic()
 
-    def _look(self) -> None:
+    def _check_topic(self) -> None:
         """Make sure that a broker answers, that no partition was added, and that it still is the same topic."""
-        self._hear()
+        self._confirm_topic()
         self._partitions()
 
-    def _hear(self) -> None:
+    def _confirm_topic(self) -> None:
         """Wait for what the broker says the topic's id is. Raises TopicMadeAnew when another topic has the name."""
         if self._topic_id() != self.topic_id:
             raise TopicMadeAnew(f"topic {self._topic} was made anew")
-        self._looked_s = self._asked_s
+        self._confirmed_s = self._asked_s
 
     def _under_way(self) -> Future[TopicDescription]:
         """Return the question for the topic's id that is not answered or heard yet, asked now where there is none."""

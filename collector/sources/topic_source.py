@@ -83,7 +83,7 @@ class TopicObserver(Observer):
             if reader.topic_id != self._source.topic_id:
                 self._follow(reader.topic_id)
             self.begin(reader)
-            self.looked()
+            self.polled()
             with ThreadPoolExecutor(1, f"{self.name} decoder") as decoder:
                 self._follow_on(reader, decoder)
 
@@ -101,7 +101,7 @@ class TopicObserver(Observer):
                 if begun is None and records.messages:
                     self._hand_over(records, self.decoded(records))
                 ahead = begun
-                self.looked()
+                self.polled()
                 has_reached_end = reader.has_reached_end and ahead is None
                 self._has_reached_end |= has_reached_end
                 self.read_on(has_reached_end)
@@ -120,7 +120,7 @@ class TopicObserver(Observer):
                 reader.find()
                 return True
             except MissingTopic as error:
-                self.cannot_look(error)
+                self.poll_failed(error)
             self.stopping.wait(MISSING_PAUSE_S)
         return False
 

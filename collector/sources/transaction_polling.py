@@ -59,14 +59,14 @@ class TransactionPolling(Observer):
             if not self.is_listed:
                 self.stopping.wait(WAIT_S)
                 continue
-            records = [self._record(view) for view in self._look()]
+            records = [self._record(view) for view in self._poll()]
             changed = [record for record in records if record is not None and not self.current.knows(record)]
             if changed:
                 self.arrived([self._observed(record) for record in changed])
-            self.looked()
+            self.polled()
             self.stopping.wait(self._interval_s)
 
-    def _look(self) -> list[OpenTransactionView]:
+    def _poll(self) -> list[OpenTransactionView]:
         """Return what is open, and how those ended that were open at the poll before."""
         views = self._broker.list_transactions()
         now_open = {view.transaction for view in views}

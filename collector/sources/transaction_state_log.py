@@ -69,10 +69,10 @@ class TransactionLog(RecordTopic):
         if isinstance(error, ReadDenied):
             self.denied.set()
 
-    def looked(self) -> None:
+    def polled(self) -> None:
         """Note a successful poll: polling need not stand in (any more)."""
         self.denied.clear()
-        super().looked()
+        super().polled()
 
 
 def record_of(transaction: str, state: TransactionStateValue, source: str) -> BrokerRecord:

@@ -32,9 +32,9 @@ def end(branch: BranchFacts, order: OperatorOrder | None, *, is_decided: bool) -
     return None
 
 
-def outlived(branch: BranchFacts | None, looked_ms: int | None, ended_ms: int) -> bool:
+def outlived(branch: BranchFacts | None, polled_ms: int | None, ended_ms: int) -> bool:
     """Say whether a database lists a branch although the log has its outcome: that is told too, the list is what is."""
-    return branch is not None and branch.is_listed and looked_ms is not None and looked_ms - ended_ms > OUTLIVED_MS
+    return branch is not None and branch.is_listed and polled_ms is not None and polled_ms - ended_ms > OUTLIVED_MS
 
 
 def unproven_branches(state: State, resource_manager: str) -> list[str]:

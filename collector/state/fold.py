@@ -290,7 +290,7 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
 
 
 def with_heartbeat(facts: PipelineFacts, at_ms: int, last_heartbeat: str) -> PipelineFacts:
-    """Return the pipeline's facts with one more sign of life of its driver: the newest stays."""
+    """Return the pipeline's facts with one more heartbeat of its driver: the newest stays."""
     if (at_ms, last_heartbeat) <= (facts.last_seen_ms or -1, facts.last_heartbeat):
         return facts
     return replace(facts, last_seen_ms=at_ms, last_heartbeat=last_heartbeat)

@@ -226,7 +226,7 @@ def _checkpoint_events(
 
 
 def _heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:
-    """Yield the newest sign of life of each pipeline: its name, epoch ms, what it was."""
+    """Yield the newest heartbeat of each pipeline: its name, epoch ms, what it was."""
     if not len(events):
         return
     codes, names = _codes(events.data.field("pipeline"))

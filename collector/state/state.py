@@ -47,7 +47,7 @@ class State:
     checkpoints: dict[tuple[str, int], CheckpointFacts] = field(default_factory=dict)
     branches: dict[str, BranchFacts] = field(default_factory=dict)
     """Branches that databases list or listed, by key."""
-    looks: dict[str, DatabaseSnapshot] = field(default_factory=dict)
+    database_snapshots: dict[str, DatabaseSnapshot] = field(default_factory=dict)
     """The newest look at each database, by its name."""
     orders: dict[str, OperatorOrder] = field(default_factory=dict)
     flink: FlinkState = field(init=False)

@@ -204,8 +204,8 @@ def _view(
         if reported is not None
         else transaction_key(KAFKA, *identity)
     )
-    look = state.looks.get(branch.instance) if branch is not None and branch.is_listed else None
-    looked_ms = look.at_ms if look is not None else None
+    snapshot = state.database_snapshots.get(branch.instance) if branch is not None and branch.is_listed else None
+    polled_ms = snapshot.at_ms if snapshot is not None else None
     listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
     proven = _proven_batch_attempt(state, our_id, reported, listing)
     # Only its coordinator reports a transaction that is not ours.
@@ -217,7 +217,7 @@ def _view(
         pipeline=our_id.prefix if our_id is not None else identity.transaction,
         ours=our_id is not None,
         slot=our_id.slot if our_id is not None else None,
-        state=_transaction_state(broker, reported, listing, outcome, branch, looked_ms, state.orders.get(key)),
+        state=_transaction_state(broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key)),
         broker=broker,
         reported=reported,
         first_decision=state.ledger.first(proven) if proven is not None else None,
@@ -225,8 +225,8 @@ def _view(
         outcome=outcome,
         superseded=_superseded(identity, broker, state.latest_of_id.get(identity.transaction), state),
         branch=branch,
-        branch_detail=look.details.get(key) if look is not None else None,
-        looked_ms=looked_ms,
+        branch_detail=snapshot.details.get(key) if snapshot is not None else None,
+        polled_ms=polled_ms,
         proven_batch_attempt=proven,
         reported_batch_attempt=_reported_batch_attempt(state, our_id, reported),
     )
@@ -286,7 +286,7 @@ def _transaction_state(
     listing: tuple[int, Decision] | None,
     outcome: Outcome | None,
     branch: BranchFacts | None,
-    looked_ms: int | None,
+    polled_ms: int | None,
     order: OperatorOrder | None,
 ) -> TransactionState:
     if branch is not None and branch.proof is BranchProof.COMMITTED:
@@ -297,7 +297,7 @@ def _transaction_state(
         if not broker.is_final:
             return TransactionState.ABORTING
         return TransactionState.LOST if listing is not None else TransactionState.ABORTED
-    if outcome is not None and not branch_view.outlived(branch, looked_ms, outcome.at_ms):
+    if outcome is not None and not branch_view.outlived(branch, polled_ms, outcome.at_ms):
         return TransactionState.COMMITTED if outcome.settled is Settled.COMMITTED else TransactionState.LOST
     is_decided = listing is not None and listing[1].ruling is Ruling.COMMIT
     ended = branch_view.end(branch, order, is_decided=is_decided) if branch is not None else None

@@ -45,12 +45,12 @@ class Newest:
     more: int
 
 
-def end_place(view: TransactionView) -> EndKey:
+def end_sort_key(view: TransactionView) -> EndKey:
     """Return where a transaction stands among those that have ended; the newest has the greatest."""
     return (view.ended_ms or 0, *view.sort_key)
 
 
-def opening_place(view: TransactionView) -> OpeningKey:
+def opening_sort_key(view: TransactionView) -> OpeningKey:
     """Return where a settled transaction stands in a list; the newest has the least."""
     transaction, producer_id, _ = view.sort_key
     return (-(view.opened_ms or 0), producer_id, transaction)
@@ -77,7 +77,7 @@ def ended(
     # What is not done with, and what no coordinator has, is in memory by the hundreds: it is joined at once.
     others = [at_coordinator(state, identity) for identity in state.open]
     others += elsewhere(state, settled=with_committed)
-    found = [view for view in others if view.state in wanted and fits(end_place(view))]
+    found = [view for view in others if view.state in wanted and fits(end_sort_key(view))]
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     ends = sorted(b.ended_ms or 0 for b in final) if transaction is None else []
@@ -90,7 +90,7 @@ def ended(
     newest = heapq.nlargest(most, chosen)
     found += [at_coordinator(state, identity) for _, identity in newest]
     total = older + len(chosen) + len(found) - len(newest)
-    found.sort(key=end_place, reverse=True)
+    found.sort(key=end_sort_key, reverse=True)
     return Newest(views=tuple(found[:most]), more=max(0, total - most))
 
 

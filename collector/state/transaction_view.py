@@ -37,7 +37,7 @@ class TransactionView:
     branch: BranchFacts | None = None
     """What its database lists, or listed, of a branch."""
     branch_detail: BranchDetail | None = None
-    looked_ms: int | None = None
+    polled_ms: int | None = None
     """When its database was polled last."""
     proven_batch_attempt: BatchAttempt | None = None
     """Its batch and attempt, as a decision or the branch's name and the log's runs tell them."""

@@ -11,7 +11,7 @@ MAX_NAMED = 3
 """So many of the locked relations and waiting sessions are named; the others are counted."""
 
 
-def listed(branch: BranchFacts, detail: BranchDetail | None, looked_ms: int | None) -> tuple[Evidence, ...]:
+def listed(branch: BranchFacts, detail: BranchDetail | None, polled_ms: int | None) -> tuple[Evidence, ...]:
     """Return the facts about a branch that its server lists: that it does, who waits, what it locks, what vacuum leaves."""
     owner = f" by {branch.owner}" if branch.owner else ""
     since = (
@@ -19,7 +19,7 @@ def listed(branch: BranchFacts, detail: BranchDetail | None, looked_ms: int | No
         if branch.prepared_ms is not None
         else "; the server keeps no time: its age counts from when it was first seen"
     )
-    found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=looked_ms)]
+    found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=polled_ms)]
     if detail is None:
         return tuple(found)
     if detail.locks.waiting:
@@ -27,10 +27,10 @@ def listed(branch: BranchFacts, detail: BranchDetail | None, looked_ms: int | No
         found.append(Evidence(fact=_waiting(detail.locks.waiting), source=branch.listed_by, at_ms=first))
     if detail.locks.held:
         locks = [f"{lock.relation} ({lock.mode})" for lock in detail.locks.held]
-        found.append(Evidence(fact=f"it holds locks on {_some(locks)}", source=branch.listed_by, at_ms=looked_ms))
+        found.append(Evidence(fact=f"it holds locks on {_some(locks)}", source=branch.listed_by, at_ms=polled_ms))
     if detail.transaction_age is not None:
         fact = f"vacuum keeps everything since its start, {detail.transaction_age:,} transactions ago"
-        found.append(Evidence(fact=fact, source=branch.listed_by, at_ms=looked_ms))
+        found.append(Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms))
     return tuple(found)
 
 

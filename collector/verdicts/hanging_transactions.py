@@ -226,22 +226,22 @@ RULES: tuple[Callable[[OpenProducer, CoordinatorView, int], Doubt | None], ...] 
 
 def followed(
     before: Mapping[str, Suspect],
-    looked: Collection[Partition],
+    polled: Collection[Partition],
     seen: Iterable[OpenProducer],
     doubts: Mapping[str, Doubt | None],
     *,
-    looked_ms: int,
+    polled_ms: int,
     answered_ms: int,
     confirm_ms: int,
 ) -> dict[str, Suspect]:
     """Return the suspects after a poll.
 
-    ``seen``: open transactions on the partitions that were polled (``looked``), from ``looked_ms`` on. ``doubts``: what the
+    ``seen``: open transactions on the partitions that were polled (``polled``), from ``polled_ms`` on. ``doubts``: what the
     coordinator, which was asked after that and answered by ``answered_ms``, makes of them: None where it explains the
     transaction, no entry where it could not be asked. A suspect is proven once a poll that began ``confirm_ms`` after
     the coordinator's first answer saw it still open and the coordinator said the same again.
     """
-    after = {key: suspect for key, suspect in before.items() if suspect.producer.partition not in looked}
+    after = {key: suspect for key, suspect in before.items() if suspect.producer.partition not in polled}
     for producer in seen:
         key = key_of(producer)
         known = before.get(key)
@@ -255,8 +255,8 @@ def followed(
         if known is None:
             after[key] = Suspect(producer=producer, doubt=doubted, since_ms=answered_ms)
             continue
-        proven = known.found_ms is None and looked_ms - known.since_ms >= confirm_ms
-        found_ms = looked_ms if proven else known.found_ms
+        proven = known.found_ms is None and polled_ms - known.since_ms >= confirm_ms
+        found_ms = polled_ms if proven else known.found_ms
         after[key] = replace(known, producer=producer, doubt=doubted, found_ms=found_ms)
     return after
 

@@ -37,7 +37,7 @@ def judge(case: Case) -> Judgement:
         return found
     if t.branch is None or not t.is_listed:
         return replace(found, may_commit=False, may_abort=False)
-    return replace(found, evidence=(*found.evidence, *branch_evidence.listed(t.branch, t.branch_detail, t.looked_ms)))
+    return replace(found, evidence=(*found.evidence, *branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms)))
 
 
 def rule_1_settled(case: Case) -> Judgement | None:
@@ -184,7 +184,7 @@ def rule_12_newer_run(case: Case) -> Judgement | None:
 
 
 def rule_13_driver_silent(case: Case) -> Judgement | None:
-    """Undecided, and its driver gave no sign of life for longer than it may be silent.
+    """Undecided, and its driver sent no heartbeat for longer than it may be silent.
 
     The log's own records are signs, and what events claim until now: a time that is still to come is none.
     """
@@ -195,7 +195,7 @@ def rule_13_driver_silent(case: Case) -> Judgement | None:
     allowed_ms = case.pipeline.silent_after_ms(case.limits)
     if last is None or case.now_ms - last <= allowed_ms:
         return None
-    fact = f"no sign of life of its driver for more than {duration(allowed_ms)}"
+    fact = f"no heartbeat of its driver for more than {duration(allowed_ms)}"
     silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
     # Without its batch no abort decision can name it: the driver could still decide to commit it.
     may_abort = case.rulable is not None
@@ -288,7 +288,7 @@ def _undecided() -> Evidence:
 def _sign(case: Case) -> tuple[Evidence, ...]:
     if case.pipeline is None or case.pipeline.facts.last_seen_ms is None:
         return ()
-    fact = f"last sign of life of its driver: {case.pipeline.facts.last_heartbeat}"
+    fact = f"last heartbeat of its driver: {case.pipeline.facts.last_heartbeat}"
     return (Evidence(fact=fact, source=EVENTS, at_ms=case.pipeline.facts.last_seen_ms),)
 
 

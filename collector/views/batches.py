@@ -177,15 +177,15 @@ def batches(
         if batch.verdict is BatchVerdict.COMPLETE:
             newest[key] = max(batch_attempt.attempt, newest.get(key, -1))
         found.append(batch)
-    return sorted(found, key=batch_place)
+    return sorted(found, key=batch_sort_key)
 
 
-def batch_place(batch: Batch) -> tuple[int, int, str]:
+def batch_sort_key(batch: Batch) -> tuple[int, int, str]:
     """Return where a batch stands in the list: most urgent first, then newest."""
     return (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key)
 
 
-def complete_place(pipeline: str, batch_attempt: BatchAttempt, opened_ms: int) -> tuple[int, int, str]:
+def complete_sort_key(pipeline: str, batch_attempt: BatchAttempt, opened_ms: int) -> tuple[int, int, str]:
     """Return where an attempt stands in the list that is known to be complete."""
     return (_ORDER.index(BatchVerdict.COMPLETE), -opened_ms, batch_key(pipeline, batch_attempt))
 

@@ -188,13 +188,13 @@ class CurrentState:
         after = merged(before, of_record(record, record.start_ms))
         return replace(after, last_write_ms=before.last_write_ms) == before
 
-    def see_branches(self, instance: str, look: DatabaseSnapshot) -> None:
+    def see_branches(self, instance: str, snapshot: DatabaseSnapshot) -> None:
         """Note what a database's branches hold at this moment; it is not history."""
         with self._lock:
-            before = self._state.looks.get(instance)
-            self._state.looks[instance] = look
+            before = self._state.database_snapshots.get(instance)
+            self._state.database_snapshots[instance] = snapshot
         if before is None or {k: d.locks for k, d in before.details.items()} != {
-            k: d.locks for k, d in look.details.items()
+            k: d.locks for k, d in snapshot.details.items()
         }:
             self.changed()
 

@@ -85,5 +85,5 @@ class TransactionDetailRow(TransactionRow):
     handle: Json | None
     broker: Json | None
     branch: Json | None
-    last_sign_of_life_ms: int | None
+    last_seen_ms: int | None
     loss: LossRow | None

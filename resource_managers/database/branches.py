@@ -1,4 +1,4 @@
-"""Looking at the prepared branches of a server, again and again, over one connection that changes nothing."""
+"""Reads the prepared branches of a server, again and again, over one connection that changes nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchLook:
-    """What one look found. ``elsewhere``: how many branches the server has that cannot be reached from here, by database."""
+class BranchListing:
+    """What a server lists. ``elsewhere``: how many branches the server has that cannot be reached from here, by database."""
 
     branches: tuple[PreparedBranch, ...]
     locks: Mapping[str, BranchLocks] = field(default_factory=dict)
@@ -30,16 +30,16 @@ class BranchWatch:
         self._open_session = open_session
         self._session: DatabaseSession | None = None
 
-    def look(self) -> BranchLook:
+    def list_branches(self) -> BranchListing:
         """Return what is prepared now. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
-        return self._ask(_look)
+        return self._ask(_list_branches)
 
     def prepared(self) -> list[PreparedBranch]:
-        """Return what is prepared now, without locks. Raises as ``look`` does."""
+        """Return what is prepared now, without locks. Raises as ``list_branches`` does."""
         return self._ask(lambda session: session.prepared())
 
     def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
-        """Return what the markers say of these branches of ours, by name. Raises as ``look`` does."""
+        """Return what the markers say of these branches of ours, by name. Raises as ``list_branches`` does."""
         return self._ask(lambda session: markers.proofs(session, transactions))
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class BranchWatch:
             raise
 
 
-def _look(session: DatabaseSession) -> BranchLook:
+def _list_branches(session: DatabaseSession) -> BranchListing:
     branches = tuple(session.prepared())
     locks = session.branch_locks() if branches else {}
-    return BranchLook(branches=branches, locks=locks, elsewhere=session.prepared_elsewhere())
+    return BranchListing(branches=branches, locks=locks, elsewhere=session.prepared_elsewhere())

@@ -22,7 +22,7 @@ from resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 
-LOOK = "select checkpoint_id, slot, batch, attempt, branch, state from indoubt_markers where checkpoint_id = ''"
+PROBE = "select checkpoint_id, slot, batch, attempt, branch, state from indoubt_markers where checkpoint_id = ''"
 
 NAME = "indoubt_markers"
 

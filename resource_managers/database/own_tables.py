@@ -15,7 +15,7 @@ class OwnTable:
 
     name: str
     create: tuple[str, ...]
-    look: str
+    probe: str
 
 
 def require(session: DatabaseSession, tables: Sequence[OwnTable]) -> None:
@@ -56,7 +56,7 @@ def create_statements(tables: Sequence[OwnTable]) -> str:
 
 def _fits(session: DatabaseSession, table: OwnTable) -> bool:
     try:
-        session.query(table.look)
+        session.query(table.probe)
     except Unreachable:
         raise
     except (ResourceManagerError, SettingsError):

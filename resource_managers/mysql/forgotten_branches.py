@@ -23,7 +23,7 @@ SOME_ROW = "select prefix, slot, attempt from indoubt_writers limit 1"
 THE_ROW_AGAIN = "insert ignore into indoubt_writers (prefix, slot, attempt) values (%s, %s, %s)"
 SESSION = "select 1 from information_schema.processlist where id = %s"
 CLOSING_S = 1.0
-LOOK_EVERY_S = 0.005
+CHECK_EVERY_S = 0.005
 
 
 def is_held(session: DatabaseSession, branch: BranchId) -> bool:
@@ -61,4 +61,4 @@ def wait_until_closed(session: DatabaseSession, connection: int) -> None:
     """Return when a connection has ended that was closed: until then no other can finish its branch. After 1 s in any case."""
     deadline = time.monotonic() + CLOSING_S
     while session.query(SESSION, (connection,)) and time.monotonic() < deadline:
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(CHECK_EVERY_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from resource_managers.database.markers import LOOK, NAME
+from resource_managers.database.markers import NAME, PROBE
 from resource_managers.database.own_tables import OwnTable
 
 TABLE = OwnTable(
@@ -20,5 +20,5 @@ create table if not exists indoubt_markers (
     key (branch)
 ) engine = InnoDB character set ascii collate ascii_bin""",
     ),
-    look=LOOK,
+    probe=PROBE,
 )

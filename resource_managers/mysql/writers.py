@@ -28,7 +28,7 @@ create table if not exists indoubt_writers (
     primary key (prefix, slot)
 ) engine = InnoDB character set ascii collate ascii_bin""",
     ),
-    look="select prefix, slot, attempt from indoubt_writers where prefix = ''",
+    probe="select prefix, slot, attempt from indoubt_writers where prefix = ''",
 )
 
 CLOSING_S = 1

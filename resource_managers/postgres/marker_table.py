@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from resource_managers.database.markers import LOOK, NAME
+from resource_managers.database.markers import NAME, PROBE
 from resource_managers.database.own_tables import OwnTable
 
 TABLE = OwnTable(
@@ -20,5 +20,5 @@ create table if not exists indoubt_markers (
 )""",
         "create index if not exists indoubt_markers_branch on indoubt_markers (branch)",
     ),
-    look=LOOK,
+    probe=PROBE,
 )

@@ -25,7 +25,7 @@ SNAPSHOT_HEADER = ("type", b"snapshot")
 """Header of each record of a snapshot, so that it is found without reading what lies between."""
 SHORT_LOG = 5_000
 """Records that are read faster than a snapshot is looked for."""
-FIRST_LOOK_MS = 10 * 60_000
+FIRST_STEP_MS = 10 * 60_000
 FURTHER_BACK = 8
 """Snapshots are looked for in the log's last ten minutes, then in eight times as much, and so on."""
 MAX_RESTARTS = 3
@@ -239,7 +239,7 @@ class DecisionLogReader:
 
     def _starts(self, first: int, end: int) -> Iterator[int]:
         """Yield offsets ever further back, by the time of their records; the last one is the first of the log."""
-        back_ms, start = FIRST_LOOK_MS, end
+        back_ms, start = FIRST_STEP_MS, end
         while start > first and back_ms < time.time() * 1000:
             since = self._topic.first_since(int(time.time() * 1000) - back_ms)
             start = end if since is None else since

@@ -402,11 +402,11 @@ def test_the_least_right_is_enough_to_watch(kind: str, sinks: ProtocolSinks, run
         ask(server.connection, f"grant select on indoubt_markers to {watcher}")
     watch = MANAGERS[kind](dataclasses.replace(server.connection, user=watcher, password="w")).watch(LIMIT_S)
     try:
-        assert handle.transaction in {branch.transaction for branch in watch.look().branches}
+        assert handle.transaction in {branch.transaction for branch in watch.list_branches().branches}
         assert watch.proofs([handle.transaction]) == {}
         marker = Marker(batch=0, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
         run.managers.commit([handle], [marker], LIMIT_S)
-        assert handle.transaction not in {branch.transaction for branch in watch.look().branches}
+        assert handle.transaction not in {branch.transaction for branch in watch.list_branches().branches}
         assert watch.proofs([handle.transaction]) == {handle.transaction: MarkerState.COMMITTED}
     finally:
         watch.close()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 FORGET_AFTER_MS = 7 * 86_400_000
 FORGET_EVERY_S = 3_600.0
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 """How often the outbox is read without a wake-up."""
 STORE_RETRY_S = 1.0
 NEVER_TAKEN = frozenset({400, 405, 413, 414, 415, 422})
@@ -143,9 +143,9 @@ class NotificationDispatcher:
                 log.error("%s: nothing can be delivered: %s", notifier.name, error)
                 await asyncio.sleep(STORE_RETRY_S)
                 continue
-            wait_s = LOOK_EVERY_S if delivery is None else self._policy.wait_s(delivery.next_ms, now_ms())
+            wait_s = CHECK_EVERY_S if delivery is None else self._policy.wait_s(delivery.next_ms, now_ms())
             if delivery is None or wait_s > 0:
-                await self._wait(notifier, min(wait_s, LOOK_EVERY_S))
+                await self._wait(notifier, min(wait_s, CHECK_EVERY_S))
                 continue
             attempt = await self._attempt(notifier, client, delivery)
             self._attempts[notifier.name, attempt.outcome] += 1

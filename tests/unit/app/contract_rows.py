@@ -148,7 +148,7 @@ def blocked(**changes: Any) -> dict[str, Any]:
 
 
 def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
-    """Return a row of the pipelines: running, with a sign of life a moment ago, unless changed."""
+    """Return a row of the pipelines: running, with a heartbeat a moment ago, unless changed."""
     return {
         "key": f"pipeline:{name}",
         "pipeline": name,

@@ -130,7 +130,7 @@ class Answers:
             "handle": {name: row[name] for name in ("transaction", "producer_id", "rows")} if row["ours"] else None,
             "broker": {"state": "Ongoing", "producer_id": row["producer_id"], "producer_epoch": row["producer_epoch"],
                        "timeout_ms": row["timeout_ms"], "started_at_ms": opened},
-            "last_sign_of_life_ms": opened + 700 if row["ours"] else None,
+            "last_seen_ms": opened + 700 if row["ours"] else None,
         }  # fmt: skip
 
     def give(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 from app import live
 from app.client.collector_client import CollectorClient
-from app.client.shared_requests import SharedLooks
+from app.client.shared_requests import SharedRequests
 from app.settings import COLLECTOR_URL, TOKEN, Settings
 from collector.api.auth.authentication import Caller
 from collector.api.auth.rate_limits import RequestLimits
@@ -46,17 +46,17 @@ def client(answers: Answers) -> Iterator[CollectorClient]:
 
 def test_an_answer_is_shared_while_it_is_fresh() -> None:
     clock = Clock()
-    looks, numbers = SharedLooks(0.25, clock), iter(range(10))
+    requests, numbers = SharedRequests(0.25, clock), iter(range(10))
     seen = []
     for after_s in (0.0, 0.2, 0.04, 0.02, 0.0):
         clock.now_s += after_s
-        seen.append(looks.get("a", lambda: next(numbers)))
+        seen.append(requests.get("a", lambda: next(numbers)))
     assert seen == [0, 0, 0, 1, 1]
-    assert looks.get("b", lambda: next(numbers)) == 2, "another question"
+    assert requests.get("b", lambda: next(numbers)) == 2, "another question"
 
 
 def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
-    looks, asked, may_answer, calls = SharedLooks(LIMIT_S), threading.Event(), threading.Event(), []
+    requests, asked, may_answer, calls = SharedRequests(LIMIT_S), threading.Event(), threading.Event(), []
 
     def ask() -> int:
         calls.append(1)
@@ -65,24 +65,24 @@ def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
         return 7
 
     with ThreadPoolExecutor(TABS) as pool:
-        first = pool.submit(looks.get, "a", ask)
+        first = pool.submit(requests.get, "a", ask)
         assert asked.wait(LIMIT_S)
-        others = [pool.submit(looks.get, "a", ask) for _ in range(TABS - 1)]
+        others = [pool.submit(requests.get, "a", ask) for _ in range(TABS - 1)]
         may_answer.set()
         assert [one.result(LIMIT_S) for one in (first, *others)] == [7] * TABS
     assert len(calls) == 1
 
 
 def test_a_failure_is_raised_and_not_kept() -> None:
-    looks = SharedLooks(LIMIT_S)
+    requests = SharedRequests(LIMIT_S)
 
     def broken() -> int:
         raise ConnectionError("gone")
 
     for _ in range(2):
         with pytest.raises(ConnectionError, match="gone"):
-            looks.get("a", broken)
-    assert looks.get("a", lambda: 3) == 3
+            requests.get("a", broken)
+    assert requests.get("a", lambda: 3) == 3
 
 
 def test_fifty_tabs_ask_each_thing_once(client: CollectorClient, answers: Answers) -> None:
@@ -109,7 +109,7 @@ def test_after_an_order_every_look_is_new(client: CollectorClient, answers: Answ
 def test_fifty_open_tabs_of_one_app_stay_within_the_limit_of_its_token() -> None:
     """Each tab looks at everything that pages look at, and at one transaction of its own, as often as the quickest page does."""
     clock = Clock()
-    looks, limits = SharedLooks(live.SHARED_FOR_S, clock), RequestLimits(clock=clock)
+    requests, limits = SharedRequests(live.SHARED_FOR_S, clock), RequestLimits(clock=clock)
     paths = [*(f"/api/v1/{name}" for name in TABLES), "/api/v1/status", "/api/v1/overview"]
     asked = 0
 
@@ -123,5 +123,5 @@ def test_fifty_open_tabs_of_one_app_stay_within_the_limit_of_its_token() -> None
         for tab in range(TABS):
             clock.now_s += live.URGENT_EVERY_S / TABS
             for path in (*paths, f"/api/v1/transactions/{tab}"):
-                looks.get(path, ask)
+                requests.get(path, ask)
     assert asked / 60 < 300

@@ -351,8 +351,8 @@ def test_a_record_that_is_passed_over_does_not_stop_the_log():
 
 
 def test_left_behind_is_where_a_run_wrote_and_no_later_one_looked():
-    def started(writes_to, looks_in):
-        return replace(run(), writes_to=tuple(writes_to.split()), looks_in=tuple(looks_in.split()))
+    def started(writes_to, recovers_in):
+        return replace(run(), writes_to=tuple(writes_to.split()), recovers_in=tuple(recovers_in.split()))
 
     ledger = DecisionLedger()
     assert ledger.left_behind("p") == frozenset()

@@ -128,7 +128,7 @@ class Seen:
             idempotency_key="",
             digest="",
         )
-        return self.orders.look(planned, intent)
+        return self.orders.probe(planned, intent)
 
 
 @pytest.fixture

@@ -106,10 +106,10 @@ def test_pairs():
 def test_a_file_sets_what_flags_leave_open(tmp_path):
     file = tmp_path / "indoubt.toml"
     file.write_text('[pipeline]\nprefix = "q"\ntasks = 3\ntimeout_warning_ratio = 0.25\n[app]\nport = 1\n')
-    given, places = add_file(GOOD, ["run", "--settings-file", str(file)], {})
-    settings = PipelineSettings.read(given, places)
+    given, origins = add_file(GOOD, ["run", "--settings-file", str(file)], {})
+    settings = PipelineSettings.read(given, origins)
     assert (settings.prefix, settings.tasks, settings.timeout_warning_ratio) == ("p", 3, 0.25)
-    assert add_file(GOOD, ["run"], {"INDOUBT_SETTINGS_FILE": str(file)}) == (given, places)
+    assert add_file(GOOD, ["run"], {"INDOUBT_SETTINGS_FILE": str(file)}) == (given, origins)
     assert add_file(GOOD, ["run"], {}) == (GOOD, {})
 
 

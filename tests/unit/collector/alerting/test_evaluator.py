@@ -287,8 +287,11 @@ def test_a_flink_job_that_gave_up_is_troubled_and_one_that_was_cancelled_is_not(
             kind=FlinkKind.CHECKPOINT,
             triggered_ms=2,
         )
-        places = (Position(source="flink f", partition=0, offset=2 * number + n) for n in (0, 1))
-        seen = [Observed(position=place, observation=one) for place, one in zip(places, (job, under_way), strict=True)]
+        positions = (Position(source="flink f", partition=0, offset=2 * number + n) for n in (0, 1))
+        seen = [
+            Observed(position=position, observation=one)
+            for position, one in zip(positions, (job, under_way), strict=True)
+        ]
         current.observe(seen)
     seen_now = snapshot_builder.take_snapshot(current, [status("flink f")], SETTINGS, 3_600_000)
     troubled = {finding.subject for finding in rules.findings(seen_now, SETTINGS) if finding.rule == "A6"}
@@ -314,8 +317,10 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
     ending = broker_record(BrokerStatus.PREPARE_ABORT, 900, transaction="ending", producer_id=8)
     lost = [broker_record(status, 900) for status in UNDONE]
     seen = [run_started(), *gone, ending, decided(1, handle()), *lost]
-    places = (Position(source="s", partition=0, offset=n) for n in range(len(seen)))
-    current.observe([Observed(position=place, observation=one) for place, one in zip(places, seen, strict=True)])
+    positions = (Position(source="s", partition=0, offset=n) for n in range(len(seen)))
+    current.observe(
+        [Observed(position=position, observation=one) for position, one in zip(positions, seen, strict=True)]
+    )
 
     assert {one.view.transaction for one in current.judged(at_ms=T0 + 60_000)} == {"ending", "ip-count-0-1"}
     assert {c.view.transaction for c in aborts_and_losses.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}

@@ -54,9 +54,9 @@ def look(tmp_path: Path) -> Iterator[Look]:
     current.see_decision_log(DecisionLogStatus.READABLE)
 
     def seen(*observations: Observation, at: int) -> AlertSnapshot:
-        places = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
-        pairs = zip(places, observations, strict=True)
-        current.observe([Observed(position=place, observation=one) for place, one in pairs])
+        positions = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
+        pairs = zip(positions, observations, strict=True)
+        current.observe([Observed(position=position, observation=one) for position, one in pairs])
         return snapshot_builder.take_snapshot(current, [], AlertSettings(), T0 + at)
 
     yield seen

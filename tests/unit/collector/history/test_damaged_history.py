@@ -32,8 +32,8 @@ EVENTS = 40_000
 
 def told(number: int) -> Observed:
     seen = event(EventType.CHECKPOINT_STARTED, number, batch=number)
-    place = Position(source="topic", partition=0, offset=number)
-    return Observed(position=place, observation=EventSeen(event=seen.event), raw=encode(seen.event).decode())
+    position = Position(source="topic", partition=0, offset=number)
+    return Observed(position=position, observation=EventSeen(event=seen.event), raw=encode(seen.event).decode())
 
 
 def history(directory: Path) -> Path:

@@ -63,8 +63,8 @@ class History:
     def append(self, *observations: Observation, raw: str = "") -> None:
         observed = []
         for observation in observations:
-            place = Position(source="topic", partition=0, offset=self._offset)
-            observed.append(Observed(position=place, observation=observation, raw=raw))
+            position = Position(source="topic", partition=0, offset=self._offset)
+            observed.append(Observed(position=position, observation=observation, raw=raw))
             self._offset += 1
         self._store.append(observed)
 

@@ -57,10 +57,10 @@ class History:
         return [(r["audit"], r["keys"], r["outcome"], r["refers_to"]) for r in reversed(rows)]
 
     def follow_up(
-        self, look: Callable[[PlannedAction, Intent], ActionResult], *, max_ms: int = 3_600_000
+        self, probe: Callable[[PlannedAction, Intent], ActionResult], *, max_ms: int = 3_600_000
     ) -> OutcomeResolver:
         current = CurrentState(self.store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-        return OutcomeResolver(current, self.orders, {"look": look}, pause_ms=1, max_ms=max_ms)
+        return OutcomeResolver(current, self.orders, {"look": probe}, pause_ms=1, max_ms=max_ms)
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def test_orders_that_are_not_settled_outlive_a_damaged_history(history: History)
 
 
 def followed(
-    history: History, look: Callable[[PlannedAction, Intent], ActionResult], *, max_ms: int = 3_600_000
+    history: History, probe: Callable[[PlannedAction, Intent], ActionResult], *, max_ms: int = 3_600_000
 ) -> None:
     """Run a follow-up until nothing is unsettled."""
-    follow_up, deadline = history.follow_up(look, max_ms=max_ms), threading.Event()
+    follow_up, deadline = history.follow_up(probe, max_ms=max_ms), threading.Event()
     follow_up.start()
     try:
         for _ in range(int(LIMIT_S / 0.02)):
@@ -170,14 +170,14 @@ def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: Histor
 def test_each_part_is_told_as_soon_as_it_is_known(history: History) -> None:
     seen: list[str] = []
 
-    def look(planned: PlannedAction, intent: Intent) -> ActionResult:
+    def probe(planned: PlannedAction, intent: Intent) -> ActionResult:
         seen.append(planned.key)
         if planned.key == "k2" and seen.count("k2") < 3:
             raise Unreachable("no broker answers")
         return (StepOutcome.COMMITTED if planned.key == "k1" else StepOutcome.LOST), ""
 
     history.orders.intend(an_order(), "anna", [], ACTS)
-    followed(history, look)
+    followed(history, probe)
     assert history.audit == [
         (1, '["k1", "k2"]', "pending", None),
         (2, '["k1"]', "accepted", 1),
@@ -191,9 +191,9 @@ def test_what_is_known_when_the_collector_ends_is_not_looked_at_after_its_restar
     result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=3, steps=())
     history.orders.conclude(an_order(), row(OrderOutcome.PENDING), result, intent, ["k2"])
     history.reopen()
-    looked: list[str] = []
-    followed(history, lambda planned, _: (looked.append(planned.key), (StepOutcome.COMMITTED, ""))[1])
-    assert looked == ["k2"]
+    polled: list[str] = []
+    followed(history, lambda planned, _: (polled.append(planned.key), (StepOutcome.COMMITTED, ""))[1])
+    assert polled == ["k2"]
     assert history.audit[-1] == (2, '["k2"]', "accepted", 1)
 
 

@@ -84,11 +84,11 @@ class Directory:
 
     def told(self) -> list[int]:
         """Return the numbers of the checkpoint files that a look tells, in order."""
-        return sorted(one.observation.number for one in self.log.look() if isinstance(one.observation, CheckpointFile))
+        return sorted(one.observation.number for one in self.log.poll() if isinstance(one.observation, CheckpointFile))
 
     def aside(self) -> list[str]:
         """Return the errors of what a look quarantines."""
-        return [one.observation.error for one in self.log.look() if isinstance(one.observation, Malformed)]
+        return [one.observation.error for one in self.log.poll() if isinstance(one.observation, Malformed)]
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_after_a_restart_only_what_is_not_in_history_is_told(directory: Director
 
 def test_a_half_written_file_is_read_again_and_never_quarantined(directory: Directory) -> None:
     directory.write(0, text=OFFSETS[:20])
-    assert directory.log.look() == []
+    assert directory.log.poll() == []
     directory.write(0)
     assert directory.told() == [0]
     assert directory.aside() == []
@@ -221,7 +221,7 @@ def test_a_file_that_stays_malformed_is_quarantined_once_and_read_when_it_change
 def test_what_an_earlier_run_quarantined_is_not_quarantined_again(directory: Directory) -> None:
     directory.write(0, text="v9\n{}")
     directory.log = directory.follow(told_aside=(0,))
-    assert directory.log.look() + directory.log.look() == []
+    assert directory.log.poll() + directory.log.poll() == []
     directory.write(0)
     assert directory.told() == [0]
 
@@ -264,7 +264,7 @@ def test_pyarrows_mock_filesystem_which_has_one_time_for_all_files() -> None:
     for number in range(3):
         with filesystem.open_output_stream(f"q/offsets/{number}") as stream:
             stream.write(OFFSETS.encode())
-        (seen,) = log.look()
+        (seen,) = log.poll()
         assert isinstance(seen.observation, CheckpointFile)
         assert (seen.observation.number, seen.position.offset) == (number, number)
 

@@ -132,8 +132,8 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
         state.see_job(replace(only_job(), restored_number=told.restored_number, restored_ms=told.restored_ms))
         for seen in told.checkpoints:
             state.see_checkpoint(seen)
-            place = Position(source="flink", partition=0, offset=0)
-            name, row = row_encoding.row(Observed(position=place, observation=seen))
+            position = Position(source="flink", partition=0, offset=0)
+            name, row = row_encoding.row(Observed(position=position, observation=seen))
             row_encoding.arrow_table(name, [row])
         rows = [checkpoint_row(facts, None) for facts in state.checkpoint_facts()]
         arrow_stream(CheckpointRow, rows, {})
@@ -250,11 +250,11 @@ class Watched:
         self.store.close()
         self.open()
 
-    def look(self) -> int:
+    def poll(self) -> int:
         """Look once; return how many observations that gave."""
         before = self.observer.status.records
         with httpx.Client(base_url="http://flink:8081", transport=httpx.MockTransport(self.flink)) as client:
-            self.observer.look(client)
+            self.observer.poll(client)
         return self.observer.status.records - before
 
     def numbers(self, state: str) -> list[int]:
@@ -269,22 +269,22 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_what_flink_forgets_is_kept_and_nothing_is_told_twice(watched: Watched) -> None:
-    assert watched.look() == 12  # eleven checkpoints and the job
-    assert watched.look() == 0
+    assert watched.poll() == 12  # eleven checkpoints and the job
+    assert watched.poll() == 0
     history = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]["history"]
     running = history[0]
     history[0] = {**running, "status": "COMPLETED", "end_to_end_duration": 300, "latest_ack_timestamp": 0}
     history.insert(0, {**running, "id": 17})
     del history[-1]
-    assert watched.look() == 2
+    assert watched.poll() == 2
     watched.restart()
-    assert watched.look() == 0
+    assert watched.poll() == 0
     assert watched.numbers("completed") == [7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
     assert (watched.numbers("failed"), watched.numbers("started")) == ([5], [17])
 
 
 def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> None:
-    watched.look()
+    watched.poll()
     row = next(row_to_json(checkpoint_row(c, None)) for c in watched.current.checkpoints() if c.number == 15)
     assert (row["pipeline"], row["source"], row["kind"], row["job"]) == (
         "eu/orders",
@@ -294,7 +294,7 @@ def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> N
     )
     assert (row["duration_ms"], row["state_bytes"], row["state"]) == (127, 2330, "completed")
     watched.flink.show("restored", RESTORED_JOB, recorded("restored_restarts"))
-    watched.look()
+    watched.poll()
     now, before = [row_to_json(job_row(facts)) for facts in watched.current.jobs()]
     assert (now["job"], now["state"], now["restored_from"], now["restarts"]) == (RESTORED_JOB, "RUNNING", 17, 0)
     assert (before["job"], before["state"], before["restored_from"]) == (FIRST_JOB, "GONE", 4)
@@ -302,56 +302,56 @@ def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> N
 
 
 def test_a_job_that_comes_back_is_not_gone_and_nothing_is_told_again_and_again(watched: Watched) -> None:
-    watched.look()
+    watched.poll()
     overview = watched.flink.answers["/jobs/overview"]
     watched.flink.answers["/jobs/overview"] = {"jobs": []}
-    assert watched.look() == 1
-    assert watched.look() == 0
+    assert watched.poll() == 1
+    assert watched.poll() == 0
     assert watched.current.jobs()[0].job.state == "GONE"
     watched.flink.answers["/jobs/overview"] = overview
-    assert watched.look() == 1
-    assert watched.look() == 0
+    assert watched.poll() == 1
+    assert watched.poll() == 0
     assert watched.current.jobs()[0].job.state == "RUNNING"
     watched.restart()
     assert watched.current.jobs()[0].job.state == "RUNNING"
 
 
 def test_a_failure_of_long_ago_is_not_told_at_every_look(watched: Watched) -> None:
-    watched.look()
+    watched.poll()
     answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
     row = answer["history"][1]
     for number in range(17, 17 + 300):
         answer["history"] = [{**row, "id": number}]
         answer["latest"]["completed"] = answer["history"][0]
-        watched.look()
+        watched.poll()
     assert 5 not in watched.current.jobs()[0].checkpoints
-    assert watched.look() == 0
+    assert watched.poll() == 0
 
 
 def test_what_cannot_be_understood_is_quarantined_once(watched: Watched) -> None:
     answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
     answer["history"][0]["status"] = "PAUSED"
-    watched.look()
-    watched.look()
+    watched.poll()
+    watched.poll()
     watched.store.flushed()
     (aside,) = watched.store.named_rows(sql.QUARANTINED, *sql.QUARANTINED_FROM_NEWEST, 10)
     assert "job orders" in aside["error"]
     assert "PAUSED" in aside["error"]
     assert watched.numbers("completed")[-1] == 15
     del answer["history"]
-    watched.look()
+    watched.poll()
     watched.store.flushed()
     assert len(watched.store.named_rows(sql.QUARANTINED, *sql.QUARANTINED_FROM_NEWEST, 10)) == 2
 
 
-def test_checkpoints_forgotten_between_two_looks_are_counted(watched: Watched) -> None:
-    watched.look()
+def test_checkpoints_forgotten_between_two_polls_are_counted(watched: Watched) -> None:
+    watched.poll()
     assert watched.observer.note == ""
     answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
     answer["history"] = [{**answer["history"][1], "id": number} for number in (30, 29, 28)]
     answer["latest"]["completed"] = None
-    watched.look()
-    assert watched.observer.note.startswith("11 checkpoints ended between two looks")
+    watched.poll()
+    assert watched.observer.note.startswith("11 checkpoints ended between two polls")
 
 
 def test_requests_of_a_look_are_bounded_and_every_job_has_its_turn(
@@ -366,16 +366,16 @@ def test_requests_of_a_look_are_bounded_and_every_job_has_its_turn(
         watched.flink.answers[f"/jobs/{id_}/metrics"] = []
     for _ in range(3):
         watched.flink.requests.clear()
-        watched.look()
+        watched.poll()
         assert len(watched.flink.requests) <= 1 + 10
     assert {facts.job.job for facts in watched.current.jobs()} == set(ids)
 
 
 def test_a_job_that_is_over_is_asked_once_more_and_then_left(watched: Watched) -> None:
     watched.flink.answers["/jobs/overview"]["jobs"][0].update({"state": "CANCELED", "end-time": 1795280350000})
-    watched.look()
+    watched.poll()
     watched.flink.requests.clear()
-    watched.look()
+    watched.poll()
     assert watched.flink.requests == ["/jobs/overview"]
     assert watched.current.jobs()[0].job.ended_ms == 1795280350000
     assert watched.numbers("failed") == [5, 16]
@@ -383,7 +383,7 @@ def test_a_job_that_is_over_is_asked_once_more_and_then_left(watched: Watched) -
 
 def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> None:
     del watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
-    assert watched.look() == 1
+    assert watched.poll() == 1
     assert watched.current.jobs()[0].job.state == "RUNNING"
 
 
@@ -404,4 +404,4 @@ def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> No
 def test_an_api_that_does_not_answer_is_named(watched: Watched, answer: Any, error: type[Exception], says: str) -> None:
     watched.flink.answers["/jobs/overview"] = answer
     with pytest.raises(error, match=says):
-        watched.look()
+        watched.poll()

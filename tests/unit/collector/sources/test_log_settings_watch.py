@@ -51,30 +51,30 @@ def watch(admin: Admin, clock: Clock) -> LogSettingsWatch:
 
 
 def test_it_asks_at_once_and_then_seldom(watch: LogSettingsWatch, admin: Admin, clock: Clock) -> None:
-    assert [watch.look(), watch.look()] == [None, None], "it waits for no answer"
+    assert [watch.read(), watch.read()] == [None, None], "it waits for no answer"
     assert len(admin.asked) == 1
     admin.answer(retention_ms="1")
-    found = watch.look()
+    found = watch.read()
     assert found is not None
     assert (found.topic, found.said) == ("t", "retention.ms=1")
     clock.now_s += ASK_EVERY_S - 1
-    assert watch.look() is None
+    assert watch.read() is None
     assert len(admin.asked) == 1
     clock.now_s += 1
-    assert watch.look() is None
+    assert watch.read() is None
     admin.answer()
-    mended = watch.look()
+    mended = watch.read()
     assert mended is not None
     assert mended.wrong == ()
 
 
 def test_a_configuration_that_may_not_be_read_is_said(watch: LogSettingsWatch, admin: Admin, clock: Clock) -> None:
-    watch.look()
+    watch.read()
     admin.asked[-1].set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
-    assert watch.look() is None
+    assert watch.read() is None
     assert "allow DescribeConfigs on it" in watch.denied
     clock.now_s += ASK_AGAIN_S
-    watch.look()
+    watch.read()
     admin.answer()
-    assert watch.look() is not None
+    assert watch.read() is not None
     assert watch.denied == ""

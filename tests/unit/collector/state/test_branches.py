@@ -262,7 +262,7 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
         ),
     )
     state = folded(branch_listed(POSTGRES, owner="flink", prepared_ms=T0))
-    state.looks["postgres"] = DatabaseSnapshot(
+    state.database_snapshots["postgres"] = DatabaseSnapshot(
         at_ms=T0 + 5, details={POSTGRES.key: BranchDetail(transaction_age=1_234, locks=locks)}
     )
     (view,) = views(state, settled=False)
@@ -276,7 +276,7 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "looked", "state"),
+    ("told", "polled", "state"),
     [
         (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 2_000, S.PREPARED),
         (transaction_event(EventType.TRANSACTION_ABORTED, 900, MINE), 5_000, S.PREPARED),
@@ -286,10 +286,10 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
     ],
 )
 def test_a_branch_that_is_listed_long_after_its_end_was_told_has_not_ended(
-    told: Observation, looked: int, state: TransactionState
+    told: Observation, polled: int, state: TransactionState
 ) -> None:
     found = folded(RUN, branch_listed(MINE), TOLD, told)
-    found.looks["mysql"] = DatabaseSnapshot(at_ms=T0 + looked)
+    found.database_snapshots["mysql"] = DatabaseSnapshot(at_ms=T0 + polled)
     (view,) = views(found, settled=False)
     assert view.state is state
 
@@ -370,20 +370,20 @@ def test_databases_are_called_by_kind_or_by_name_and_kind(tmp_path: Path) -> Non
     one = properties(tmp_path, "one", mysql="a", postgres="a")
     two = properties(tmp_path, "two", mysql="b")
     found = databases.read_databases([str(one), f"shop={two}"], {"INDOUBT_MYSQL_PASSWORD": "other-word"})
-    assert [(place, c.host, c.password) for place, c in found.items()] == [
+    assert [(instance, c.host, c.password) for instance, c in found.items()] == [
         ("mysql", "a", "other-word"),
         ("postgres", "a", "secret-word"),
         ("shop-mysql", "b", "other-word"),
     ]
     assert "-word" not in repr(found)
-    assert databases.listing_places(found) == {"mysql", "postgres", "shop-mysql"}
+    assert databases.listing_instances(found) == {"mysql", "postgres", "shop-mysql"}
 
 
 def test_of_two_databases_on_one_mysql_server_one_lists(tmp_path: Path) -> None:
     one, two = properties(tmp_path, "one", mysql="a"), properties(tmp_path, "two", mysql="a")
     two.write_text(two.read_text().replace("database=d", "database=e"))
     found = databases.read_databases([f"x={one}", f"y={two}"], {})
-    assert databases.listing_places(found) == {"x-mysql"}
+    assert databases.listing_instances(found) == {"x-mysql"}
 
 
 @pytest.mark.parametrize(

@@ -182,8 +182,8 @@ def test_history_is_counted_at_start(tmp_path: Path) -> None:
         seen += [IdExpired(transaction=f"app-0-{n}") for n in range(10)]
         seen += [run_started(0)]
         current = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
-        places = [Position(source="test", partition=0, offset=number) for number in range(len(seen))]
-        current.observe([Observed(position=at, observation=one) for at, one in zip(places, seen, strict=True)][:-1])
+        positions = [Position(source="test", partition=0, offset=number) for number in range(len(seen))]
+        current.observe([Observed(position=at, observation=one) for at, one in zip(positions, seen, strict=True)][:-1])
         store.flushed()
         again = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
         again.load()

@@ -503,8 +503,8 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
             records += [
                 replace(one, start_ms=(one.start_ms or 0) + 10**9, update_ms=one.update_ms + 10**9) for one in later
             ]
-        places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
-        current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
+        positions = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
+        current.observe([Observed(position=at, observation=one) for at, one in zip(positions, records, strict=True)])
         store.flushed()
         assert "orders-eu-0-17" not in {
             loss.view.transaction for loss in aborts_and_losses.losses_in_memory(current, committed=True)[0]
@@ -523,8 +523,8 @@ def test_what_flink_lost_is_an_alert_for_an_hour_and_what_is_harmless_is_none(tm
         current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
         current.see_decision_log(DecisionLogStatus.ABSENT)
         records: list[Observation] = [*transaction_records("orders-eu"), *GONE, *RESTORED]
-        places = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
-        current.observe([Observed(position=at, observation=one) for at, one in zip(places, records, strict=True)])
+        positions = [Position(source="test", partition=0, offset=number) for number in range(len(records))]
+        current.observe([Observed(position=at, observation=one) for at, one in zip(positions, records, strict=True)])
         lost = {one.view.key: one for one in aborts_and_losses.losses_in_memory(current)[0] if one.verdict is LOST}
         assert {one.view.transaction for one in lost.values()} >= {"orders-eu-0-17", "orders-eu-1-17"}
         clock_s = 0.0

@@ -93,8 +93,8 @@ def step(
 ) -> dict[str, Suspect]:
     """One look at ``at`` ms, answered by the coordinator 10 ms later."""
     doubts = changes.get("doubts", {key_of(one): doubted for one in seen})
-    looked = changes.get("looked", [PARTITION])
-    return followed(before, looked, seen, doubts, looked_ms=T0 + at, answered_ms=T0 + at + 10, confirm_ms=2_000)
+    polled = changes.get("looked", [PARTITION])
+    return followed(before, polled, seen, doubts, polled_ms=T0 + at, answered_ms=T0 + at + 10, confirm_ms=2_000)
 
 
 def found_ms(suspects: dict[str, Suspect]) -> list[int | None]:
@@ -140,7 +140,7 @@ def test_while_the_coordinator_cannot_be_asked_nothing_is_proven_and_nothing_for
 
 def test_while_the_partitions_leader_is_down_nothing_is_forgotten() -> None:
     first = step({}, 0, producer())
-    assert step(first, 5_000, looked=[]) == first
+    assert step(first, 5_000, polled=[]) == first
 
 
 def test_the_revision_changes_with_what_it_rests_on() -> None:
