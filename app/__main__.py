@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.settings import COLLECTOR_URL, TOKEN, TOKEN_FILE, TROUBLE_URL, Settings
+from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
 from lifecycle import settings_file
 from lifecycle.errors import SettingsError
 from lifecycle.version import VERSION
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
     except SettingsError as error:
         parser.error(str(error))
     print(f"indoubt's pages: http://{given.host}:{given.port}", file=sys.stderr, flush=True)
-    print(f"collector: {settings.collector_url}; fault injection ({TROUBLE_URL}): {settings.trouble_url or 'off'}",
+    print(f"collector: {settings.collector_url}; fault injection ({FAULT_INJECTION_URL}): {settings.fault_injection_url or 'off'}",
           file=sys.stderr, flush=True)  # fmt: skip
     # A late import: a wrong setting is reported in less than a tenth of the time that Streamlit takes to load.
     from app.server import serve

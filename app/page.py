@@ -52,7 +52,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     """Write the frame, the chosen page, and the open dialog."""
-    offers_faults = live.settings().trouble_url is not None
+    offers_faults = live.settings().fault_injection_url is not None
     st.set_page_config(
         page_title="indoubt",
         page_icon=str(HERE / "static" / "icon.svg"),

@@ -15,17 +15,17 @@ COLLECTOR_URL = "INDOUBT_COLLECTOR_URL"
 TOKEN = "INDOUBT_TOKEN"
 TOKEN_FILE = "INDOUBT_TOKEN_FILE"
 COLLECTOR_CA = "INDOUBT_COLLECTOR_CA"
-TROUBLE_URL = "INDOUBT_TROUBLE_URL"
+FAULT_INJECTION_URL = "INDOUBT_FAULT_INJECTION_URL"
 
 DEFAULT_COLLECTOR_URL = "http://127.0.0.1:8650"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Addresses have no trailing slash; only the demo sets ``trouble_url``."""
+    """Addresses have no trailing slash; only the demo sets ``fault_injection_url``."""
 
     collector_url: str
-    trouble_url: str | None = None
+    fault_injection_url: str | None = None
     token_file: Path | None = None
     collector_ca: Path | None = None
     _token: str = field(default="", repr=False)
@@ -36,10 +36,10 @@ class Settings:
         token, token_file = environment.get(TOKEN, "").strip(), environment.get(TOKEN_FILE, "").strip()
         if not token and not token_file:
             raise SettingsError(f"no token: set {TOKEN}, or set {TOKEN_FILE} (--token-file) to a file that contains it")
-        trouble = environment.get(TROUBLE_URL, "").strip()
+        fault_injection = environment.get(FAULT_INJECTION_URL, "").strip()
         return cls(
             collector_url=_address(COLLECTOR_URL, environment.get(COLLECTOR_URL) or DEFAULT_COLLECTOR_URL),
-            trouble_url=_address(TROUBLE_URL, trouble) if trouble else None,
+            fault_injection_url=_address(FAULT_INJECTION_URL, fault_injection) if fault_injection else None,
             token_file=Path(token_file) if token_file else None,
             collector_ca=_authority(environment.get(COLLECTOR_CA, "").strip()),
             _token=token,

@@ -121,7 +121,7 @@ def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int
         say("")
         run.wait_for_pipeline()
         run.archive_classes()
-        addresses = {"app": run.app_url, "collector": run.collector_url, "trouble": fault_server.url}
+        addresses = {"app": run.app_url, "collector": run.collector_url, "fault_injection": fault_server.url}
         if ready_file is not None:
             draft = ready_file.with_suffix(".draft")
             draft.write_text(json.dumps({**addresses, "bootstrap_servers": run.bootstrap_servers}))

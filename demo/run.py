@@ -185,10 +185,10 @@ class DemoRun:
         if child.exit_code != 0:
             raise DemoFailed(f"the generator ended with code {child.exit_code}; its log:\n{child.tail()}")
 
-    def start_app(self, port: int, trouble_url: str) -> None:
+    def start_app(self, port: int, fault_injection_url: str) -> None:
         """Start the app on that port; its pages answer when ``wait_for_app`` returns."""
         self.app_url = f"http://127.0.0.1:{port}"
-        environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_TROUBLE_URL": trouble_url}
+        environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_FAULT_INJECTION_URL": fault_injection_url}
         self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
 
     def wait_for_app(self) -> None:

@@ -1,4 +1,4 @@
-"""Fault injection: a button for each of the demo's faults. The panel exists only if INDOUBT_TROUBLE_URL is set."""
+"""Fault injection: a button for each of the demo's faults. The panel exists only if INDOUBT_FAULT_INJECTION_URL is set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAME_PRESS_S = 1.0
 
 @st.cache_resource(on_release=lambda client: client.close())
 def _demo() -> httpx.Client:
-    return httpx.Client(base_url=live.settings().trouble_url or "", timeout=LIMIT_S, trust_env=False)
+    return httpx.Client(base_url=live.settings().fault_injection_url or "", timeout=LIMIT_S, trust_env=False)
 
 
 def show() -> None:
@@ -33,7 +33,11 @@ def show() -> None:
             faults, log = list(state["faults"]), list(state.get("log") or [])
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
             live.write(
-                el("div", f"✖ The demo does not answer at {live.settings().trouble_url}: {error}", class_="lost")
+                el(
+                    "div",
+                    f"✖ The demo does not answer at {live.settings().fault_injection_url}: {error}",
+                    class_="lost",
+                )
             )
             return
         # The button is always there: one that comes and goes would move the others away from the pointer.

@@ -17,8 +17,8 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
     """Checkpoints fail again and again, one failed and its driver does not retry it, or one runs for far too long."""
     for checkpoints in snapshot.checkpoints:
         history = snapshot.pipelines.get(checkpoints.pipeline)
-        trouble = _checkpoint_trouble(checkpoints, history, snapshot.now_ms, limits)
-        if trouble is None:
+        evidence = _checkpoint_evidence(checkpoints, history, snapshot.now_ms, limits)
+        if evidence is None:
             continue
         completed = Evidence(fact="last completed checkpoint", source=CHECKPOINTS, at_ms=checkpoints.completed_ms)
         yield Finding(
@@ -26,13 +26,16 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
             subject=checkpoints.pipeline,
             group=f"A6|{checkpoints.pipeline}",
             severity=Severity.CRITICAL,
-            summary=f"checkpoint {checkpoints.newest.number} of {checkpoints.pipeline} {trouble.fact}: nothing new becomes visible",
-            evidence=(trouble, completed) if checkpoints.completed_ms is not None else (trouble,),
+            summary=(
+                f"checkpoint {checkpoints.newest.number} of {checkpoints.pipeline} {evidence.fact}: "
+                "nothing new becomes visible"
+            ),
+            evidence=(evidence, completed) if checkpoints.completed_ms is not None else (evidence,),
             subject_labels={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
         )
 
 
-def _checkpoint_trouble(
+def _checkpoint_evidence(
     checkpoints: CheckpointHistory, history: PipelineHistory | None, now_ms: int, limits: AlertSettings
 ) -> Evidence | None:
     newest = checkpoints.newest

@@ -39,7 +39,7 @@ FOREIGN_VARIABLES = frozenset(
         settings_file.VARIABLE,
         "INDOUBT_TOKEN",
         "INDOUBT_TOKEN_FILE",
-        "INDOUBT_TROUBLE_URL",
+        "INDOUBT_FAULT_INJECTION_URL",
         "INDOUBT_CRASH_POINTS",
         "INDOUBT_DEMO_RUN",
     }

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import live
-from app.settings import COLLECTOR_URL, TROUBLE_URL
+from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
 from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
 
@@ -24,7 +24,7 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
     with ContractServer(known) as server:
         monkeypatch.setenv(COLLECTOR_URL, server.url)
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-        monkeypatch.delenv(TROUBLE_URL, raising=False)
+        monkeypatch.delenv(FAULT_INJECTION_URL, raising=False)
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
         st.cache_resource.clear()

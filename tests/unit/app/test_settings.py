@@ -10,7 +10,7 @@ import pytest
 
 from app import server
 from app.__main__ import command_line, main
-from app.settings import COLLECTOR_CA, COLLECTOR_URL, TOKEN, TOKEN_FILE, TROUBLE_URL, Settings
+from app.settings import COLLECTOR_CA, COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
 from lifecycle.errors import SettingsError
 
 ROOT = Path(__file__).parents[3]
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_defaults_need_a_token_only():
     settings = Settings.from_environment({TOKEN: "secret-word"})
     assert settings.collector_url == "http://127.0.0.1:8650"
-    assert settings.trouble_url is None
+    assert settings.fault_injection_url is None
     assert settings.token() == "secret-word"
 
 
@@ -35,7 +35,7 @@ def test_the_token_is_not_in_the_text_of_the_settings():
         ({TOKEN: "x", COLLECTOR_URL: "localhost:8650"}, COLLECTOR_URL),
         ({TOKEN: "x", COLLECTOR_URL: "file:///etc/passwd"}, COLLECTOR_URL),
         ({TOKEN: "x", COLLECTOR_URL: "http://me:pass@host"}, COLLECTOR_URL),
-        ({TOKEN: "x", TROUBLE_URL: "nowhere"}, TROUBLE_URL),
+        ({TOKEN: "x", FAULT_INJECTION_URL: "nowhere"}, FAULT_INJECTION_URL),
         ({TOKEN: "x", COLLECTOR_CA: "/none.pem"}, "INDOUBT_COLLECTOR_CA /none.pem cannot be used"),
         ({TOKEN: "x", COLLECTOR_CA: __file__}, COLLECTOR_CA),
     ],
