@@ -40,7 +40,7 @@ def verdict_of(checker: Checker, schedule: Schedule) -> Verdict:
 
 
 @pytest.mark.long
-def test_a_prepared_transaction_that_timed_out_after_the_decision_loses_no_row(checker):
+def test_a_timeout_after_the_decision_loses_no_row(checker):
     verdict = verdict_of(checker, CLAIM)
     assert verdict.clean, verdict.report()
     assert verdict.lost_rows > 0, "the broker aborted what had been decided, and recovery found it lost"

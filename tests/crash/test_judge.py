@@ -92,13 +92,13 @@ def test_a_value_that_was_not_produced_is_named(stray):
     assert judged([*CLEAN, *topic(stray, first=4)]) == {Kind.NEVER_PRODUCED}
 
 
-def test_a_record_that_a_reader_saw_and_that_is_gone_later_is_a_precommitted_read():
+def test_a_record_seen_and_gone_later_is_a_precommitted_read():
     # A replay wrote it at another offset, so at the end it is neither lost nor duplicated.
     seen_early = topic(A[0], first=90)
     assert judged(CLEAN, live=[*CLEAN, *seen_early]) == {Kind.PRECOMMITTED_READ}
 
 
-def test_another_value_in_a_place_than_a_reader_saw_there_is_a_precommitted_read():
+def test_another_value_than_a_reader_saw_is_a_precommitted_read():
     assert judged(CLEAN, live=topic(A[1])) == {Kind.PRECOMMITTED_READ}
 
 
@@ -110,7 +110,7 @@ REREAD = Produced(counts={"a": 4, "b": 2}, rereads=(Reread(committed={"a": 2}, p
     [topic(*A[:2], *A) + topic(*B, partition=1), topic(*A[:3], *A) + topic(B[0], *B, partition=1)],
     ids=["what was committed for certain", "all that was produced by then"],
 )
-def test_a_new_checkpoint_id_reads_again_what_the_earlier_one_had_committed(reads):
+def test_a_new_checkpoint_id_reads_again_what_was_committed(reads):
     assert judged(reads, produced=REREAD) == set()
 
 
@@ -118,7 +118,7 @@ def test_a_new_checkpoint_id_that_does_not_read_again_has_lost_a_copy():
     assert judged(topic(*A) + topic(*B, partition=1), produced=REREAD) == {Kind.LOST_WRITE}
 
 
-def test_a_record_produced_after_the_new_checkpoint_id_began_may_not_be_there_twice():
+def test_a_record_of_the_new_checkpoint_id_may_not_be_there_twice():
     assert judged(topic(*A, *A) + topic(*B, partition=1), produced=REREAD) == {Kind.DUPLICATE}
 
 
@@ -127,7 +127,7 @@ def test_three_copies_are_too_many_for_two_checkpoint_ids():
     assert Kind.DUPLICATE in judged(reads, produced=REREAD)
 
 
-def test_a_copy_too_many_in_one_checkpoint_id_does_not_hide_behind_one_too_few_in_another():
+def test_a_surplus_copy_and_a_missing_one_do_not_cancel_out():
     reads = topic(A[0], A[1], A[1], A[0], A[2], A[3]) + topic(*B, partition=1)
     assert judged(reads, produced=REREAD) == {Kind.OUT_OF_ORDER}
 

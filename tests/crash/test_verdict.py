@@ -28,7 +28,7 @@ def verdict(seed: int, *anomalies: Anomaly, struck: int | None = None) -> Verdic
     )
 
 
-def test_a_failed_run_is_told_with_its_schedule_and_its_command():
+def test_a_failed_run_is_reported_with_its_schedule_and_command():
     failed = verdict(3, LOST)
     assert not failed.clean
     assert "lost write in out: 3 (k 1 0 times)" in str(failed)

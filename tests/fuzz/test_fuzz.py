@@ -29,7 +29,7 @@ SECONDS = 4
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_a_kept_record_is_refused_by_the_decoder_s_own_error_or_can_be_kept_and_shown(path: Path) -> None:
+def test_a_corpus_record_is_refused_or_can_be_kept_and_shown(path: Path) -> None:
     TARGETS[path.parent.name](path.read_bytes())
 
 
@@ -74,7 +74,7 @@ def test_what_passes_is_in_history_and_is_read_back_after_a_restart(tmp_path: Pa
     again.close()
 
 
-def test_a_record_that_an_earlier_version_let_pass_does_not_keep_the_collector_from_starting(tmp_path: Path) -> None:
+def test_a_bad_record_in_history_does_not_keep_the_collector_down(tmp_path: Path) -> None:
     store = Store(tmp_path / "history.duckdb")
     (kept,) = _observed(0, CORPUS / "lifecycle_event" / "checkpoint-started")
     broken = json.dumps(json.loads(kept.raw) | {"subject": 2**70})

@@ -74,7 +74,7 @@ def opened(port: int, host: str, origin: str) -> bool:
     return status == 101
 
 
-def test_pages_are_served_by_the_names_of_loopback_and_by_those_that_are_allowed(port):
+def test_pages_are_served_for_loopback_names_and_allowed_ones(port):
     for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", f"LOCALHOST:{port}", PUBLIC):
         assert asked(port, "/", host) == 200, host
         assert opened(port, host, f"http://{host}"), host

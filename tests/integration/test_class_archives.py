@@ -44,7 +44,7 @@ def test_the_broker_starts_from_its_archive(broker: Broker) -> None:
 
 
 @pytest.mark.long
-def test_spark_starts_from_its_archive_and_without_a_word_from_one_that_does_not_fit() -> None:
+def test_spark_starts_with_or_without_a_fitting_class_archive() -> None:
     started = files_mapped_by_spark(SPARK_CLASSES).stdout
     assert str(SPARK_CLASSES) in started
     # And its tasks have the sink loaded before they begin, and PySpark as it is installed, not from Spark's zip.

@@ -27,7 +27,7 @@ RESTART_DELAY_MS = 58_000
 """With an interval of 1 s recovery needs 59 s of the timeout's 60: the alert comes after seconds, not after a minute."""
 
 
-def test_an_abandoned_transaction_near_its_timeout_is_told_once_over_a_kill_and_resolved_after_its_abort(
+def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
     lifecycle = f"lifecycle-{uuid.uuid4().hex[:8]}"

@@ -156,7 +156,7 @@ def late_record(connection: KafkaConnection, topic: str, producer_id: int, epoch
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-def test_a_group_behind_an_abandoned_transaction_waits_and_is_freed_by_its_abort(
+def test_a_group_behind_an_abandoned_transaction_is_freed_by_its_abort(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:
     id_, producer = transactional(connection)
@@ -190,7 +190,7 @@ def test_a_group_behind_an_abandoned_transaction_waits_and_is_freed_by_its_abort
     uncommitted.close()
 
 
-def test_a_lag_of_markers_alone_is_told_apart_from_a_group_that_has_stopped(
+def test_a_lag_of_markers_alone_is_no_stopped_group(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:
     _, producer = transactional(connection)
@@ -211,7 +211,7 @@ def test_a_lag_of_markers_alone_is_told_apart_from_a_group_that_has_stopped(
     stopped.close()
 
 
-def test_a_transaction_that_nobody_coordinates_is_found_and_aborted_by_an_order(
+def test_an_uncoordinated_transaction_is_found_and_aborted_by_an_order(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:
     reader = Group(connection, topic)
@@ -255,7 +255,7 @@ def test_a_transaction_that_nobody_coordinates_is_found_and_aborted_by_an_order(
     reader.close()
 
 
-def test_a_record_that_came_after_its_transactions_end_hangs_until_it_is_aborted(
+def test_a_record_after_its_transactions_end_hangs_until_aborted(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:
     id_, producer = transactional(connection)

@@ -147,7 +147,7 @@ def waiting_for_the_table(connection: DatabaseConnection, table: str) -> Iterato
         driver.close()
 
 
-def test_ours_and_foreign_branches_appear_and_their_ages_outlive_the_collector(
+def test_branches_appear_and_their_ages_outlive_the_collector(
     collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
 ) -> None:
     ours = by_kind(run.slot(0, b"ours").handles)
@@ -181,9 +181,7 @@ def test_ours_and_foreign_branches_appear_and_their_ages_outlive_the_collector(
         assert (again["opened_at_ms"], detail(collector, again)["branch"]["first_seen_at_ms"]) == ages[name], name
 
 
-def test_a_foreign_branch_is_aborted_by_a_typed_order_and_who_waited_behind_it_goes_on(
-    collector: CollectorProcess, sinks: ProtocolSinks
-) -> None:
+def test_a_foreign_branch_is_aborted_by_a_typed_order(collector: CollectorProcess, sinks: ProtocolSinks) -> None:
     table = sinks.sinks.table
     names = {kind: foreign_branch(sinks.sinks, kind) for kind in MANAGERS}
     rows = {kind: collector.wait_for(name, verdict="foreign") for kind, name in names.items()}
@@ -255,7 +253,7 @@ def test_an_undecided_branch_is_aborted_after_an_abort_decision(
     assert sinks.sinks.prepared("mysql") == sinks.sinks.prepared("postgres") == 0
 
 
-def test_a_branch_that_vanished_is_told_by_its_marker(
+def test_a_branch_that_vanished_is_judged_by_its_marker(
     collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
 ) -> None:
     """No lifecycle event tells of these runs: only the list, the markers and the decision log do."""
@@ -347,7 +345,7 @@ def test_settle_aborts_all_of_an_undecided_batch(
     assert sinks.sinks.prepared("mysql") == sinks.sinks.prepared("postgres") == 0
 
 
-def test_a_database_that_is_gone_is_told_and_the_rest_goes_on(
+def test_a_database_that_is_gone_is_reported_and_the_rest_goes_on(
     collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun, mariadb: MariaDbServer
 ) -> None:
     handles = by_kind(run.slot(0, b"gone").handles)

@@ -156,7 +156,7 @@ def test_a_log_that_was_cut_is_learned_from_its_snapshot_once(
         assert current.counts() == (events, malformed)
 
 
-def test_a_head_cut_without_a_snapshot_is_unreadable_until_one_stands_for_it(
+def test_a_log_without_its_head_is_unreadable_until_a_snapshot(
     connection: KafkaConnection, log: DecisionLog, tmp_path: Path
 ) -> None:
     attempt = start(log)

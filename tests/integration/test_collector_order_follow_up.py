@@ -79,9 +79,7 @@ def _collector(connection: KafkaConnection, directory: Path) -> CollectorProcess
 
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["request lost", "answer lost"])
-def test_a_commit_whose_broker_ends_in_the_middle_is_pending_and_settled_once_it_is_back(
-    site: Site, answer_lost: bool
-) -> None:
+def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, answer_lost: bool) -> None:
     pipeline = ToldPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
@@ -106,7 +104,7 @@ def test_a_commit_whose_broker_ends_in_the_middle_is_pending_and_settled_once_it
     assert again == answer, "the same key gets the first answer"
 
 
-def test_an_abort_of_a_foreign_transaction_whose_broker_ends_in_the_middle_is_settled(site: Site) -> None:
+def test_an_abort_of_a_foreign_transaction_cut_by_its_broker_is_settled(site: Site) -> None:
     sink, id_ = make_sink(site.connection, partitions=1), f"abandoned-{uuid.uuid4().hex[:8]}"
     settings = {"transactional.id": id_, "transaction.timeout.ms": TIMEOUT_MS}
     producer = Producer(site.connection.for_librdkafka(**settings))

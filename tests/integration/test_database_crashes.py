@@ -79,7 +79,7 @@ def test_a_frozen_writer_holds_no_rows_and_cannot_prepare_when_it_wakes(sink):
     assert sink.seen() == {"a": 2}
 
 
-def test_a_writer_whose_slot_a_later_attempt_has_taken_is_refused_before_anything_is_committed(sink):
+def test_a_writer_superseded_in_its_slot_is_refused_before_any_commit(sink):
     newer = sink.begin(attempt=2)
     newer.write(counts(a=2))
     with pytest.raises(ZombieWriter, match="attempt 2"):
@@ -96,7 +96,7 @@ def test_a_writer_at_or_behind_the_slots_marker_is_a_zombie(sink, batch, attempt
     assert sink.prepared() == []
 
 
-def test_the_slots_marker_does_not_stop_the_next_batch_or_another_slot_or_checkpoint_id(sink):
+def test_a_slots_marker_does_not_stop_another_batch_or_slot(sink):
     sink.commit(sink.prepare(counts(a=1), batch=4, attempt=7), batch=4, attempt=7)
     for key in ({"batch": 5, "attempt": 7}, {"batch": 4, "attempt": 8}, {"batch": 4, "attempt": 7, "slot": 1}):
         sink.begin(**key, decided={7}).abort()
@@ -124,7 +124,7 @@ def test_an_orphan_of_an_older_attempt_does_not_block_the_new_one(sink):
     assert sink.seen() == {"a": 2}
 
 
-def test_an_orphan_of_an_earlier_try_of_the_same_task_does_not_block_the_next(sink):
+def test_an_orphan_of_an_earlier_try_does_not_block_the_next(sink):
     first = sink.prepare(counts(a=1))
     second = sink.prepare(counts(a=1))
     assert sink.prepared() == [second.transaction] != [first.transaction]
@@ -151,7 +151,7 @@ def test_a_row_that_a_foreign_branch_holds_is_a_clear_error(sink):
     assert sink.seen() == {"a": 2}
 
 
-def test_a_server_killed_while_a_slot_writes_fails_the_slot_and_leaves_nothing(sink):
+def test_a_server_killed_under_a_writing_slot_leaves_nothing(sink):
     transaction = sink.begin()
     transaction.write(counts(a=1))
     sink.server.kill()

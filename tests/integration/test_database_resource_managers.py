@@ -181,7 +181,7 @@ def test_lost_is_not_said_while_an_open_transaction_holds_the_markers_key(sink):
     assert isinstance(sink.commit(handle), Committed | AlreadyCommitted)
 
 
-def test_another_try_of_the_same_task_does_not_keep_a_lost_branch_from_being_settled(sink):
+def test_another_try_of_the_task_does_not_block_settling_a_lost_branch(sink):
     listed = sink.prepare(counts(a=1))
     # Woken, an earlier try of the task rolls back what the next one prepared, and prepares by itself.
     rival = sink.prepare(counts(a=1))
@@ -191,7 +191,7 @@ def test_another_try_of_the_same_task_does_not_keep_a_lost_branch_from_being_set
     assert sink.seen() == {}
 
 
-def test_a_branch_of_the_same_task_that_was_committed_in_its_place_is_unknown_not_lost(sink):
+def test_a_branch_whose_twin_was_committed_is_unknown_not_lost(sink):
     first = sink.prepare(counts(a=1))
     second = sink.prepare(counts(a=1))
     sink.commit(second)

@@ -162,7 +162,7 @@ def test_mysql_says_when_a_power_cut_can_lose_what_was_committed(mysql, caplog):
     assert "innodb_flush_log_at_trx_commit is 2" in caplog.text
 
 
-def test_postgres_long_prefixes_are_told_apart(pg):
+def test_postgres_long_prefixes_stay_distinct(pg):
     one, two = (DatabaseSink(pg.server, table=pg.table, prefix="p" * 79 + end) for end in "ab")
     open_ = one.begin(attempt=1)
     two.begin(attempt=5).abort()

@@ -200,7 +200,7 @@ def test_a_value_that_does_not_fit_fails_the_slot_and_never_changes(sink, rows, 
     assert sink.seen() == {"a": 1}
 
 
-def test_at_least_once_shows_rows_when_it_is_finished_and_doubles_none_by_upsert(sink):
+def test_at_least_once_doubles_no_row_by_upsert(sink):
     writer = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
     writer.write(counts(a=1))
     writer.write(counts(b=2))

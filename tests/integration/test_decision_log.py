@@ -49,7 +49,7 @@ def ruling(
     return Decision(prefix="p", batch_attempt=batch_attempt, ruling=kind, handles=(), who=who, at_ms=2)
 
 
-def test_the_first_decision_counts_and_the_second_is_told_who_was_first(connection, topic):
+def test_the_first_decision_counts_and_the_second_names_it(connection, topic):
     driver, operator = DecisionLog(connection, topic), DecisionLog(connection, topic)
     attempt = start(driver)
     offset = operator.decide(ruling(attempt, Ruling.ABORT, who="anna"))
@@ -60,7 +60,7 @@ def test_the_first_decision_counts_and_the_second_is_told_who_was_first(connecti
     assert counting.who == "anna"
 
 
-def test_a_zombie_is_told_which_run_is_newer(connection, topic):
+def test_a_zombies_error_names_the_newer_run(connection, topic):
     zombie, newer = DecisionLog(connection, topic), DecisionLog(connection, topic)
     old = start(zombie, run="old")
     new = start(newer, run="new")
@@ -70,7 +70,7 @@ def test_a_zombie_is_told_which_run_is_newer(connection, topic):
     assert zombie.decide(ruling(old, Ruling.ABORT, batch=1)), "an abort counts whoever is newer"
 
 
-def test_a_zombie_is_told_of_a_newer_run_of_its_checkpoint_id(connection, topic):
+def test_a_zombies_error_names_the_newer_run_of_its_checkpoint_id(connection, topic):
     zombie = DecisionLog(connection, topic)
     old = start(zombie, run="old")
     renamed = RunStarted(prefix="p2", checkpoint_id="L", run="new", at_ms=1)
@@ -79,7 +79,7 @@ def test_a_zombie_is_told_of_a_newer_run_of_its_checkpoint_id(connection, topic)
         zombie.decide(ruling(old))
 
 
-def test_a_batch_below_the_last_decided_one_is_told_which_is_later(connection, topic):
+def test_a_batch_below_the_last_decided_one_names_the_later_one(connection, topic):
     log = DecisionLog(connection, topic)
     log.decide(ruling(start(log), batch=4))
     with pytest.raises(DecisionVoid, match="batch 4 of the same checkpoint was decided before"):
@@ -167,7 +167,7 @@ def test_outcomes_of_a_woken_recovery_do_not_count(connection, topic):
     assert outcome.settled is Settled.LOST
 
 
-def test_a_malformed_record_is_quarantined_with_its_offset_and_the_rest_counts(connection, topic):
+def test_a_malformed_record_is_quarantined_and_the_rest_counts(connection, topic):
     log = DecisionLog(connection, topic)
     attempt = start(log)
     raw = Producer(connection.for_librdkafka())
@@ -300,7 +300,7 @@ def make_anew(connection: KafkaConnection, topic: str) -> None:
 
 
 @pytest.mark.parametrize("read", [lambda log, _: log.read_to_end(), lambda log, run: log.decide(ruling(run, batch=1))])
-def test_a_log_that_was_made_anew_and_has_grown_past_its_reader_is_unreadable(connection, topic, read):
+def test_a_recreated_log_that_outgrew_its_reader_is_unreadable(connection, topic, read):
     """Whoever reads it from its start finds no run that may decide."""
     log = DecisionLog(connection, topic)
     attempt = start(log)
@@ -345,7 +345,7 @@ def test_reading_makes_no_log_where_brokers_make_topics_by_themselves(own_broker
     assert "by-itself" not in admin.list_topics(timeout=30).topics
 
 
-def test_the_log_is_read_as_soon_as_its_broker_is_back_also_by_who_asked_while_it_was_gone(own_broker):
+def test_the_log_is_read_as_soon_as_its_broker_is_back(own_broker):
     log = DecisionLog(KafkaConnection(own_broker.bootstrap_servers))
     log.ensure_topic()
     attempt = start(log)

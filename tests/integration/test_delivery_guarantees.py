@@ -71,13 +71,13 @@ def run_and_kill(connection, sinks: Sinks, directory, guarantee: str, point: str
 
 
 @pytest.mark.long
-def test_exactly_once_neither_loses_nor_doubles_after_kill_9_of_a_task_that_has_prepared(connection, sinks, tmp_path):
+def test_exactly_once_holds_after_kill_9_of_a_prepared_task(connection, sinks, tmp_path):
     for name, seen in run_and_kill(connection, sinks, tmp_path, "exactly_once", "slot-prepared").items():
         assert seen == Counter(values(0, 300)), name
 
 
 @pytest.mark.long
-def test_at_least_once_loses_nothing_and_doubles_what_was_delivered_before_kill_9(connection, sinks, tmp_path):
+def test_at_least_once_loses_nothing_and_doubles_over_kill_9(connection, sinks, tmp_path):
     for name, seen in run_and_kill(connection, sinks, tmp_path, "at_least_once", "after-flush").items():
         assert set(seen) == set(values(0, 300)), name
         doubled = {value for value, times in seen.items() if times > 1}
@@ -109,7 +109,7 @@ def test_none_goes_on_without_the_rows_that_a_database_did_not_take(connection, 
 @pytest.mark.parametrize(
     "guarantee", [pytest.param(DeliveryGuarantee.NONE, marks=pytest.mark.long), DeliveryGuarantee.AT_LEAST_ONCE]
 )
-def test_rows_that_die_with_the_broker_are_an_error_for_at_least_once_and_not_for_none(tmp_path, guarantee):
+def test_rows_lost_with_the_broker_fail_at_least_once_but_not_none(tmp_path, guarantee):
     with Broker(tmp_path / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
         sink = make_sink(connection, partitions=1)

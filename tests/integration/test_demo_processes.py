@@ -114,7 +114,7 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_broker_whose_free_port_was_taken_before_it_listened_starts_on_another(tmp_path: Path) -> None:
+def test_a_broker_whose_port_was_taken_starts_on_another(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "broker")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", broker.port))

@@ -106,7 +106,7 @@ def test_writer_killed_before_prepare_is_found_and_fenced_by_recovery(sink):
     assert seen(sink).total() == 0
 
 
-def test_commit_waits_for_a_broker_that_comes_back_and_gives_up_at_its_limit(tmp_path):
+def test_commit_waits_for_a_broker_up_to_its_limit(tmp_path):
     with Broker(tmp_path) as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
         sink = make_sink(connection)

@@ -119,7 +119,7 @@ def test_commit_of_a_fenced_handle_without_any_newer_commit_is_lost(sink):
 
 
 @pytest.mark.parametrize("batch", [4, 5], ids=["same id", "the slot's other id"])
-def test_commit_of_a_stale_handle_does_not_touch_what_a_newer_attempt_has_open(sink, batch):
+def test_a_stale_handle_does_not_commit_what_a_newer_attempt_has_open(sink, batch):
     handle = sink.prepare(b"a", batch=4, attempt=1)
     newer = sink.prepare(b"b", batch=batch, attempt=2)
     assert isinstance(sink.commit(handle, batch=4), Lost)
@@ -200,7 +200,7 @@ def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
     expect(sink, b"new")
 
 
-def test_a_zombie_that_begins_does_not_touch_what_the_live_attempt_prepared(sink):
+def test_a_zombie_that_begins_spares_what_the_live_attempt_prepared(sink):
     sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
     live = sink.prepare(b"b", batch=5, attempt=8)
     with pytest.raises(ZombieWriter):
@@ -209,7 +209,7 @@ def test_a_zombie_that_begins_does_not_touch_what_the_live_attempt_prepared(sink
     assert isinstance(sink.commit(live, batch=5, attempt=8), Committed)
 
 
-def test_a_zombie_that_stands_still_before_it_aborts_hits_nothing_of_the_next_batch(sink, monkeypatch):
+def test_a_zombie_that_aborts_late_spares_the_next_batch(sink, monkeypatch):
     """It finds its slot's other transaction open and not superseded; then its batch is committed, and the next one prepared."""
     left = sink.prepare(b"left", batch=3, attempt=1)
     latest, live = KafkaMarkers.latest, []
@@ -239,7 +239,7 @@ def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink)
 
 
 @pytest.mark.parametrize("writes", [True, False])
-def test_a_zombie_that_asks_late_who_it_is_aborts_nothing_of_its_successors(sink, monkeypatch, writes):
+def test_a_zombie_that_asks_late_for_its_epoch_aborts_nothing(sink, monkeypatch, writes):
     """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares."""
     ask, successors = KafkaResourceManager._identity, []
 
@@ -353,7 +353,7 @@ def test_a_foreign_transaction_is_seen_and_fenced(sink):
     assert not [view for view in manager.list_transactions() if view.transaction == f"billing {sink.prefix}"]
 
 
-def test_a_foreign_transaction_that_was_just_committed_is_not_called_aborted(sink):
+def test_a_foreign_transaction_just_committed_is_not_called_aborted(sink):
     """At transaction.version 2 EndTxn(abort) of what librdkafka has committed succeeds: it aborts another one, an empty one."""
     id_ = f"billing {sink.prefix}"
     producer = Producer(sink.connection.for_librdkafka(**{"transactional.id": id_}))
@@ -401,7 +401,7 @@ def test_a_record_that_the_client_does_not_take_is_named_with_its_size(sink):
 
 
 @pytest.mark.parametrize("batches", [1, 30], ids=["found at prepare", "found while writing"])
-def test_flush_returning_0_proves_nothing_and_a_record_that_the_topic_does_not_take_is_named(connection, batches):
+def test_a_record_that_the_topic_refuses_is_named_though_flush_returns_0(connection, batches):
     sink = make_sink(connection, **{"max.message.bytes": "2000"})
     transaction = sink.begin()
 

@@ -270,7 +270,7 @@ def test_offsets_left_open_by_an_abort_are_ended_by_the_next_start(sink: Sink) -
     assert visible(sink) == [b"b"]
 
 
-def test_committed_without_its_offset_is_told_by_its_coordinator(sink: Sink) -> None:
+def test_a_commit_without_its_offset_is_known_by_its_coordinator(sink: Sink) -> None:
     sink.commit(sink.prepare(batch=0))
     handle = committed_without_its_offset(sink)
     assert isinstance(sink.commit(handle, batch=2), Committed | AlreadyCommitted)

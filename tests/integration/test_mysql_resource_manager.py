@@ -184,7 +184,7 @@ def test_a_connection_of_another_kind_is_refused(postgres):
         MySqlResourceManager(postgres.connection)
 
 
-def test_a_writer_that_died_without_a_word_is_ended_by_the_next_of_its_slot(sink):
+def test_a_dead_writers_transaction_is_ended_by_the_next_of_its_slot(sink):
     """A host that was cut off leaves its connection open at the server: its lock names it, and it is ended."""
     first = sink.begin(attempt=1)
     first.write(counts(a=1))
@@ -196,7 +196,7 @@ def test_a_writer_that_died_without_a_word_is_ended_by_the_next_of_its_slot(sink
     first.abort()
 
 
-def test_a_row_larger_than_a_packet_is_told_before_it_is_sent(mariadb):
+def test_a_row_larger_than_a_packet_is_refused_before_it_is_sent(mariadb):
     tables = make_sink(mariadb, "word varchar(50) primary key, text longtext, bytes longblob", TEXT)
     sink = next(tables)
     ask(mariadb.administrator, "set global max_allowed_packet = 4194304")
@@ -232,7 +232,7 @@ def test_the_attempt_in_a_slot_is_noted_once_a_run(sink):
     assert sink.ask("select slot, attempt from indoubt_writers where prefix = %s", (sink.prefix,)) == [(0, 7)]
 
 
-def test_a_decision_log_that_was_made_anew_counts_attempts_from_the_start_again(sink):
+def test_a_recreated_decision_log_counts_attempts_from_the_start(sink):
     sink.begin(attempt=500).abort()
     sink.begin(attempt=2).abort()
     assert sink.ask("select slot, attempt from indoubt_writers where prefix = %s", (sink.prefix,)) == [(0, 2)]

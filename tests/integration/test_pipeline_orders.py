@@ -41,7 +41,7 @@ def scratch_directory(pid: int) -> Path:
 
 
 @pytest.mark.long
-def test_a_pipeline_restarts_and_stops_by_order_also_when_its_driver_stands_still(
+def test_a_pipeline_with_a_frozen_driver_restarts_and_stops_by_order(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
     name = f"ordered-{uuid.uuid4().hex[:8]}"

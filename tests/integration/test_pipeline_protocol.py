@@ -104,7 +104,7 @@ def wake(pipeline: PipelineProcess) -> None:
 
 
 @pytest.mark.long
-def test_of_two_queries_under_one_prefix_the_earlier_stops_with_an_error_that_says_so(connection, topics, tmp_path):
+def test_of_two_queries_under_one_prefix_the_earlier_one_stops(connection, topics, tmp_path):
     produce(connection, topics["source"], values(0, 100))
     with PipelineProcess(connection, tmp_path / "first", **topics) as first:
         expect_exactly(connection, topics["sink"], values(0, 100))
@@ -165,7 +165,7 @@ def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_pa
         assert "Traceback" not in pipeline.log, pipeline.log
 
 
-def test_oversized_record_stops_the_batch_names_it_and_writes_nothing_of_it(connection, topics, tmp_path):
+def test_an_oversized_record_stops_the_batch_and_is_named(connection, topics, tmp_path):
     admin_settings = {"max.message.bytes": "10000000"}
     entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in admin_settings.items()]
     resource = ConfigResource("TOPIC", topics["source"], incremental_configs=entries)

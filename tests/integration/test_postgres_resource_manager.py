@@ -97,7 +97,7 @@ def test_a_server_process_that_hangs_during_a_commit_gives_retry_later(sink):
     assert isinstance(sink.commit(handle), Committed)
 
 
-def test_a_session_that_was_told_not_to_wait_for_the_disk_waits(sink):
+def test_a_session_waits_for_the_disk_whatever_the_server_is_set_to(sink):
     ask(sink.server.administrator, "alter role indoubt set synchronous_commit = off")
     try:
         with PostgresSession(sink.server.connection, lock_timeout_s=1) as session:
@@ -108,7 +108,7 @@ def test_a_session_that_was_told_not_to_wait_for_the_disk_waits(sink):
         ask(sink.server.administrator, "alter role indoubt reset synchronous_commit")
 
 
-def test_a_writer_that_died_without_a_word_is_ended_by_the_next_of_its_slot(sink):
+def test_a_dead_writers_transaction_is_ended_by_the_next_of_its_slot(sink):
     """A host that was cut off leaves its connection open at the server: its session's name tells, and it is ended."""
     first = sink.begin(attempt=1)
     first.write(counts(a=1))

@@ -74,9 +74,7 @@ def test_completion_that_comes_late_after_a_newer_transaction_began(sinks, monke
     sinks.expect(b"older", b"newer", pending=0)
 
 
-def test_every_pending_transaction_is_tried_then_the_first_error_is_raised_and_the_failed_stay_pending(
-    sinks, monkeypatch
-):
+def test_every_pending_transaction_is_tried_before_an_error_is_raised(sinks, monkeypatch):
     run = sinks.run()
     messages = [run.slot(slot, b"slot %d" % slot) for slot in range(4)]
     handles = [message.handles[0] for message in messages]
@@ -203,7 +201,7 @@ def test_a_batch_with_too_little_time_left_is_not_decided(topic_sink):
     run.abort(message)
 
 
-def test_only_handles_listed_in_a_commit_decision_that_counts_are_ever_committed(sinks):
+def test_only_handles_of_a_decision_that_counts_are_committed(sinks):
     run = sinks.run()
     listed_in_a_void_one = run.slot(0, b"void")
     newer = RunStarted(prefix=sinks.prefix, checkpoint_id=run.options.checkpoint_id, run="newer", at_ms=0)

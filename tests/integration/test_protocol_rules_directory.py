@@ -106,7 +106,7 @@ def test_a_changed_sink_is_refused_at_a_uri_too(sinks, uri, monkeypatch):
         sinks.run(checkpoint=uri, sink=f"other-{sinks.prefix}")
 
 
-def test_spark_is_told_the_directory_that_was_read(sinks, monkeypatch):
+def test_spark_gets_the_directory_that_was_read(sinks, monkeypatch):
     monkeypatch.chdir(sinks.directory)
     assert sinks.run(checkpoint="checkpoint").recovered.checkpoint == f"file://{sinks.checkpoint}"
 
@@ -135,7 +135,7 @@ def test_sparks_properties_say_how_to_reach_the_store_of_the_checkpoint_id(sinks
 
 
 @pytest.mark.parametrize("left", [None, "{"])
-def test_a_missing_checkpoint_id_is_refused_and_its_content_told(sinks, monkeypatch, left):
+def test_a_missing_checkpoint_id_is_refused_with_its_content(sinks, monkeypatch, left):
     stopped_after_commit(monkeypatch, sinks.run(), b"a")
     file = sinks.checkpoint / FILE
     kept = json.loads(file.read_text())
@@ -239,7 +239,7 @@ def test_a_prefix_that_another_directory_uses_now_is_left_alone(sinks):
     sinks.expect(b"a", b"b", b"c", pending=0)
 
 
-def test_a_copied_directory_with_its_own_sink_leaves_the_original_undisturbed(sinks):
+def test_a_copy_with_its_own_sink_leaves_the_original_undisturbed(sinks):
     one = sinks.run()
     finish(sinks, one, b"0", batch=0)
     copy = sinks.directory / "copy"
@@ -266,7 +266,7 @@ def test_a_copied_directory_with_the_same_sink_ends_the_original(sinks):
     sinks.expect(b"0", b"1", pending=0)
 
 
-def test_what_a_copys_original_decided_at_the_last_moment_is_not_written_again(sinks, monkeypatch):
+def test_what_a_copys_original_decided_last_is_not_written_again(sinks, monkeypatch):
     one = sinks.run()
     finish(sinks, one, b"0", batch=0)
     copy = sinks.directory / "copy"
@@ -279,7 +279,7 @@ def test_what_a_copys_original_decided_at_the_last_moment_is_not_written_again(s
 
 
 @pytest.mark.parametrize("changed", ["prefix", "decisions_topic", "both"])
-def test_an_original_started_again_after_its_copy_was_taken_over_is_refused(sinks, other_log, changed):
+def test_an_original_is_refused_after_its_copy_was_taken_over(sinks, other_log, changed):
     """Nothing in the original's own directory says so: the log that it goes on in does, behind a snapshot too."""
     finish(sinks, sinks.run(), b"0", batch=0)
     copy, third = sinks.directory / "copy", sinks.directory / "third"

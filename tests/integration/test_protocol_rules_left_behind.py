@@ -31,14 +31,14 @@ def without_database(sinks: ProtocolSinks) -> dict[str, str]:
     return {"checkpoint": f"{sinks.checkpoint}-new", "sink": sinks.sinks.topic}
 
 
-def test_an_undecided_branch_is_rolled_back_where_the_new_sink_does_not_write(sinks, database):
+def test_an_undecided_branch_outside_the_new_sink_is_rolled_back(sinks, database):
     sinks.run().slot(0, b"undecided")
     later = sinks.run(**without_database(sinks))
     assert later.recovered.rolled_back == 2
     assert sinks.pending() == 0
 
 
-def test_a_database_out_of_reach_is_told_until_somebody_looked_there(sinks, database, caplog):
+def test_a_database_out_of_reach_is_reported_until_it_was_polled(sinks, database, caplog):
     sinks.run().slot(0, b"undecided")
     for _ in range(2):
         caplog.clear()

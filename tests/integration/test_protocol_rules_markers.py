@@ -56,7 +56,7 @@ def test_the_marker_is_inside_the_transaction_in_a_database(table):
     assert table.markers() == [(0, 3, 8, "committed")]
 
 
-def test_an_unstable_marker_is_waited_for_and_nothing_is_called_lost_meanwhile(sink):
+def test_nothing_is_called_lost_while_a_marker_is_unstable(sink):
     """UNSTABLE says only that some transaction of the slot is open: it may be the one that is asked about."""
     handle = sink.prepare(b"a", batch=4)
     with pytest.raises(ResourceManagerError, match="UnstableOffsetCommit"):

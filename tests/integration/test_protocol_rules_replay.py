@@ -37,7 +37,7 @@ def after_a_loss(sinks: ProtocolSinks, patch: pytest.MonkeyPatch, *slots: bytes,
     return later
 
 
-def test_a_missing_fingerprint_is_prepared_and_a_committed_one_aborted_and_skipped(sinks, monkeypatch):
+def test_a_missing_fingerprint_is_prepared_and_a_committed_one_skipped(sinks, monkeypatch):
     """The rows come in other slots than before: a slot is no name for rows."""
     later = after_a_loss(sinks, monkeypatch, b"a", b"b", b"c", lost=1)
     sinks.expect(b"a", b"c", pending=0)
@@ -48,9 +48,7 @@ def test_a_missing_fingerprint_is_prepared_and_a_committed_one_aborted_and_skipp
     sinks.expect(b"a", b"b", b"c", pending=0)
 
 
-def test_a_missing_fingerprint_is_prepared_even_if_a_committed_slot_has_the_same_and_the_surplus_is_aborted(
-    topic_sink, monkeypatch
-):
+def test_missing_fingerprints_are_prepared_and_the_surplus_is_aborted(topic_sink, monkeypatch):
     later = after_a_loss(topic_sink, monkeypatch, b"same", b"same", lost=0)
     messages = [later.slot(number, b"same") for number in range(2)]
     assert [len(message.handles) for message in messages] == [1, 1]
@@ -75,7 +73,7 @@ def test_too_few_missing_rows_prepared_fails_and_decides_nothing(topic_sink, mon
     topic_sink.expect(b"a", pending=0)
 
 
-def test_where_nothing_is_missing_nothing_is_written_but_fingerprints_are_compared(sinks):
+def test_where_nothing_is_missing_only_fingerprints_are_compared(sinks):
     run = sinks.run()
     run.commit(run.slot(0, b"a"), run.slot(1, b"b"))
     sinks.expect(b"a", b"b", pending=0)

@@ -77,7 +77,7 @@ def frozen_slot(run: ProtocolRun, directory: Path, point: str, slot: int, *value
 
 
 @pytest.mark.parametrize("point", ["before-begin", "while-writing", "after-flush"])
-def test_a_zombie_writer_paused_by_sigstop_and_woken_is_fenced_and_writes_nothing_visible(sinks, tmp_path, point):
+def test_a_zombie_woken_after_sigstop_is_fenced_and_shows_nothing(sinks, tmp_path, point):
     with frozen_slot(sinks.run(), tmp_path, point, 0, "zombie") as zombie:
         successor = sinks.run()
         successor.commit(successor.slot(0, b"successor"))
@@ -87,7 +87,7 @@ def test_a_zombie_writer_paused_by_sigstop_and_woken_is_fenced_and_writes_nothin
     sinks.expect(b"successor", pending=0)
 
 
-def test_a_zombie_writer_that_had_prepared_is_rolled_back_and_its_handle_is_worth_nothing(sinks, tmp_path):
+def test_a_prepared_zombie_is_rolled_back_and_its_handle_commits_nothing(sinks, tmp_path):
     run = sinks.run()
     with frozen_slot(run, tmp_path, "slot-prepared", 0, "zombie") as zombie:
         successor = sinks.run()
@@ -106,7 +106,7 @@ def open_slot(run: ProtocolRun, slot: int) -> OpenTransaction:
     return manager.begin(SlotAttempt(prefix=run.options.prefix, slot=slot, marker=marker))
 
 
-def test_a_zombie_executors_transaction_after_recoverys_sweep_is_swept_again(sinks):
+def test_a_zombie_executors_late_transaction_is_swept_again(sinks):
     zombie_run = sinks.run()
     before = open_slot(zombie_run, 2) if sinks.names == ("kafka",) else None
     run = sinks.run()
@@ -129,7 +129,7 @@ def test_a_zombie_executors_transaction_after_recoverys_sweep_is_swept_again(sin
 
 
 @pytest.mark.parametrize("ahead_s", [-3600, 3600])
-def test_a_sweep_spares_the_batch_under_way_whatever_the_drivers_clock_says(sinks, monkeypatch, ahead_s):
+def test_a_sweep_spares_the_batch_under_way_with_any_clock(sinks, monkeypatch, ahead_s):
     """Batch 1 has more slots than batch 0, and lasts for several looks."""
     run = sinks.run()
     with monkeypatch.context() as skewed:

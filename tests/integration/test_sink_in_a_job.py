@@ -63,7 +63,7 @@ def test_a_job_that_is_killed_after_its_decision_writes_each_row_once(connection
 
 
 @pytest.mark.long
-def test_a_job_on_a_cluster_that_is_killed_before_its_decision_writes_each_row_once(connection, package, tmp_path):
+def test_a_cluster_job_killed_before_its_decision_writes_rows_once(connection, package, tmp_path):
     with cluster(tmp_path) as master:
         memory = ("--executor-memory", "512m", "--conf", "spark.executor.cores=1")
         judge(connection, SparkJob(connection, tmp_path, package, "--master", master, *memory), "after-prepare")

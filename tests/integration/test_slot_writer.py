@@ -46,7 +46,7 @@ def events_of(connection: KafkaConnection, topic: str, kind: EventType) -> list[
     return [event for value in read_committed(connection, topic) if (event := decode(value)).type is kind]
 
 
-def test_a_timeout_near_is_told_once_and_while_the_slot_still_writes(connection, tmp_path, caplog):
+def test_a_near_timeout_is_reported_once_while_the_slot_still_writes(connection, tmp_path, caplog):
     sink = make_sink(connection)
     settings = settings_for(sink, tmp_path, transaction_timeout_ms=20_000, timeout_warning_ratio=0.05)
     recovery = Recovery(settings, connection)
@@ -79,7 +79,7 @@ def test_a_timeout_near_is_told_once_and_while_the_slot_still_writes(connection,
     assert read_committed(connection, sink.topic) == Counter(written)
 
 
-def test_a_changed_sink_is_refused_while_a_batch_is_unfinished_and_another_order_is_no_change(connection, tmp_path):
+def test_a_changed_sink_is_refused_while_a_batch_is_unfinished(connection, tmp_path):
     sink, other = make_sink(connection), make_sink(connection)
     settings = settings_for(sink, tmp_path)
     first = Recovery(settings, connection).recover()
@@ -103,9 +103,7 @@ def test_a_changed_sink_is_refused_while_a_batch_is_unfinished_and_another_order
     )
 
 
-def test_what_a_given_up_checkpoint_left_decided_elsewhere_is_settled_before_the_new_one_starts(
-    connection, mariadb, tmp_path
-):
+def test_what_an_abandoned_checkpoint_decided_is_settled_first(connection, mariadb, tmp_path):
     sink = make_sink(connection)
     table = f"left_{sink.topic.replace('-', '_')}"
     ask(mariadb.connection, f"create table {table} (value varbinary(100) not null)")
@@ -135,7 +133,7 @@ def test_what_a_given_up_checkpoint_left_decided_elsewhere_is_settled_before_the
     assert ask(mariadb.connection, f"select value from {table}") == [(b"a",)]  # noqa: S608 (a name made here)
 
 
-def test_a_slot_that_cannot_prepare_everywhere_leaves_nothing_prepared_anywhere(connection, mariadb, tmp_path):
+def test_a_slot_that_cannot_prepare_everywhere_leaves_nothing(connection, mariadb, tmp_path):
     sink = make_sink(connection)
     table = f"narrow_{sink.topic.replace('-', '_')}"
     ask(mariadb.connection, f"create table {table} (value varbinary(3) not null)")

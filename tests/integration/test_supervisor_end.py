@@ -61,7 +61,7 @@ def test_a_supervisor_that_ends_commits_what_was_decided(sinks, tmp_path, step):
     assert not recovered.plan.incomplete
 
 
-def test_a_supervisor_that_ends_commits_nothing_once_another_run_has_started(sinks, tmp_path):
+def test_an_ending_supervisor_commits_nothing_after_another_start(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-decision", "freeze") as supervisor:
         supervisor.wait_until_struck()
         identity = CheckpointDirectory.at(sinks.pipeline_settings()).read()

@@ -41,7 +41,7 @@ def sinks(connection, mariadb, postgres, tmp_path) -> Sinks:
 
 
 @pytest.mark.long
-def test_counts_in_both_databases_are_exact_after_kill_9_between_their_commits(connection, sinks, tmp_path):
+def test_counts_are_exact_after_kill_9_between_two_databases_commits(connection, sinks, tmp_path):
     settings = sinks.settings("mysql", "postgres", job="word_count")
     with PipelineProcess(connection, tmp_path, **settings) as pipeline:
         produce(connection, sinks.source, encoded(LINES))

@@ -87,7 +87,7 @@ def test_a_stop_is_given_the_time_that_it_may_take():
     assert "restart" not in SERVICES["pipeline"], "it would supersede a pipeline that superseded it"
 
 
-def test_the_app_may_listen_as_it_is_told_to():
+def test_the_app_may_listen_as_it_is_set_to():
     given = command_line().parse_args(shlex.split(SERVICES["app"]["command"])[3:])
     check_host(given.host, given.sign_in_by_proxy)
     for service in ("app", "collector"):

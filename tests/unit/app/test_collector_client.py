@@ -109,12 +109,12 @@ def test_rows_say_how_many_more_there_are(client):
     "body",
     [b"", b"<html>", b"[]", b"null", b'{"rows": 5, "more": 0}', b'{"rows": []}', b'{"rows": [{"key": 1}], "more": 0}'],
 )
-def test_an_answer_that_the_contract_does_not_say_is_an_error_that_names_the_address(client, answers, body):
+def test_an_answer_outside_the_contract_is_an_error_with_the_address(client, answers, body):
     answers.raw["transactions"] = body
     assert failing(client.transactions).failure is Failure.UNEXPECTED
 
 
-def test_a_verdict_that_this_app_does_not_know_is_an_error_and_never_another_verdict(client, answers):
+def test_a_verdict_unknown_to_the_app_is_an_error(client, answers):
     answers.transactions[0]["verdict"] = "commit it twice"
     assert "same version" in str(failing(client.transactions))
 

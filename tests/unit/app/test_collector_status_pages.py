@@ -50,7 +50,7 @@ def test_flinks_jobs_stand_below_the_pipelines_where_there_are_any(answers):
         assert text in drawn, text
 
 
-def test_the_collector_tells_of_itself_its_observers_and_what_it_quarantined(answers):
+def test_the_collector_shows_its_observers_and_what_it_quarantined(answers):
     answers.quarantined = [quarantined(), quarantined(1_240, error="value has no magic byte")]
     drawn = said(opened("collector_status"))
     for text in ("orders-eu at 127.0.0.1:9092", "anna (operator)", "anna may give orders.", "8,812", "transaction log",
@@ -59,7 +59,7 @@ def test_the_collector_tells_of_itself_its_observers_and_what_it_quarantined(ans
     assert "2 malformed records quarantined" in drawn, "the top line of every page counts them"
 
 
-def test_a_history_that_cannot_be_written_is_told_on_every_page(answers):
+def test_an_unwritable_history_is_shown_on_every_page(answers):
     assert "history cannot be written" not in said(opened("collector_status"))
     answers.history_error = "No space left on device"
     drawn = said(opened("collector_status"))
@@ -69,7 +69,7 @@ def test_a_history_that_cannot_be_written_is_told_on_every_page(answers):
     assert "✖ history cannot be written; orders are refused" in said(opened("ids"))
 
 
-def test_a_viewer_is_told_why_no_order_is_taken(answers):
+def test_a_viewer_sees_why_no_order_is_taken(answers):
     answers.role = "viewer"
     assert "orders need an operator&#x27;s token" in said(opened("collector_status"))
 

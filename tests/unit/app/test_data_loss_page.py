@@ -21,7 +21,7 @@ def answers(monkeypatch):
         yield known
 
 
-def test_each_undone_transaction_says_whether_its_rows_are_missing_why_and_where(answers):
+def test_each_abort_says_whether_rows_are_missing_why_and_where(answers):
     page = opened("data_loss")
     for text in ("1 lost, 1 harmless", "Checkpoint 88 counts it as written", "orders-0", "offsets 1,200 to 1,449, likely",
                  "orders-1", "certain", "It was never decided.", "31"):  # fmt: skip

@@ -16,7 +16,7 @@ def test_children_and_attributes_from_outside_are_escaped():
     assert "&lt;img src=x onerror=alert(1)&gt;" in made
 
 
-def test_markup_made_here_is_not_escaped_again_and_a_plain_string_never_counts_as_markup():
+def test_only_markup_made_here_is_not_escaped():
     inner = el("i", "x")
     assert el("b", inner) == "<b><i>x</i></b>"
     assert join([inner, str(inner)]) == "<i>x</i>&lt;i&gt;x&lt;/i&gt;"

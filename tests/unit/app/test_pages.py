@@ -46,7 +46,7 @@ def test_overview_when_quiet_says_since_when(answers):
     assert labels(page) == []
 
 
-def test_an_order_is_confirmed_with_a_reason_and_its_result_is_shown_in_place(answers):
+def test_an_order_takes_a_reason_and_shows_its_result_in_place(answers):
     page = opened("overview")
     page = button(page, "Commit batch 1841 …").click().run()
     assert "EndTxn(commit) is sent for 4 transactions" in said(page)
@@ -71,7 +71,7 @@ def without_answer(answers, loses: str) -> AppTest:
     return page
 
 
-def test_what_became_of_an_order_without_an_answer_is_asked_and_nothing_is_sent_twice(answers):
+def test_an_order_without_an_answer_is_probed_and_not_sent_twice(answers):
     page = button(without_answer(answers, "answer"), "Ask for the result").click().run()
     assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
     assert len(answers.orders) == 1
@@ -195,7 +195,7 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         assert not page.markdown, "no element of these pages reads Markdown from outside"
 
 
-def test_the_audit_names_pipelines_batches_and_transactions_by_what_was_ordered(answers):
+def test_the_audit_names_what_was_ordered(answers):
     answers.audit = [
         {"audit": n, "at_ms": now_ms(), "who": "anna", "action": action, "keys": keys, "reason": "a test",
          "outcome": "accepted", "detail": "", "evidence": {}}
@@ -275,7 +275,7 @@ def test_blocked_readers_names_partition_holder_and_each_group(answers):
     assert "No record is hidden" not in said(page)
 
 
-def test_a_hanging_transaction_whose_marker_is_missing_is_committed_from_its_page(answers):
+def test_a_missing_commit_marker_is_written_from_the_page(answers):
     answers.hanging = [hanging()]
     page = opened("blocked_readers")
     assert "orders-1 is CompleteCommit, epoch 6" in said(page)
@@ -290,7 +290,7 @@ def test_a_hanging_transaction_whose_marker_is_missing_is_committed_from_its_pag
     assert "committed 1 of 1" in said(page)
 
 
-def test_the_abort_of_a_hanging_one_needs_typed_what_its_row_says_and_shows_what_changed(answers):
+def test_the_abort_of_a_hanging_transaction_needs_typed_confirmation(answers):
     answers.hanging = [
         hanging(transaction="", may_commit=False, may_abort=True, loses_data=True, confirm="orders-2", rule=1)
     ]
@@ -318,7 +318,7 @@ def test_a_hanging_transaction_is_ordered_from_the_overview_too(answers):
     assert {"Commit …", "Evidence"} <= set(labels(page))
 
 
-def test_a_lost_collector_is_one_line_with_address_and_time_and_the_page_comes_back(answers):
+def test_a_lost_collector_is_one_line_and_the_page_comes_back(answers):
     answers.loading = True
     page = opened("overview")
     assert said(page).count('role="alert"') == 1

@@ -43,7 +43,7 @@ def test_the_strip_is_drawn_from_opening_to_timeout(answers):
     assert 'style="left:100.00%" title="longest: 1 min 15 s"' in drawn, "no mark stands outside"
 
 
-def test_of_one_that_never_ended_in_time_no_length_is_told(answers):
+def test_of_one_that_never_ended_in_time_no_duration_is_shown(answers):
     answers.timeouts = [timeout("orders", risk="timed out", timed_out=2, **NEVER_ENDED, **NOTHING_OPEN)]
     page = opened("timeout_risk")
     assert "none ended in time" in said(page)

@@ -22,7 +22,7 @@ def test_slots_of_one_batch_attempt_are_one_group_by_slot():
     assert group.rows == 3 * 3101
 
 
-def test_a_batch_in_several_resource_managers_holds_its_rows_once_and_says_what_each_is_sent():
+def test_a_batch_in_several_resource_managers_counts_its_rows_once():
     kafka = batch(12, slots=2)
     mysql = [
         row | {"key": f"mysql:{n}", "resource_manager": "mysql", "producer_id": None} for n, row in enumerate(kafka)
@@ -34,14 +34,14 @@ def test_a_batch_in_several_resource_managers_holds_its_rows_once_and_says_what_
     assert "XA COMMIT is sent for 2 transactions. 6,202 rows become visible" in said
 
 
-def test_a_foreign_branch_is_said_to_be_rolled_back_and_nobody_to_be_fenced():
+def test_an_abort_of_a_foreign_branch_says_that_no_writer_is_fenced():
     branch = foreign("bank-7", key="postgres:bank-7@postgres") | {"resource_manager": "postgres", "producer_id": None}
     said = what_will_happen(Action.ABORT, groups_of(branch)[0].transactions)
     assert said.startswith("ROLLBACK PREPARED is sent for 1 transaction.")
     assert "fenced" not in said
 
 
-def test_another_attempt_another_checkpoint_id_and_another_pipeline_are_other_groups():
+def test_attempt_checkpoint_id_and_pipeline_separate_groups():
     rows = [
         transaction(attempt=1, key="a"),
         transaction(attempt=2, key="b"),
@@ -54,7 +54,7 @@ def test_foreign_transactions_are_never_grouped_even_under_one_name():
     assert len(groups_of(foreign("f", key="f:1"), foreign("f", key="f:2"))) == 2
 
 
-def test_most_urgent_first_then_the_earliest_timeout_then_those_without_one():
+def test_rows_are_ordered_by_urgency_then_by_timeout():
     found = groups_of(
         foreign("late", deadline_ms=9_000),
         foreign("never", deadline_ms=None),
@@ -71,7 +71,7 @@ def test_a_group_has_its_most_urgent_verdict_and_its_earliest_timeout():
     assert group.deadline_ms == 5
 
 
-def test_only_what_the_collector_allows_and_what_has_not_ended_can_be_ordered():
+def test_only_what_the_collector_allows_can_be_ordered():
     rows = [
         transaction(slot=0, key="a"),
         transaction(slot=1, key="b", may_commit=False),

@@ -21,7 +21,7 @@ class Run:
         self.pipeline_is_stopped = False
 
 
-def test_a_stopped_pipeline_is_started_once_and_only_by_who_looks_after_the_processes() -> None:
+def test_only_the_owner_of_the_processes_restarts_a_stopped_pipeline() -> None:
     run = Run(pipeline_is_stopped=True)
     desk = FaultDesk(cast(DemoRun, run))
     assert desk.start_pipeline()[0]

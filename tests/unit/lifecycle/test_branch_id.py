@@ -84,7 +84,7 @@ def test_the_longest_prefix_fits_with_twelve_digits_each():
     assert len(longest.gtrid.encode()) == XA_PART_BYTES
 
 
-def test_a_longer_prefix_is_refused_and_told_how_long_it_may_be():
+def test_a_longer_prefix_is_refused_with_the_longest_allowed():
     with pytest.raises(SettingsError, match=r"39 bytes.*at most 38.*choose a shorter one"):
         check_xa_prefix("p" * (XA_PREFIX_BYTES + 1))
 

@@ -58,7 +58,7 @@ def test_parts_too_far_from_each_other_never_count(between, counts):
     assert (assembly.read(7 + PARTS_SPAN + between, last) == LARGE) is counts
 
 
-def test_a_reader_is_told_to_begin_before_the_parts_that_may_still_count():
+def test_a_reader_begins_before_the_parts_that_may_still_count():
     parts, assembly = encode_within(LARGE, MAX_BYTES), RecordAssembly()
     assert assembly.begin(5) == 5
     read(assembly, parts[:-1], begin=5)
@@ -85,7 +85,7 @@ def test_parts_that_make_no_record_are_malformed(parts, error, said):
         read(RecordAssembly(), map(encode, parts))
 
 
-def test_parts_of_what_a_newer_program_wrote_are_told_as_such(monkeypatch):
+def test_parts_of_a_newer_programs_record_are_named_as_such(monkeypatch):
     newer = json.dumps({"version": 2, "data": "x" * 9000}).encode()
     monkeypatch.setattr("lifecycle.decision_parts.encode", lambda record: newer if record is LARGE else encode(record))
     with pytest.raises(UnknownVersion):

@@ -229,7 +229,7 @@ def test_only_handles_of_a_counting_commit_are_listed():
     assert ledger.listing(void.key) is None
 
 
-def test_unsettled_are_the_last_batch_of_each_checkpoint_id_without_outcome():
+def test_the_last_batch_without_an_outcome_is_unsettled():
     one, two = HANDLE, replace(HANDLE, transaction="p-1-1")
     old, last = decision(0, batch=0), decision(0, batch=1, handles=(one, two))
     other = decision(4, batch=7, checkpoint_id="M", handles=(replace(HANDLE, producer_epoch=8),))
@@ -337,7 +337,7 @@ def test_a_malformed_record_is_refused_and_says_why(value, said):
         (b'{"version": 9}', "version 9"),
     ],
 )
-def test_what_a_newer_program_wrote_is_told_from_nonsense(value, said):
+def test_what_a_newer_program_wrote_is_not_called_malformed(value, said):
     with pytest.raises(UnknownVersion, match=said):
         decode(value)
 

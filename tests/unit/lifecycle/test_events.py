@@ -60,7 +60,7 @@ def test_what_is_no_json_object_is_refused(value):
         decode(value)
 
 
-def test_another_specversion_is_told_from_nonsense():
+def test_another_specversion_is_not_called_malformed():
     with pytest.raises(UnknownVersion, match=r"2\.0"):
         decode(json.dumps(json.loads(encode(EVENT)) | {"specversion": "2.0"}).encode())
 

@@ -93,7 +93,7 @@ def test_metadata_that_others_wrote_is_no_marker(metadata):
     assert Marker.parse(3, metadata) is None
 
 
-def test_marker_survives_the_broker_with_or_without_librdkafkas_closing_nul():
+def test_a_marker_survives_with_or_without_librdkafkas_closing_nul():
     marker = Marker(batch=3, attempt=12, checkpoint_id="4f:1")
     assert Marker.parse(3, marker.metadata()) == Marker.parse(3, marker.metadata() + "\0") == marker
 

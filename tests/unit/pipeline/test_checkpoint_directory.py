@@ -83,7 +83,7 @@ def test_of_many_who_replace_a_checkpoint_id_at_once_one_does(tmp_path):
     ]
 
 
-def test_the_directory_itself_is_told_from_a_copy(tmp_path):
+def test_the_directory_itself_is_not_taken_for_a_copy(tmp_path):
     first = directory(str(tmp_path / "c"))
     assert first.identity == directory(f"{tmp_path}/x/../c").identity != directory(str(tmp_path / "d")).identity
 
@@ -125,7 +125,7 @@ def test_unfinished_is_a_batch_that_is_planned_and_not_in_the_commit_log(tmp_pat
     assert mine.progress().unfinished is None
 
 
-def test_a_file_that_appears_between_two_looks_never_makes_a_batch_finished(tmp_path, monkeypatch):
+def test_a_file_that_appears_between_two_polls_finishes_no_batch(tmp_path, monkeypatch):
     """Batch 3 is finished and 4 planned while Spark's files are read."""
     listed: list[str] = []
     monkeypatch.setattr(

@@ -57,7 +57,7 @@ def test_what_is_no_record_is_malformed(value: bytes | None) -> None:
         pipeline_orders.decode(value)
 
 
-def test_a_newer_format_is_told_apart() -> None:
+def test_a_newer_format_is_named() -> None:
     with pytest.raises(UnknownVersion):
         pipeline_orders.decode(b'{"version": 2}')
 
@@ -82,7 +82,7 @@ def test_an_order_hits_the_run_that_it_names_and_no_other() -> None:
     assert not watch.has_any()
 
 
-def test_a_stopped_process_is_told_from_a_running_one() -> None:
+def test_a_stopped_process_is_not_taken_for_a_running_one() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             assert not stands_still(process.pid)
@@ -178,7 +178,7 @@ def test_an_order_names_a_pipeline_by_its_key(key: str) -> None:
         prefix_of(key)
 
 
-def test_a_pipeline_says_what_it_told_last(seen: Seen) -> None:
+def test_a_pipeline_shows_what_it_reported_last(seen: Seen) -> None:
     def state() -> str:
         now = seen.current.newest_run(PREFIX)
         assert now is not None

@@ -86,7 +86,7 @@ def test_rows_that_the_batch_never_held_fail_and_say_so():
         kafka_plan(("a",), ("b",)).action("kafka", "c")
 
 
-def test_driver_lists_as_many_handles_per_fingerprint_as_are_missing_and_returns_the_surplus():
+def test_the_driver_lists_the_missing_handles_and_returns_the_surplus():
     plan = kafka_plan(("a", "c"), ("a",))
     chosen, surplus = plan.choose([handle(0, "a"), handle(1, "a")], slots=["a", "c", "a"])
     assert [h.slot for h in chosen] == [0]

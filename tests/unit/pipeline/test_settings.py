@@ -85,7 +85,7 @@ def test_a_database_nobody_said_how_to_reach_is_named():
         make_resource_managers(read_sinks("mysql:t"), KafkaConnection("127.0.0.1:9092"), {})
 
 
-def test_connections_travel_under_names_that_spark_hides_and_are_not_in_the_repr():
+def test_connections_have_names_that_spark_redacts():
     database = DatabaseConnection(kind="mysql", host="h", user="u", database="d", password="hush")
     kafka = KafkaConnection("127.0.0.1:9092", {"sasl.username": "u", "sasl.password": "hush"})
     settings = PipelineSettings.read(GOOD | {"sink": "out,mysql:t", "database_properties": "f"})

@@ -63,7 +63,7 @@ def test_planning_loads_neither_clients_nor_arrow():
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 
 
-def test_what_the_daemon_loads_before_it_forks_starts_no_thread_that_a_fork_would_lose():
+def test_what_the_daemon_loads_before_it_forks_starts_no_thread():
     program = """
 import os, pipeline.python_daemon
 threads = [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]

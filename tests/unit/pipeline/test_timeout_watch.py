@@ -27,7 +27,7 @@ def handle(timeout_ms: int, slot: int = 0, age_ms: int = 0) -> Handle:
     )
 
 
-def test_each_transaction_is_told_once_with_its_age():
+def test_each_transaction_is_reported_once_with_its_age():
     told: list[tuple[Handle, int]] = []
     both = threading.Event()
 
@@ -45,7 +45,7 @@ def test_each_transaction_is_told_once_with_its_age():
     assert watch.reported == {soon.key, late.key}
 
 
-def test_a_transaction_that_ends_in_time_is_not_told():
+def test_a_transaction_that_ends_in_time_is_not_reported():
     told: list[Handle] = []
     near, stopped = threading.Event(), TimeoutWatch(0.5, lambda one, _: told.append(one))
     stopped.start([handle(400)])

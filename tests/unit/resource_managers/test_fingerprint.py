@@ -189,7 +189,7 @@ def test_a_type_without_a_text_is_refused_by_name():
         of_columns(x=pa.array([[1]]))
 
 
-def test_other_columns_are_pinned_so_that_a_new_release_can_replay_an_old_batch():
+def test_fingerprints_of_other_columns_are_pinned_for_replays():
     assert str(of_columns(**WORDS)) == "3:8f4cd29079cc4003"
 
 

@@ -154,7 +154,7 @@ def test_a_slot_has_a_branch_in_each_with_one_fingerprint():
     assert len(flushed) == 2
 
 
-def test_when_one_refuses_to_begin_the_others_are_aborted_and_its_error_is_raised():
+def test_when_one_refuses_to_begin_the_others_are_aborted():
     kafka, mysql = InMemory("kafka"), InMemory("mysql", begin=ZombieWriter("superseded"))
     with pytest.raises(ZombieWriter, match="superseded"):
         several(kafka, mysql).begin(SLOT)
@@ -186,7 +186,7 @@ def test_a_replay_begins_and_prepares_only_where_something_is_missing():
     assert postgres.begun == []
 
 
-def test_outcomes_come_in_the_order_of_the_handles_each_from_its_own_resource_manager():
+def test_outcomes_come_in_the_order_of_the_handles():
     kafka, mysql = InMemory("kafka"), InMemory("mysql")
     handles = [handle("mysql"), handle("kafka", slot=1), handle("mysql", slot=1), handle("kafka")]
     outcomes = several(kafka, mysql).commit(handles, [MARKER] * 4, 1.0)
@@ -195,7 +195,7 @@ def test_outcomes_come_in_the_order_of_the_handles_each_from_its_own_resource_ma
     assert kafka.settled == [handles[1], handles[3]]
 
 
-def test_a_resource_manager_that_is_down_does_not_keep_the_others_from_committing():
+def test_others_commit_while_one_resource_manager_is_down():
     kafka, mysql = InMemory("kafka", commit=Unreachable("broker is down")), InMemory("mysql")
     outcomes = several(kafka, mysql).commit([handle("kafka"), handle("mysql")], [MARKER] * 2, 1.0)
     assert outcomes == [
@@ -222,7 +222,7 @@ def test_a_mistake_of_the_program_is_not_taken_for_an_answer():
         several(InMemory("kafka", commit=TypeError())).commit([handle("kafka")], [MARKER], 1.0)
 
 
-def test_recovery_sees_all_or_fails_and_a_fence_names_what_it_could_not_end():
+def test_recovery_sees_all_or_fails_and_a_fence_names_what_is_left():
     kafka, mysql = InMemory("kafka"), InMemory("mysql", fence=Unreachable("no answer"))
     managers = several(kafka, mysql)
     found = managers.recover("p")

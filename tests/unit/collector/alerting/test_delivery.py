@@ -100,7 +100,7 @@ def test_everything_is_delivered_once_and_in_order(outbox: Outbox) -> None:
         assert running.attempts == {("webhook", Outcome.DELIVERED): 5}
 
 
-def test_a_receiver_that_answers_500_is_told_again_with_the_same_key(outbox: Outbox) -> None:
+def test_a_receiver_that_answers_500_gets_it_again_with_the_same_key(outbox: Outbox) -> None:
     with receiving() as receiver, outbox.delivering(webhook(receiver)):
         receiver.status = 500
         sent = outbox.tell("t-1", "webhook")
@@ -111,7 +111,7 @@ def test_a_receiver_that_answers_500_is_told_again_with_the_same_key(outbox: Out
         assert set(keys(receiver)) == {sent}
 
 
-def test_a_receiver_that_refuses_connections_gets_all_of_it_when_it_comes_back(outbox: Outbox) -> None:
+def test_a_receiver_that_was_down_gets_everything_later(outbox: Outbox) -> None:
     with receiving() as receiver:
         port = receiver.port
     sent = [outbox.tell(f"t-{n}", "webhook") for n in range(3)]
@@ -144,7 +144,7 @@ def test_one_that_hangs_or_answers_drop_by_drop_keeps_no_other_waiting(outbox: O
         assert len(quick.received) == 3
 
 
-def test_nothing_is_lost_over_a_restart_and_nothing_told_again(outbox: Outbox) -> None:
+def test_nothing_is_lost_or_reported_again_over_a_restart(outbox: Outbox) -> None:
     with receiving() as receiver:
         with outbox.delivering(webhook(receiver)):
             first = outbox.tell("t-1", "webhook")

@@ -83,7 +83,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.close()
 
 
-def test_pending_firing_and_resolved_go_on_over_restarts_and_each_change_is_told_once(stage: Stage) -> None:
+def test_alert_states_outlive_restarts_and_each_change_notifies_once(stage: Stage) -> None:
     stage.judge(0, one_sided=(HELD,))
     assert stage.states() == [AlertState.PENDING]
     stage.restart()
@@ -103,7 +103,7 @@ def test_pending_firing_and_resolved_go_on_over_restarts_and_each_change_is_told
 
 
 @pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
-def test_a_stepped_clock_lets_nothing_fire_early_or_late_and_tells_nothing_twice(
+def test_a_stepped_clock_changes_no_alert_and_repeats_none(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, step_ms: int
 ) -> None:
     told = replace(HELD, batch=1)
@@ -138,7 +138,7 @@ def test_a_notification_shows_the_most_urgent_and_counts_the_others(stage: Stage
     assert (len(delivery.body["firing"]), delivery.body["firing_count"]) == (MAX_SHOWN, MAX_SHOWN + 50)
 
 
-def test_a_step_that_may_have_been_kept_is_not_told_twice(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_may_have_been_kept_is_not_notified_twice(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.judge(0, one_sided=(HELD,))
     keep = AlertStore.keep
 
@@ -273,7 +273,7 @@ def test_which_pipelines_checkpoints_cannot_be_seen(pipeline: str, told_by: str,
     assert snapshot_builder.unobserved_pipelines([*others, status(down)], histories) == set()
 
 
-def test_a_flink_job_that_gave_up_is_troubled_and_one_that_was_cancelled_is_not(tmp_path: Path) -> None:
+def test_a_flink_job_that_failed_is_found_and_a_cancelled_one_is_not(tmp_path: Path) -> None:
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
     for number, state in enumerate(("FAILED", "CANCELED", "FINISHED", "GONE", "RUNNING")):

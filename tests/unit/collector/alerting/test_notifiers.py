@@ -61,7 +61,7 @@ def notification(firing: list[dict[str, Any]], resolved: list[dict[str, Any]] | 
     }
 
 
-def test_the_webhook_is_signed_over_time_and_body_and_carries_the_idempotency_key() -> None:
+def test_the_webhook_is_signed_and_carries_the_idempotency_key() -> None:
     sent = notification([alert()])
     post = Webhook("http://h/", SECRET).post(sent, NOW + 999)
     assert json.loads(post.content) == sent
@@ -83,7 +83,7 @@ def test_another_time_body_or_secret_has_another_signature() -> None:
     assert len(signatures) == 4
 
 
-def test_slack_is_told_in_one_message_what_fires_and_what_is_resolved() -> None:
+def test_slack_gets_firing_and_resolved_in_one_message() -> None:
     sent = json.loads(Slack("http://h/").post(notification([alert(1)], [alert(2, state="resolved")]), NOW).content)
     assert sent["text"] == "Critical: A1 p (1 firing, 1 resolved)"
     words = sent["blocks"][1]["text"]["text"]

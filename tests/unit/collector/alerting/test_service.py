@@ -39,7 +39,7 @@ class Process:
         self.store.close()
 
 
-def test_it_fires_is_told_once_over_a_restart_and_is_resolved(tmp_path: Path) -> None:
+def test_it_fires_notifies_once_over_a_restart_and_is_resolved(tmp_path: Path) -> None:
     with receiving() as receiver:
         process = Process(tmp_path, receiver.url)
         process.current.observe(story())

@@ -114,7 +114,7 @@ def test_each_step_of_one_alert(
         assert (after.found_ms, after.fired_ms) == (T0 + at, None), "a new episode"
 
 
-def test_it_is_told_once_after_the_group_has_waited_and_again_when_it_is_resolved() -> None:
+def test_it_notifies_after_the_group_wait_and_when_it_is_resolved() -> None:
     run = Run()
     for ms in range(0, 60_000, 500):
         run.at(ms, *([finding()] if ms < 30_000 else []))
@@ -134,14 +134,14 @@ def test_gone_before_its_time_nobody_hears_of_it() -> None:
     assert run.states == AlertStates()
 
 
-def test_one_that_flaps_is_told_once() -> None:
+def test_an_alert_that_flaps_notifies_once() -> None:
     run = Run()
     for ms in range(0, 300_000, 1_000):
         run.at(ms, *([finding()] if ms % 20_000 < 6_000 else []))
     assert [n.status for _, n in run.notified] == [FIRING]
 
 
-def test_many_of_one_group_are_one_notification_and_other_groups_are_others() -> None:
+def test_alerts_of_one_group_are_one_notification() -> None:
     run = Run()
     many = [finding(f"t-{n}") for n in range(50)]
     other = finding("u-1", group="A1|q")
@@ -151,7 +151,7 @@ def test_many_of_one_group_are_one_notification_and_other_groups_are_others() ->
     assert [(n.group, len(n.firing)) for _, n in run.notified] == [("A1|p", 50), ("A1|q", 1)]
 
 
-def test_a_late_comer_waits_for_the_group_interval_and_comes_with_the_others() -> None:
+def test_a_late_alert_waits_for_the_group_interval() -> None:
     run = Run()
     for ms in range(0, 40_000, 500):
         run.at(ms, finding("t-1"), *([finding("t-2")] if ms >= 3_000 else []))
@@ -173,7 +173,7 @@ def test_a_rise_in_severity_is_news_and_a_fall_is_not() -> None:
     assert [(ms, n.severity) for ms, n in run.notified] == [(2_000, WARNING), (30_000, CRITICAL)]
 
 
-def test_a_silenced_alert_fires_and_nobody_is_told_until_the_silence_ends() -> None:
+def test_a_silenced_alert_fires_and_notifies_when_the_silence_ends() -> None:
     run = Run()
     quiet = [silence(0, 30_000, pipeline="p")]
     for ms in range(0, 40_000, 1_000):
@@ -182,7 +182,7 @@ def test_a_silenced_alert_fires_and_nobody_is_told_until_the_silence_ends() -> N
     assert [ms for ms, _ in run.notified] == [30_000]
 
 
-def test_the_end_of_what_was_told_is_told_although_it_is_silenced_since() -> None:
+def test_the_end_of_a_notified_alert_is_sent_despite_a_silence() -> None:
     run = Run()
     quiet = [silence(10_000, 3_000_000, transaction="t-*")]
     for ms in range(0, 90_000, 1_000):
@@ -190,7 +190,7 @@ def test_the_end_of_what_was_told_is_told_although_it_is_silenced_since() -> Non
     assert [(ms, n.status) for ms, n in run.notified] == [(2_000, FIRING), (55_000, RESOLVED)]
 
 
-def test_what_was_told_before_it_was_silenced_is_not_forgotten_when_others_are_told() -> None:
+def test_an_alert_notified_before_its_silence_is_not_forgotten() -> None:
     run = Run()
     quiet = [silence(10_000, 3_000_000, transaction="t-1")]
     for ms in range(0, 120_000, 1_000):
@@ -203,7 +203,7 @@ def test_what_was_told_before_it_was_silenced_is_not_forgotten_when_others_are_t
     ]
 
 
-def test_an_end_that_was_not_told_yet_is_kept_however_old() -> None:
+def test_an_end_that_was_not_reported_yet_is_kept_however_old() -> None:
     run = Run(replace(TIMING, group_interval_ms=60_000, resolved_kept_ms=1_000))
     for ms in range(0, 90_000, 1_000):
         run.at(ms, *([finding()] if ms < 10_000 else []))
@@ -232,7 +232,7 @@ def test_while_its_evidence_cannot_be_seen_nothing_is_resolved() -> None:
     assert run.state() is RESOLVED
 
 
-def test_resolved_and_found_again_for_a_moment_its_end_is_told_once() -> None:
+def test_an_alert_found_again_for_a_moment_resolves_once() -> None:
     run = Run(replace(TIMING, group_interval_ms=60_000))
     slow = finding(for_ms=10_000)
     for ms in range(0, 200_000, 1_000):
@@ -241,7 +241,7 @@ def test_resolved_and_found_again_for_a_moment_its_end_is_told_once() -> None:
     assert [(ms, n.status) for ms, n in run.notified] == [(12_000, FIRING), (72_000, RESOLVED)]
 
 
-def test_fired_again_before_its_end_was_told_it_is_told_as_firing() -> None:
+def test_an_alert_fired_again_before_its_end_was_sent_is_sent_as_firing() -> None:
     run = Run(replace(TIMING, group_interval_ms=60_000))
     for ms in range(0, 120_000, 1_000):
         run.at(ms, *([finding()] if ms < 10_000 or ms >= 40_000 else []))
@@ -283,7 +283,7 @@ def _random_findings(rng: random.Random) -> Mapping[int, list[Finding]]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_alert_that_fires_is_told_and_its_end_too_and_a_restart_tells_nothing_twice(seed: int) -> None:
+def test_each_alert_and_its_end_notify_once_over_a_restart(seed: int) -> None:
     rng = random.Random(seed)
     present = _random_findings(rng)
     run = Run()

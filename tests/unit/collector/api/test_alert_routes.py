@@ -118,7 +118,7 @@ def test_arrow_has_the_same_rows_as_json_and_its_columns_when_empty(api: AlertAp
 
 
 @pytest.mark.parametrize("path", ["api/v1/alerts", "api/v1/silences", "api/v1/receivers", "metrics"])
-def test_nothing_is_told_without_a_token(api: AlertApi, path: str) -> None:
+def test_nothing_is_served_without_a_token(api: AlertApi, path: str) -> None:
     assert api.client.get(f"/{path}").json()["error"]["code"] == "unauthorized"
     api.ready = False
     assert api.client.get(f"/{path}", headers=VIEWER).json()["error"]["code"] == "unavailable"

@@ -34,7 +34,7 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer nonsense"}, {"Authorization": "viewer-token"}])
-def test_nothing_but_health_is_told_without_a_token(api: Api, path: str, headers: dict[str, str]) -> None:
+def test_nothing_but_health_is_served_without_a_token(api: Api, path: str, headers: dict[str, str]) -> None:
     answer = api.client.get(f"/api/v1/{path}", headers=headers)
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "unauthorized"

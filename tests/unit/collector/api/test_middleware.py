@@ -37,11 +37,11 @@ def test_every_answer_has_the_headers_that_browsers_heed_and_an_id(api: Api, pat
 HEADERS = [(name.decode(), value.decode()) for name, value in SECURITY_HEADERS]
 
 
-def test_https_is_told_to_stay_https(api: Api) -> None:
+def test_https_has_strict_transport_security(api: Api) -> None:
     assert "max-age" in api.client.get("https://testserver/api/v1/health").headers["strict-transport-security"]
 
 
-def test_a_body_that_is_too_long_is_refused_told_or_not(api: Api) -> None:
+def test_a_body_that_is_too_long_is_refused_with_or_without_a_length(api: Api) -> None:
     most = api.client.app.state.served.max_body_bytes
     told = api.client.post("/api/v1/orders", headers=OPERATOR, content=b" " * (most + 1))
     untold = api.client.post("/api/v1/orders", headers=OPERATOR, content=iter([b" " * most, b" "]))
@@ -58,7 +58,7 @@ def test_a_method_that_a_route_does_not_have_names_those_that_it_has(api: Api) -
     assert answer.json()["error"]["code"] == "bad_request"
 
 
-def test_an_error_that_nobody_expected_is_answered_and_logged_once_with_the_id(
+def test_an_unexpected_error_is_answered_and_logged_once_with_the_id(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: Any) -> None:

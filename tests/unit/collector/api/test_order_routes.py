@@ -71,7 +71,7 @@ def test_an_order_that_is_not_safe_is_refused_with_an_audit_row(api: Api, change
 
 
 @pytest.mark.parametrize("action", ["commit", "abort"])
-def test_an_order_about_a_branch_in_a_database_is_refused_and_says_who_settles_it(fresh_api: Api, action: str) -> None:
+def test_a_refused_order_about_a_branch_says_who_settles_it(fresh_api: Api, action: str) -> None:
     branch = database_handle()
     fresh_api.current.observe([decision_seen(decided(2, branch, batch=42))])
     row = next(r for r in fresh_api.rows("transactions") if r["resource_manager"] == "mysql")
@@ -124,7 +124,7 @@ def preview(api: Api, headers: dict[str, str] = OPERATOR, **wanted: Any) -> Any:
     return api.client.post("/api/v1/orders/preview", headers=headers, json=body)
 
 
-def test_a_preview_tells_what_a_bulk_abort_would_mean_and_whoever_reads_may_ask(api: Api) -> None:
+def test_a_reader_may_ask_what_a_bulk_abort_would_do(api: Api) -> None:
     answer = preview(api, VIEWER, transaction_prefix="flink-")
     assert answer.status_code == 200
     found = answer.json()
@@ -146,7 +146,7 @@ def test_a_bulk_abort_of_a_set_that_changed_is_refused(fresh_api: Api) -> None:
     assert (row["outcome"], row["evidence"][0]["fingerprint"]) == ("refused", shown["fingerprint"])
 
 
-def test_a_bulk_abort_of_what_may_lose_data_takes_what_its_preview_says_typed(fresh_api: Api) -> None:
+def test_a_bulk_abort_that_may_lose_data_needs_typed_confirmation(fresh_api: Api) -> None:
     shown = preview(fresh_api, transaction_prefix="flink-").json()
     body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
     answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": "flink-"})
@@ -154,7 +154,7 @@ def test_a_bulk_abort_of_what_may_lose_data_takes_what_its_preview_says_typed(fr
     assert "'confirm'" in answer.json()["error"]["message"]
 
 
-def test_a_refused_order_given_again_gets_the_same_answer_and_no_second_audit_row(fresh_api: Api) -> None:
+def test_a_refused_order_repeated_gets_the_same_answer(fresh_api: Api) -> None:
     first = fresh_api.order(seen={}, idempotency_key="once")
     assert first.status_code == 409
     again = fresh_api.order(seen={}, idempotency_key="once")

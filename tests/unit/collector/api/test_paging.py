@@ -124,7 +124,7 @@ def test_pages_put_together_are_the_table(api: Api, path: str, least: int, limit
     assert rows == whole["rows"]
 
 
-def test_what_is_left_unjoined_is_listed_as_if_all_had_been_joined_and_judged(api: Api) -> None:
+def test_what_is_left_unjoined_is_listed_as_if_it_were_joined(api: Api) -> None:
     every = sorted(api.current.judged(settled=True), key=urgency)
     assert [row["key"] for row in api.rows("transactions?all=true")] == [one.view.key for one in every]
     batches = current_batches(api.current, lambda batch_attempt: True)

@@ -78,7 +78,7 @@ def test_who_looks_too_often_can_still_give_orders() -> None:
     limits.admit(ANNA, changes_something=True)
 
 
-def test_an_address_that_fails_too_often_is_shut_out_but_for_tokens_that_cannot_be_guessed() -> None:
+def test_an_address_that_fails_too_often_is_shut_out() -> None:
     clock = Clock()
     limits = RequestLimits(failed_authentications_per_minute=3, clock=clock)
     for _ in range(3):

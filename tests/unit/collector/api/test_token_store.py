@@ -51,7 +51,7 @@ def test_tokens_json_holds_no_token_and_equal_tokens_have_different_hashes(tmp_p
     assert first["sha256"] != second["sha256"]
 
 
-def test_clear_tokens_of_an_old_file_go_into_files_of_their_own_and_stay_valid(tmp_path: Path) -> None:
+def test_clear_tokens_of_an_old_file_stay_valid_in_files_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_text(json.dumps(OLD))
     path.chmod(0o644)
@@ -109,7 +109,7 @@ def test_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert role_of(tmp_path, token, now_ms) is None
 
 
-def test_a_file_that_changes_is_taken_up_and_a_missing_or_broken_one_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_changed_token_file_is_read_and_a_broken_one_admits_none(tmp_path: Path) -> None:
     known = KnownTokens.of_file(tmp_path / FILE_NAME)
     token_store.read_or_make(tmp_path)
     clear = (tmp_path / "viewer.token").read_text().strip()

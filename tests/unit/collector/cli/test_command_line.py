@@ -106,7 +106,7 @@ def test_a_wrong_setting_is_wrong_use(
     assert named in capsys.readouterr().err
 
 
-def test_a_collector_that_is_not_there_is_told_by_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_collector_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     environment = {"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1"}
     for command in (["status"], ["commit", "k"], ["abort", "--filter", "pipeline=p"]):
         assert main.main(command, environment) == 3

@@ -18,7 +18,7 @@ from tests.unit.collector.history.test_damaged_history import AUDIT, told
 MOMENT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 
 
-def test_a_backup_of_a_history_that_is_written_is_whole_and_can_be_restored(tmp_path: Path) -> None:
+def test_a_backup_taken_while_history_is_written_can_be_restored(tmp_path: Path) -> None:
     store = Store(tmp_path / "live" / "history.duckdb")
     store.append_audit(AUDIT)
     stopping = threading.Event()

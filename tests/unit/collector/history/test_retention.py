@@ -267,7 +267,7 @@ def test_what_no_column_takes_is_quarantined_and_stops_nothing(store: Store) -> 
     assert store.error == ""
 
 
-def test_a_branch_that_is_listed_keeps_its_first_look_and_one_that_is_gone_leaves(store: Store) -> None:
+def test_a_listed_branch_keeps_when_it_was_first_seen(store: Store) -> None:
     history = History(store)
     listed, ended = database_handle(), database_handle(slot=1)
     old = -40 * DAY_MS

@@ -134,7 +134,7 @@ def test_another_body_under_the_same_key_is_refused(history: History) -> None:
         history.orders.answer_to(an_order(reason="another"), "anna")
 
 
-def test_an_order_cut_short_is_pending_in_the_audit_and_settled_after_a_restart(history: History) -> None:
+def test_an_order_cut_short_is_pending_and_settled_after_a_restart(history: History) -> None:
     history.orders.intend(an_order(), "anna", [{"key": "k1"}], ACTS)
     history.reopen()
     assert [one.first_audit for one in history.orders.unsettled()] == [None]
@@ -167,7 +167,7 @@ def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: Histor
     assert [(one.key, one.action, one.audit) for one in found] == [("k1", "commit", 1)]
 
 
-def test_each_part_is_told_as_soon_as_it_is_known(history: History) -> None:
+def test_each_part_is_reported_as_soon_as_it_is_known(history: History) -> None:
     seen: list[str] = []
 
     def probe(planned: PlannedAction, intent: Intent) -> ActionResult:
@@ -186,7 +186,7 @@ def test_each_part_is_told_as_soon_as_it_is_known(history: History) -> None:
     assert seen.count("k1") == 1, "what is known is not looked at again"
 
 
-def test_what_is_known_when_the_collector_ends_is_not_looked_at_after_its_restart(history: History) -> None:
+def test_what_is_known_at_the_end_is_not_probed_after_a_restart(history: History) -> None:
     intent = history.orders.intend(an_order(), "anna", [], ACTS)
     result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=3, steps=())
     history.orders.conclude(an_order(), row(OrderOutcome.PENDING), result, intent, ["k2"])

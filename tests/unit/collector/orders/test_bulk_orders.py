@@ -49,7 +49,7 @@ def test_a_filter_means_what_may_be_aborted_and_fits(wanted: Filter, ids: set[st
     assert {one.view.transaction for one in select(FOUND, wanted, T0 + 10_000).chosen} == ids
 
 
-def test_what_fits_and_may_not_be_aborted_is_told() -> None:
+def test_what_fits_and_may_not_be_aborted_is_listed() -> None:
     selection = select(FOUND, Filter(transaction_prefix="flink"), T0)
     assert [one.view.transaction for one in selection.left_out] == ["flink-b"]
     preview = selection.to_json(Filter(transaction_prefix="flink"))
@@ -58,7 +58,7 @@ def test_what_fits_and_may_not_be_aborted_is_told() -> None:
     assert preview["confirm"] == "flink-a-"
 
 
-def test_the_fingerprint_changes_with_a_key_and_with_a_revision_and_not_with_the_order() -> None:
+def test_a_fingerprint_depends_on_keys_and_revisions_not_on_order() -> None:
     pairs = [("a", "1"), ("b", "2")]
     assert fingerprint(pairs) == fingerprint(pairs[::-1])
     assert len({fingerprint(p) for p in (pairs, pairs[:1], [("a", "1"), ("b", "3")], [("a", "1"), ("c", "2")])}) == 4

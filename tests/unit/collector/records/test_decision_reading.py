@@ -244,7 +244,7 @@ def test_history_keeps_whether_a_record_counts_and_counts_each_once(tmp_path: Pa
         assert (store.next_offsets(TOPIC), store.next_offsets(f"{TOPIC}/again")) == ({0: len(log)}, {0: 8})
 
 
-def test_a_checkpoint_id_that_was_taken_over_is_known_from_a_snapshot_and_from_history(tmp_path: Path) -> None:
+def test_a_takeover_is_known_from_a_snapshot_and_from_history(tmp_path: Path) -> None:
     adopting = run(6, checkpoint_id="L", prefix="q")
     over = checkpoint_taken_over(7, attempt=6, prefix="q", checkpoint_id="L").record
     records = [*RECORDS[:6], adopting, over, run(8), commit(8, batch=10)]
@@ -262,7 +262,7 @@ def test_a_checkpoint_id_that_was_taken_over_is_known_from_a_snapshot_and_from_h
         assert not state.ledger.apply(len(log), commit(8, batch=11))
 
 
-def test_a_decision_counts_as_before_when_what_it_rests_on_has_left_history(tmp_path: Path) -> None:
+def test_a_decision_counts_as_before_when_older_records_left_history(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = state_over(store)
         current.observe([observed(Entry(offset=n, value=None, record=one)) for n, one in enumerate(RECORDS)])

@@ -14,7 +14,7 @@ ENDING = of_record(broker_record(BrokerStatus.PREPARE_COMMIT, 1, version=2, epoc
 POLLED = replace(ONGOING, ongoing_version=0, source=ObserverKind.TRANSACTION_POLLING.value)
 
 
-def test_the_version_of_the_client_is_that_of_the_first_record_that_was_read() -> None:
+def test_the_clients_version_is_that_of_the_first_record_read() -> None:
     assert ONGOING.client_transaction_version == ENDING.client_transaction_version == 2
     assert merged(ONGOING, ENDING).client_transaction_version == 2
     assert of_record(broker_record(BrokerStatus.ONGOING, 0), T0).client_transaction_version == 0

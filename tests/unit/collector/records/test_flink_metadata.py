@@ -142,7 +142,7 @@ def test_a_file_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         read("2.3-incrementing")
 
 
-def test_more_elements_transactions_or_file_bytes_than_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_elements_transactions_or_bytes_than_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_metadata, "TRANSACTION_LIMIT", 1)
     assert "more than 1 transactions" in read("2.3-incrementing").unread[0].reason
     monkeypatch.setattr(checkpoint_metadata, "STATE_FILE_LIMIT", 300)

@@ -174,7 +174,7 @@ def test_only_an_end_under_another_producer_id_is_a_rotation(status: int, previo
     assert decode_value(version_1(status, producer_id=8, epoch=0, tags=tags)).rotated is rotated
 
 
-def test_a_transaction_at_whose_end_the_producer_id_is_changed_is_one_transaction() -> None:
+def test_a_changed_producer_id_at_the_end_is_the_same_transaction() -> None:
     states = [
         version_1(1, epoch=32766, topics=[(b"orders", [0])], tags={0: int64(7), 2: int16(2)}),
         version_1(2, epoch=32767, topics=[(b"orders", [0])], tags={0: int64(7), 1: int64(8), 2: int16(2)}),

@@ -74,7 +74,7 @@ def test_a_broker_that_has_the_new_time_settles_it_at_once(step_ms: int) -> None
 
 
 @pytest.mark.parametrize("step_ms", STEPS)
-def test_the_first_record_after_a_step_settles_it_though_nobody_asked_for_the_time_in_between(step_ms: int) -> None:
+def test_the_first_record_after_a_clock_step_settles_it(step_ms: int) -> None:
     machine = Machine()
     machine.goes_on(1_000)
     machine.wall_ms += step_ms
@@ -84,7 +84,7 @@ def test_the_first_record_after_a_step_settles_it_though_nobody_asked_for_the_ti
 
 
 @pytest.mark.parametrize("step_ms", STEPS)
-def test_while_brokers_have_the_old_time_a_step_is_not_believed_however_long_it_stands(step_ms: int) -> None:
+def test_a_clock_step_is_not_believed_while_brokers_have_the_old_time(step_ms: int) -> None:
     machine = Machine()
     machine.goes_on(0, step_ms)
     for _ in range(20):
@@ -128,7 +128,7 @@ def finding(subject: str, for_ms: int) -> Finding:
 
 
 @pytest.mark.parametrize("step_ms", STEPS)
-def test_with_a_step_no_alert_fires_early_none_is_told_again_and_none_comes_late(step_ms: int) -> None:
+def test_a_clock_step_makes_no_alert_early_late_or_repeated(step_ms: int) -> None:
     timing = AlertSettings(group_wait_ms=0)
     told, slow, other = finding("told", 0), finding("slow", 10_000), replace(finding("other", 0), group="A1|q")
     before = step(AlertStates(), [told, slow], [], T0, timing)
@@ -148,7 +148,7 @@ def test_with_a_step_no_alert_fires_early_none_is_told_again_and_none_comes_late
     assert all(alert.is_firing for alert in resolved.states.alerts.values())
 
 
-def test_after_a_restart_under_a_clock_that_was_set_back_alerts_are_told_at_once() -> None:
+def test_after_a_restart_with_a_clock_set_back_alerts_notify_at_once() -> None:
     timing = AlertSettings(group_wait_ms=0)
     ahead = step(AlertStates(), [finding("t", 0)], [], T0 + YEAR_MS, timing).states
     loaded = moved(ahead, lambda at_ms: min(at_ms, T0))

@@ -96,7 +96,7 @@ def directory(tmp_path: Path) -> Directory:
     return Directory(tmp_path / "checkpoint")
 
 
-def test_what_is_new_is_told_once(directory: Directory) -> None:
+def test_what_is_new_is_reported_once(directory: Directory) -> None:
     assert directory.told() == []
     directory.write(0, 1)
     (directory.offsets / ".2.crc").write_text("no batch")
@@ -160,7 +160,7 @@ def test_files_that_spark_has_deleted_are_no_news(directory: Directory) -> None:
     assert directory.told() == [5]
 
 
-def test_a_directory_deleted_and_made_anew_is_told_from_its_start(directory: Directory) -> None:
+def test_a_recreated_directory_is_read_from_its_start(directory: Directory) -> None:
     directory.write(*range(5))
     directory.told()
     shutil.rmtree(directory.offsets)
@@ -172,7 +172,7 @@ def test_a_directory_deleted_and_made_anew_is_told_from_its_start(directory: Dir
     assert directory.told() == [2]
 
 
-def test_a_new_directory_that_has_already_come_as_far_is_told_too(directory: Directory) -> None:
+def test_a_new_directory_that_has_come_as_far_is_noticed(directory: Directory) -> None:
     directory.write(*range(3))
     directory.told()
     shutil.rmtree(directory.offsets)
@@ -181,7 +181,7 @@ def test_a_new_directory_that_has_already_come_as_far_is_told_too(directory: Dir
     assert directory.told() == [0, 1, 2, 3]
 
 
-def test_after_a_restart_only_what_is_not_in_history_is_told(directory: Directory) -> None:
+def test_after_a_restart_only_what_is_not_in_history_is_reported(directory: Directory) -> None:
     directory.write(*range(4))
     known = tuple((number, (directory.offsets / str(number)).stat().st_mtime_ns) for number in range(3))
     directory.log = directory.follow(known)
@@ -200,7 +200,7 @@ def test_a_half_written_file_is_read_again_and_never_quarantined(directory: Dire
     ("text", "says"),
     [("", "version ''"), ("v9\n{}", "'v9'"), ("v1\n{half", "not JSON"), ("v1\n[]", "not a JSON object")],
 )
-def test_a_file_that_stays_malformed_is_quarantined_once_and_read_when_it_changes(
+def test_a_malformed_file_is_quarantined_once_and_read_when_it_changes(
     directory: Directory, text: str, says: str
 ) -> None:
     directory.write(0, 1, text=text)

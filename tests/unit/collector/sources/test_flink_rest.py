@@ -145,7 +145,7 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
     assert 50 < passed < 450
 
 
-def test_before_1_15_a_savepoint_is_told_by_its_flag() -> None:
+def test_before_1_15_a_savepoint_is_known_by_its_flag() -> None:
     def older(answer: Any) -> None:
         for row in answer["history"]:
             row.pop("checkpoint_type")
@@ -179,7 +179,7 @@ def test_an_end_is_never_taken_back_whatever_the_order() -> None:
         assert state.knows(checkpoint(1, PENDING))
 
 
-def test_a_checkpoint_whose_end_was_not_seen_failed_with_its_job_unless_one_was_restored_from_it() -> None:
+def test_an_unseen_checkpoint_failed_unless_a_job_was_restored_from_it() -> None:
     first, second = "a" * 32, "b" * 32
     state = FlinkState()
     state.see_checkpoint(checkpoint(17, PENDING, job=first))
@@ -268,7 +268,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     made.store.close()
 
 
-def test_what_flink_forgets_is_kept_and_nothing_is_told_twice(watched: Watched) -> None:
+def test_what_flink_forgets_is_kept_and_nothing_is_reported_twice(watched: Watched) -> None:
     assert watched.poll() == 12  # eleven checkpoints and the job
     assert watched.poll() == 0
     history = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]["history"]
@@ -301,7 +301,7 @@ def test_rows_say_which_job_and_what_it_was_restored_from(watched: Watched) -> N
     assert before["restores"] == [{"checkpoint": 4, "at_ms": 1795280330049}]
 
 
-def test_a_job_that_comes_back_is_not_gone_and_nothing_is_told_again_and_again(watched: Watched) -> None:
+def test_a_job_that_comes_back_is_not_gone(watched: Watched) -> None:
     watched.poll()
     overview = watched.flink.answers["/jobs/overview"]
     watched.flink.answers["/jobs/overview"] = {"jobs": []}
@@ -316,7 +316,7 @@ def test_a_job_that_comes_back_is_not_gone_and_nothing_is_told_again_and_again(w
     assert watched.current.jobs()[0].job.state == "RUNNING"
 
 
-def test_a_failure_of_long_ago_is_not_told_at_every_look(watched: Watched) -> None:
+def test_an_old_failure_is_not_reported_at_every_poll(watched: Watched) -> None:
     watched.poll()
     answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
     row = answer["history"][1]

@@ -159,7 +159,7 @@ def test_state_and_verdict_of_a_branch(
     assert view.resource_manager == "mysql"
 
 
-def test_a_branch_joins_with_what_was_told_under_the_handles_key() -> None:
+def test_a_branch_joins_with_what_was_reported_under_the_handles_key() -> None:
     state = folded(RUN, branch_listed(MINE, at=700), TOLD, COMMIT)
     (view,) = views(state, settled=True)
     assert view == find(state, MINE.key)
@@ -168,7 +168,7 @@ def test_a_branch_joins_with_what_was_told_under_the_handles_key() -> None:
     assert view.deadline_ms is None
 
 
-def test_a_branch_that_nobody_told_of_says_its_batch_by_its_name() -> None:
+def test_an_unreported_branch_has_its_batch_from_its_name() -> None:
     (view,) = views(folded(RUN, branch_listed(MINE, at=700)), settled=False)
     assert (view.batch_attempt, view.slot, view.opened_ms) == (
         BatchAttempt(checkpoint_id=CHECKPOINT_ID, batch=41, attempt=0),
@@ -285,7 +285,7 @@ def test_evidence_says_who_waits_what_is_locked_and_what_vacuum_keeps() -> None:
         (outcome(2, MINE, Settled.COMMITTED, at=900), 5_000, S.PREPARED),
     ],
 )
-def test_a_branch_that_is_listed_long_after_its_end_was_told_has_not_ended(
+def test_a_branch_listed_long_after_its_reported_end_has_not_ended(
     told: Observation, polled: int, state: TransactionState
 ) -> None:
     found = folded(RUN, branch_listed(MINE), TOLD, told)
@@ -324,7 +324,7 @@ def test_when_a_branch_counts_as_gone(
 
 
 @pytest.mark.parametrize("proof", [*BranchProof, None])
-def test_every_end_is_told(proof: BranchProof | None) -> None:
+def test_every_end_is_reported(proof: BranchProof | None) -> None:
     branch = only_view(branch_listed(MINE), branch_gone(MINE, proof)).branch
     assert branch is not None
     told = branch_evidence.ended(branch)

@@ -247,7 +247,7 @@ GLOBAL: list[Observation] = [
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_branches_in_databases_join_in_any_order_and_are_found_by_their_keys(seed: int) -> None:
+def test_branches_join_in_any_order_and_are_found_by_their_keys(seed: int) -> None:
     state = folded(*interleaved(GLOBAL, seed))
     assert state == folded(*GLOBAL)
     found = {view.resource_manager: view for view in views(state, settled=True)}
@@ -264,6 +264,6 @@ def test_branches_in_databases_join_in_any_order_and_are_found_by_their_keys(see
     assert found["mysql"].timeout_ms is found["postgres"].deadline_ms is None
 
 
-def test_a_branch_that_only_its_opening_tells_of_has_its_own_resource_manager() -> None:
+def test_a_branch_known_by_its_opening_has_its_own_resource_manager() -> None:
     view = only_view(run_started(0), transaction_event(EventType.TRANSACTION_OPENED, 0, POSTGRES))
     assert (view.resource_manager, view.key, view.state) == ("postgres", POSTGRES.key, TransactionState.OPEN)

@@ -76,7 +76,7 @@ def test_a_group_waits_from_the_later_of_its_own_stop_and_the_partitions() -> No
     assert came_later.lag == 5
 
 
-def test_a_partitions_time_goes_on_only_while_the_same_offset_holds_records_back() -> None:
+def test_a_partitions_time_runs_while_the_same_offset_blocks_it() -> None:
     first = partition_sight(None, PARTITION, 100, 105, T0)
     again = partition_sight(first, PARTITION, 100, 107, T0 + 1)
     moved = partition_sight(again, PARTITION, 101, 107, T0 + 2)

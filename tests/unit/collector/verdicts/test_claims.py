@@ -87,7 +87,7 @@ def test_no_claim_makes_a_foreign_loss_harmless(type_: EventType) -> None:
     assert loss.verdict is LossVerdict.UNKNOWN, loss.why
 
 
-def test_what_may_be_ours_cannot_be_told_while_the_log_is_unread() -> None:
+def test_what_is_ours_is_unknown_while_the_log_is_unread() -> None:
     aborted = [replace(one, transaction=MINE.transaction) for one in ABORTED_AT_TIMEOUT]
     state = folded(*aborted)
     (loss,) = loss_cases.judged(loss_cases.loss_inputs(state, DecisionLogStatus.UNREADABLE, views(state, settled=True)))

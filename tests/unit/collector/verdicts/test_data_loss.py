@@ -87,7 +87,7 @@ RESTORED = told_by_rest("restored")
 
 
 @pytest.mark.parametrize("rest", [[], told_by_rest("first"), [*GONE, *RESTORED]], ids=["no REST", "before", "after"])
-def test_the_same_error_of_flink_is_told_apart(rest: list[Observation]) -> None:
+def test_the_same_error_of_flink_is_not_mistaken(rest: list[Observation]) -> None:
     found = flinks(*rest)
     for subtask in (0, 1):
         assert found[f"orders-eu-{subtask}-4"].verdict is NOT_LOST
@@ -518,7 +518,7 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
         store.close()
 
 
-def test_what_flink_lost_is_an_alert_for_an_hour_and_what_is_harmless_is_none(tmp_path: Path) -> None:
+def test_what_flink_lost_is_an_alert_for_an_hour(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
         current.see_decision_log(DecisionLogStatus.ABSENT)

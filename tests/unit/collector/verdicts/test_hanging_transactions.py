@@ -101,7 +101,7 @@ def found_ms(suspects: dict[str, Suspect]) -> list[int | None]:
     return [suspect.found_ms - T0 if suspect.found_ms is not None else None for suspect in suspects.values()]
 
 
-def test_it_is_proven_by_a_look_that_began_long_enough_after_the_coordinators_first_answer() -> None:
+def test_it_is_proven_by_a_poll_long_enough_after_the_first_answer() -> None:
     first = step({}, 0, producer())
     early = step(first, 2_000, producer())
     proven = step(early, 2_010, producer())
@@ -126,13 +126,13 @@ def test_a_new_transaction_of_the_same_producer_begins_its_own_time() -> None:
     assert found_ms(step(step({}, 0, producer()), 3_000, producer(start_offset=140))) == [None]
 
 
-def test_what_the_coordinator_explains_later_is_dropped_and_its_time_begins_anew() -> None:
+def test_what_the_coordinator_explains_later_is_dropped() -> None:
     explained = step(step({}, 0, producer()), 1_000, producer(), doubted=None)
     assert explained == {}
     assert found_ms(step(explained, 3_000, producer())) == [None]
 
 
-def test_while_the_coordinator_cannot_be_asked_nothing_is_proven_and_nothing_forgotten() -> None:
+def test_without_the_coordinator_nothing_is_proven_or_forgotten() -> None:
     first = step({}, 0, producer())
     assert step(first, 5_000, producer(), doubts={}) == first
     assert step({}, 5_000, producer(), doubts={}) == {}

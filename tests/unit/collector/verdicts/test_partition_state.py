@@ -147,7 +147,7 @@ def test_a_sweep_goes_round_whatever_comes_and_goes() -> None:
     assert sweep.take([], 5) == []
 
 
-def test_alert_rules_see_who_waits_and_what_hangs_but_no_group_that_nobody_is_in() -> None:
+def test_alert_rules_see_waiting_groups_but_no_empty_one() -> None:
     findings = partition_findings()
     (blocked,), (hangs,) = blocked_partitions(findings), hanging_transactions(findings)
     assert (blocked.partition, blocked.groups, blocked.hidden, blocked.since_ms) == (

@@ -130,7 +130,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("observed", "at", "more"), [c[1:4] for c in CASES], ids=[c[0] for c in CASES])
-def test_only_what_a_counting_decision_lists_may_be_committed_and_never_aborted(
+def test_what_a_counting_decision_lists_is_committed_and_never_aborted(
     observed: list[Observation], at: int, more: dict[str, Any]
 ) -> None:
     view = only_view(*observed)
@@ -155,7 +155,7 @@ def test_a_foreign_abort_takes_a_typed_confirmation() -> None:
     assert judgement.loses_data
 
 
-def test_an_abort_is_not_offered_while_its_batch_is_unknown_and_no_newer_run_started() -> None:
+def test_no_abort_is_offered_of_an_unknown_batch_without_a_newer_run() -> None:
     # Without the batch no abort decision can name it: the driver could still decide to commit it.
     judgement = judge(case(only_view(RUN, ONGOING), 31_000, rulable=None))
     assert (judgement.verdict, judgement.rule) == (Verdict.ABORT_IT, 13)

@@ -106,7 +106,7 @@ def test_a_timeout_is_judged_by_what_it_must_outlast(case: Timeout, risk: Timeou
     assert case.advice == advice
 
 
-def test_what_a_restart_needs_is_told_with_its_parts_or_as_assumed() -> None:
+def test_what_a_restart_needs_is_shown_with_its_parts_or_as_assumed() -> None:
     assert ours(5_000).recovery == "18 s: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
     assert timeout().recovery == "20 s, assumed: nothing is known of its restarts"
 
@@ -133,7 +133,7 @@ def test_the_migration_names_applications_as_what_arrives_does() -> None:
     assert APPLICATION_ENDS in (DIRECTORY / "0011_transaction_lengths.sql").read_text()
 
 
-def test_percentiles_are_of_those_that_ended_in_time_and_at_most_a_tenth_too_large(tmp_path: Path) -> None:
+def test_percentiles_are_at_most_a_tenth_too_large(tmp_path: Path) -> None:
     lengths = [100 + 20 * n for n in range(1_000)]
     ended = [(f"orders-{n % 4}-{n % 2}", ABORTED if n % 10 == 0 else COMMITTED, ms) for n, ms in enumerate(lengths)]
     store = filled(tmp_path, *ended, ("orders-9-0", ABORTED, 60_000), ("orders-9-1", ABORTED, 71_000))
@@ -147,7 +147,7 @@ def test_percentiles_are_of_those_that_ended_in_time_and_at_most_a_tenth_too_lar
     store.close()
 
 
-def test_those_of_more_than_a_day_ago_and_of_a_timeout_since_changed_do_not_count(tmp_path: Path) -> None:
+def test_durations_of_older_days_or_another_timeout_do_not_count(tmp_path: Path) -> None:
     store = filled(tmp_path, ("orders-0-0", ABORTED, 60_000))
     assert [one.timed_out for one in lengths_now_and_then(store).at(T0)] == [1]
     assert lengths_now_and_then(store).at(T0 + 25 * 3_600_000) == []

@@ -91,7 +91,7 @@ def test_columns_are_matched_by_name_with_case_where_the_database_minds_it():
     assert table(WORD, COUNT).check(jobs) == {"count"}
 
 
-def test_every_problem_is_told_at_once():
+def test_every_problem_is_reported_at_once():
     strict = TargetColumn(name="at", type="date", takes=frozenset({"date"}), must_be_filled=True)
     merging = TargetColumn(name="word", type="citext", takes=frozenset({"string"}), merges="compares without case")
     with pytest.raises(SettingsError) as caught:
