@@ -14,7 +14,7 @@ from collector.alerting.evaluator import AlertEvaluator, ShownAlert
 from collector.alerting.service import AlertService
 from collector.alerting.silences import MAX_REASON, MIN_REASON, InvalidSilence, Silence
 from collector.alerting.store import ReceiverStatus
-from collector.api import metrics, response_schemas
+from collector.api import metrics
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from collector.api.paging import Page, first
@@ -24,10 +24,11 @@ from collector.config.settings import MetricsAccess
 from collector.runtime.clock import now_ms
 from lifecycle.orders import Role
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from lifecycle.rows.order_request import THREE_VISIBLE
 
 _NAMES = {rule.number: rule.name for rule in rules.RULES}
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
-Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, pattern=response_schemas.THREE_VISIBLE)]
+Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, pattern=THREE_VISIBLE)]
 
 
 def serve(

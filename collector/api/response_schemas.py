@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
 from collector.alerting import silences
 from collector.alerting.findings import LABELS
-from collector.records.orders import MAX_KEYS, MAX_REASON, MIN_REASON, OrderOutcome, StepOutcome
-from lifecycle.json_record import MAX_WHOLE_NUMBER
+from collector.records.orders import OrderOutcome, StepOutcome
 from lifecycle.orders import Action
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
-from lifecycle.rows.json_schema import schema_of
+from lifecycle.rows.json_schema import body_schema_of, schema_of
+from lifecycle.rows.order_request import IDEMPOTENCY_KEY, ORDER_REQUESTS, REASON, PreviewRequest
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -105,59 +105,6 @@ TEXTS: dict[tuple[str, str], str] = {
 }
 """Media types of the answers that are text."""
 
-_SOME_TEXT: Json = {"type": "string", "minLength": 1}
-IDEMPOTENCY_KEY: Json = {"type": "string", "pattern": "^[!-~]{1,128}$"}
-THREE_VISIBLE = r"[^\s\x1c-\x1f\x85][\s\S]+[^\s\x1c-\x1f\x85]"
-"""Three characters or more once the blanks at both ends are gone, in Python's sense of a blank."""
-_REASON: Json = {
-    "type": "string",
-    "minLength": MIN_REASON,
-    "maxLength": MAX_REASON,
-    "pattern": THREE_VISIBLE,
-    "description": "Why.",
-}
-_FILTER: Json = {
-    "type": "object",
-    "additionalProperties": False,
-    "minProperties": 1,
-    "properties": {
-        **dict.fromkeys(("pipeline", "verdict", "resource_manager", "transaction_prefix"), _SOME_TEXT),
-        "open_for_ms": {"type": "integer", "minimum": 1, "maximum": MAX_WHOLE_NUMBER},
-    },
-}
-
-
-def _order(actions: Sequence[Action], required: Sequence[str], **properties: Json) -> Json:
-    """Return one kind of order; ``properties`` are what only this kind has."""
-    every = {
-        "action": one_of(actions),
-        "reason": _REASON,
-        "dry_run": {"type": "boolean", "default": False},
-        "confirm": {"type": "string", "default": "", "description": "What must be typed, where the order loses data."},
-        "idempotency_key": IDEMPOTENCY_KEY,
-    }
-    needed = ["action", "reason", *required]
-    return {"type": "object", "additionalProperties": False, "required": needed, "properties": every | properties}
-
-
-def _keyed(actions: Sequence[Action], most: int) -> Json:
-    keys = {**list_of(TEXT), "minItems": 1, "maxItems": most, "uniqueItems": True}
-    seen = {
-        "type": "object",
-        "additionalProperties": TEXT,
-        "description": "The revision of each key that was looked at.",
-    }
-    return _order(actions, ["keys"], keys=keys, seen=seen)
-
-
-_OF_TRANSACTIONS = (Action.COMMIT, Action.ABORT)
-_ORDER: Json = {
-    "oneOf": [
-        _keyed(_OF_TRANSACTIONS, MAX_KEYS),
-        _keyed([action for action in Action if action not in _OF_TRANSACTIONS], 1),
-        _order([Action.ABORT], ["filter", "fingerprint"], filter=_FILTER, fingerprint=_SOME_TEXT),
-    ]
-}
 _SILENCE_BODY: Json = {
     "type": "object",
     "additionalProperties": False,
@@ -170,21 +117,20 @@ _SILENCE_BODY: Json = {
             "additionalProperties": {"type": "string", "minLength": 1},
             "description": "Label to text, in which * stands for anything; all must match.",
         },
-        "reason": _REASON,
+        "reason": {"type": "string", **REASON},
         "ends_at_ms": WHOLE,
         "duration_ms": {"type": "integer", "minimum": 1, "maximum": silences.LONGEST_MS},
     },
     "oneOf": [{"required": ["ends_at_ms"]}, {"required": ["duration_ms"]}],
 }
 BODIES: dict[tuple[str, str], Json] = {
-    ("post", "/api/v1/orders"): _ORDER,
-    ("post", "/api/v1/orders/preview"): {
-        **object_of(action=one_of([Action.ABORT]), filter=_FILTER),
-        "additionalProperties": False,
-    },
+    ("post", "/api/v1/orders"): {"oneOf": [body_schema_of(kind) for kind in ORDER_REQUESTS]},
+    ("post", "/api/v1/orders/preview"): body_schema_of(PreviewRequest),
     ("post", "/api/v1/silences"): _SILENCE_BODY,
 }
 """Bodies that are read by hand, so that their errors can be kind."""
 
-HEADERS: dict[tuple[str, str], dict[str, Json]] = {("post", "/api/v1/orders"): {"Idempotency-Key": IDEMPOTENCY_KEY}}
+HEADERS: dict[tuple[str, str], dict[str, Json]] = {
+    ("post", "/api/v1/orders"): {"Idempotency-Key": {"type": "string", "pattern": f"^{IDEMPOTENCY_KEY}$"}}
+}
 """Headers that a route reads, none of them required."""

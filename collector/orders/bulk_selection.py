@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.orders.confirmation import confirmation_text
-from collector.records.orders import MAX_KEYS, Filter
 from collector.rows.transactions import transaction_row, urgency
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
+from lifecycle.rows.order_request import MAX_KEYS, Filter
 from lifecycle.rows.row_json import row_to_json
 from lifecycle.verdicts import Verdict
 

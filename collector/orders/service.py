@@ -25,13 +25,14 @@ from collector.orders.pipelines import PipelineOrders, prefix_of
 from collector.orders.plan import OrderContext, Plan, carry_out
 from collector.orders.settle import plan_settle
 from collector.records.observations import OperatorOrder
-from collector.records.orders import Filter, Order, OrderOutcome, OrderResult, Step
+from collector.records.orders import Order, OrderOutcome, OrderResult, Step
 from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
 from collector.views.batches import Batch, find_batch
 from collector.views.current_state import CurrentState
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
 from lifecycle.orders import Action
+from lifecycle.rows.order_request import Filter
 from lifecycle.rows.row_json import row_to_json
 from resource_managers.topics.decision_log import DecisionLog
 

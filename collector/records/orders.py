@@ -6,37 +6,29 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from typing import Any
 
 from lifecycle.errors import IndoubtError
 from lifecycle.orders import Action
+from lifecycle.rows.columns import columns
+from lifecycle.rows.order_request import (
+    IDEMPOTENCY_KEY,
+    MAX_KEYS,
+    MAX_REASON,
+    MIN_REASON,
+    ORDER_REQUESTS,
+    Filter,
+    OrderRequest,
+)
 
-MIN_REASON = 3
-MAX_REASON = 2_000
-MAX_KEYS = 1_000
-_FIELDS = {
-    "action": str,
-    "keys": list,
-    "seen": dict,
-    "reason": str,
-    "dry_run": bool,
-    "confirm": str,
-    "filter": dict,
-    "fingerprint": str,
-    "idempotency_key": str,
-}
-_OPTIONAL: dict[str, Any] = {
-    "keys": [],
-    "seen": {},
-    "dry_run": False,
-    "confirm": "",
-    "filter": {},
-    "fingerprint": "",
-    "idempotency_key": "",
-}
-_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,128}")
+_KINDS = {Action: str, str: str, bool: bool, tuple[str, ...]: list, Mapping[str, str]: dict, Filter: dict}
+"""Of each type of a field, what JSON has."""
+_FIELDS = {name: _KINDS[kind] for request in ORDER_REQUESTS for name, kind in columns(request).items()}
+"""Every field that some kind of order has."""
+_REQUIRED = frozenset(entry.name for entry in fields(OrderRequest) if entry.default is MISSING)
+_IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 
 
 class OrderOutcome(Enum):
@@ -90,21 +82,6 @@ _FULFILS = {
 
 class InvalidOrder(IndoubtError):
     """An order lacks a field or has a wrong one; the message names it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which transactions a bulk order means: all that have every value given. Empty and 0: whatever there is."""
-
-    pipeline: str = ""
-    verdict: str = ""
-    resource_manager: str = ""
-    transaction_prefix: str = ""
-    open_for_ms: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was given, as an order has it."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +211,7 @@ def _values(body: Any) -> dict[str, Any]:
         raise InvalidOrder(f"an order has no field {unknown[0]!r}; it has {', '.join(_FIELDS)}")
     values: dict[str, Any] = {}
     for name, kind in _FIELDS.items():
-        value = body.get(name, _OPTIONAL.get(name))
+        value = body.get(name, None if name in _REQUIRED else kind())
         if not isinstance(value, kind):
             raise InvalidOrder(f"order field {name!r} is {value!r}; it takes a {kind.__name__}")
         values[name] = value

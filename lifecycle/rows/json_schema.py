@@ -1,7 +1,8 @@
-"""The JSON Schema of a row."""
+"""The JSON Schema of a row, and of a request's body."""
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, get_args
@@ -22,6 +23,30 @@ def schema_of(row: type) -> Schema:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+@cache
+def body_schema_of(body: type) -> Schema:
+    """Return the schema of a request's body: no other fields, and those without a default are required.
+
+    The ``metadata`` of a field adds to what its type says. A default that the field's own limits allow is shown.
+    """
+    types = columns(body)
+    properties: dict[str, Schema] = {}
+    required = []
+    # In the order of the types, as of the columns of a row: not that of ``fields``, which begins with the bases.
+    for name, entry in sorted(
+        ((entry.name, entry) for entry in fields(body)), key=lambda named: list(types).index(named[0])
+    ):
+        kind = types[name]
+        schema = body_schema_of(kind) if is_dataclass(kind) and isinstance(kind, type) else _column(kind)
+        properties[name] = {**schema, **entry.metadata}
+        if entry.default is MISSING and entry.default_factory is MISSING:
+            required.append(name)
+        elif entry.default is not MISSING and not entry.metadata.keys() - {"description"}:
+            properties[name]["default"] = entry.default
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
 
 
 def _column(column: Any) -> Schema:

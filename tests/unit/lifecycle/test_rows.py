@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lifecycle.rows.columns import without_null
-from lifecycle.rows.json_schema import schema_of
+from lifecycle.rows.json_schema import body_schema_of, schema_of
+from lifecycle.rows.order_request import ORDER_REQUESTS
 from lifecycle.rows.row_json import read_row, row_to_json
 
 
@@ -148,3 +149,20 @@ def test_the_schema_says_types_members_and_what_may_be_null() -> None:
 def test_a_column_of_two_types_is_refused() -> None:
     with pytest.raises(TypeError, match="one type"):
         without_null(int | str)
+
+
+def test_the_bodies_of_orders_follow_from_their_types() -> None:
+    of_transactions, of_one, bulk = (body_schema_of(kind) for kind in ORDER_REQUESTS)
+    assert of_transactions["required"] == of_one["required"] == ["action", "reason", "keys"]
+    assert of_transactions["properties"]["action"] == {"type": "string", "enum": ["commit", "abort"]}
+    assert of_one["properties"]["keys"] == {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "maxItems": 1,
+        "uniqueItems": True,
+    }
+    assert of_one["properties"]["dry_run"] == {"type": "boolean", "default": False}
+    assert "default" not in of_one["properties"]["idempotency_key"], "an empty key is no key"
+    assert bulk["properties"]["filter"]["additionalProperties"] is False
+    assert "required" not in bulk["properties"]["filter"]

@@ -9,9 +9,9 @@ import pytest
 from collector.orders.bulk_selection import fingerprint, require_unchanged, select
 from collector.orders.confirmation import confirmation_text, require_confirmation
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.orders import Filter
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
+from lifecycle.rows.order_request import Filter
 from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 

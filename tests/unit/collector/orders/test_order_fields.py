@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from collector.records import orders
-from collector.records.orders import Filter, InvalidOrder, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.records.orders import InvalidOrder, OrderOutcome, OrderResult, Step, StepOutcome
 from lifecycle.orders import Action
+from lifecycle.rows.order_request import Filter
 
 BULK = {"action": "abort", "filter": {"pipeline": "p"}, "fingerprint": "f", "reason": "because"}
 PLAIN = {"action": "commit", "keys": ["k"], "seen": {"k": "r"}, "reason": "because"}
