@@ -6,12 +6,18 @@ each time it is read again.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 
 from collector.api.arrow_stream import arrow_stream
 from collector.history import row_encoding
 from collector.records.formats import lifecycle_event_batch
+from collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from collector.records.formats.flink_metadata.operator_state import read_elements
+from collector.records.formats.flink_metadata.sink_states import FlinkCommittable, read_committables, read_writer_state
 from collector.records.formats.transaction_state import BrokerStatus, TransactionStateValue, decode_key, decode_value
 from collector.records.formats.transaction_state_batch import StateDecoder
 from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
@@ -44,6 +50,7 @@ ONGOING = TransactionStateValue(
     start_ms=NOW_MS - 1000,
     client_transaction_version=2,
 )
+OPERATOR = FlinkOperator(operator_id="0" * 32, name="", uid="", parallelism=1)
 RUN = RunStarted(prefix="ip-count", checkpoint_id="checkpoint id-1", run="r", at_ms=NOW_MS - 50_000)
 """The run that the corpus' decisions are of, so that they count."""
 
@@ -136,9 +143,49 @@ def decision_record(data: bytes) -> None:
     _is_taken(DecisionSeen(offset=1, record=record), raw)
 
 
+def flink_metadata(data: bytes) -> None:
+    """Read Flink's ``_metadata``, with no file beside it."""
+    try:
+        checkpoint = read_checkpoint_metadata(data, _no_file)
+    except MalformedRecord:
+        return
+    for committable in checkpoint.committables:
+        _is_committable(committable)
+
+
+def _no_file(path: str) -> io.BytesIO:
+    raise FileNotFoundError(path)
+
+
+def flink_operator_state(data: bytes) -> None:
+    """Read the element that begins at the offset in the first two bytes of the operator states behind them."""
+    for read in (read_committables, lambda *given: [read_writer_state(*given)]):
+        state = BigEndianReader(data, "a state", min(2, len(data)))
+        try:
+            for element in read_elements(state, [int.from_bytes(data[:2], "big")]):
+                for found in read(element, OPERATOR):
+                    if isinstance(found, FlinkCommittable):
+                        _is_committable(found)
+        except MalformedRecord:
+            continue
+
+
+def _is_committable(committable: FlinkCommittable) -> None:
+    assert committable.transactional_id.encode()
+    assert 0 <= committable.producer_id < 2**63
+    assert 0 <= committable.producer_epoch < 2**15
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
-    for target in (transaction_state_key, transaction_state_value, lifecycle_event, decision_record)
+    for target in (
+        transaction_state_key,
+        transaction_state_value,
+        lifecycle_event,
+        decision_record,
+        flink_metadata,
+        flink_operator_state,
+    )
 }
 JSON_TARGETS = {lifecycle_event.__name__, decision_record.__name__}
 

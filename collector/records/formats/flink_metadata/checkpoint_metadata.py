@@ -72,7 +72,10 @@ class FlinkCheckpointMetadata:
 
     @property
     def to_commit(self) -> tuple[FlinkCommittable, ...]:
-        """What Flink commits once this checkpoint is completed, and again after each restore from it (CommitterOperator)."""
+        """What Flink commits once this checkpoint is completed, and again after each restore from it (CommitterOperator).
+
+        A SAVEPOINT's is not committed at its own completion, but at that of the next checkpoint, or after a restore from it.
+        """
         return tuple(
             committable
             for committable in self.committables

@@ -12,7 +12,12 @@ from collector.records.formats.flink_metadata.checkpoint_metadata import (
 )
 
 RECORDED = Path(__file__).with_name("flink_metadata_recorded")
-NAMES = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+NAMES = sorted(path.parent.name for path in RECORDED.glob("*/coordinator.json"))
+"""Checkpoints of running jobs."""
+EVERY_HANDLE = {version: f"every-handle-{version}" for version in range(3, 8)}
+"""Written by Flink's serializers, by format version: the operators of 2.3-incrementing behind handles of every kind."""
+ON_THE_WAY = "committables-on-the-way"
+"""2.3-incrementing with channel states at the sink's operators."""
 
 
 def metadata_bytes(name: str) -> bytes:
@@ -21,10 +26,10 @@ def metadata_bytes(name: str) -> bytes:
 
 
 def opener(name: str) -> Any:
-    """Return what opens a recording's state files."""
+    """Return what opens a recording's state files, which lie beside ``_metadata`` wherever they lay on the recording machine."""
 
     def open_state(path: str) -> BinaryIO:
-        return (RECORDED / name / path).open("rb")
+        return (RECORDED / name / path.removeprefix("file:").rpartition("/")[2]).open("rb")
 
     return open_state
 

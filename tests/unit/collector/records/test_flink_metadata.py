@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import random
+import struct
 import tracemalloc
+from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from pyarrow import fs
 
 from collector.records.formats.flink_metadata import checkpoint_metadata, metadata_file
 from collector.records.formats.flink_metadata.checkpoint_metadata import (
+    INPUT_CHANNELS,
+    OUTPUT_CHANNELS,
     FlinkCheckpointMetadata,
     read_checkpoint_metadata,
 )
 from collector.records.formats.flink_metadata.sink_states import CommitState, TransactionOwnership
+from collector.records.formats.flink_metadata.state_handles import HandleKind
 from collector.records.formats.flink_records import FlinkKind
 from lifecycle.errors import MalformedRecord, UnknownVersion
-from tests.unit.collector.records.flink_metadata_recordings import NAMES, coordinator, metadata_bytes, opener, read
+from tests.unit.collector.records.flink_metadata_recordings import (
+    EVERY_HANDLE,
+    NAMES,
+    ON_THE_WAY,
+    RECORDED,
+    coordinator,
+    metadata_bytes,
+    opener,
+    read,
+)
 
-FLIPS = 1500
+FLIPS = 500
+TRUNCATED = ["1.20-incrementing", "2.3-incrementing", EVERY_HANDLE[7]]
+CHANGED = [*TRUNCATED, "2.3-compressed", "2.3-state-files", "2.3-unaligned"]
+KINDS = {
+    "savepoint": FlinkKind.SAVEPOINT,
+    "savepoint-native": FlinkKind.SAVEPOINT,
+    "stop-with-savepoint": FlinkKind.SYNC_SAVEPOINT,
+}
+VERSIONS = {"1.20": 4, "1.20.0": 4, "2.1": 5, "2.3": 6}
+"""Of the format, by Flink's version."""
 
 
 def nothing(path: str) -> BinaryIO:
@@ -36,45 +60,134 @@ def test_names_exactly_the_transactions_that_the_coordinator_holds_open(name: st
     found = [(one.transactional_id, one.producer_id, one.producer_epoch) for one in checkpoint.to_commit]
     assert open_there
     assert sorted(found) == sorted(open_there)
-    assert {one.checkpoint_id for one in checkpoint.committables} == {checkpoint.checkpoint_id}
+    assert checkpoint.committables == checkpoint.to_commit
     assert {one.state for one in checkpoint.committables} == {CommitState.RECEIVED}
-    assert checkpoint.unread == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_version_and_kind(name: str) -> None:
+    flink, _, what = name.partition("-")
+    checkpoint = read(name)
+    assert (checkpoint.version, checkpoint.kind) == (VERSIONS[flink], KINDS.get(what, FlinkKind.CHECKPOINT))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_committable_names_its_writer_and_operator(name: str) -> None:
     checkpoint = read(name)
+    prefixes = {state.transactional_id_prefix for state in checkpoint.writer_states}
+    assert f"orders-{name}" in prefixes
     for committable in checkpoint.committables:
         prefix, subtask, _ = committable.transactional_id.rsplit("-", 2)
-        assert (prefix, subtask) == (f"orders-{name}", str(committable.subtask))
-        assert committable.operator.name == ("sink0: Committer" if checkpoint.version >= 5 else "")
-    assert {state.transactional_id_prefix for state in checkpoint.writer_states} == {f"orders-{name}"}
+        assert prefix in prefixes
+        assert committable.subtask == (None if name.startswith("1.20.0") else int(subtask))
+        assert len(committable.operator.operator_id) == 32
+        assert committable.operator.name.endswith(": Committer") == (checkpoint.version >= 5)
+        assert committable.operator.uid == (
+            "" if "two-sinks" in name or checkpoint.version < 5 else "Sink Committer: sink0"
+        )
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "kind", "ownership"),
-    [
-        ("2.3-incrementing", 6, FlinkKind.CHECKPOINT, TransactionOwnership.IMPLICIT_BY_SUBTASK_ID),
-        ("2.3-pooling", 6, FlinkKind.CHECKPOINT, TransactionOwnership.EXPLICIT_BY_WRITER_STATE),
-        ("1.20-incrementing", 4, FlinkKind.CHECKPOINT, None),
-    ],
-)
-def test_version_kind_and_naming(
-    name: str, version: int, kind: FlinkKind, ownership: TransactionOwnership | None
-) -> None:
-    checkpoint = read(name)
-    assert (checkpoint.version, checkpoint.checkpoint_id, checkpoint.kind) == (version, 3, kind)
-    assert {state.ownership for state in checkpoint.writer_states} == {ownership}
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("2.")])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_writer_lists_the_transactions_that_its_committables_name(name: str) -> None:
     checkpoint = read(name)
     prepared = {
         (one.transactional_id, one.checkpoint_id) for state in checkpoint.writer_states for one in state.precommitted
     }
+    ownership = {state.ownership for state in checkpoint.writer_states}
+    if name.startswith("1."):
+        assert (prepared, ownership) == (set(), {None})
+        return
     assert prepared == {(one.transactional_id, one.checkpoint_id) for one in checkpoint.committables}
-    assert sorted(state.owned_subtask for state in checkpoint.writer_states) == [0, 1]
+    is_pooling = "pooling" in name
+    assert ownership == {TransactionOwnership(1) if is_pooling else TransactionOwnership.IMPLICIT_BY_SUBTASK_ID}
+    assert {state.owned_subtask for state in checkpoint.writer_states} == set(
+        range(checkpoint.writer_states[0].total_owned_subtasks or 0)
+    )
+
+
+def test_a_checkpoint_after_a_savepoint_commits_the_savepoint_s_transactions_too() -> None:
+    checkpoint = read("2.3-after-savepoint")
+    assert checkpoint.checkpoint_id == 3
+    assert [(one.subtask, one.checkpoint_id) for one in checkpoint.to_commit] == [(0, 2), (0, 3), (1, 2), (1, 3)]
+
+
+@pytest.mark.parametrize("version", EVERY_HANDLE)
+def test_handles_of_every_kind_are_passed_over(version: int) -> None:
+    checkpoint, plain = read(EVERY_HANDLE[version]), read("2.3-incrementing")
+    assert checkpoint.version == version
+    assert checkpoint.kind is (FlinkKind.CHECKPOINT if version >= 4 else None)
+    assert checkpoint.unread == ()
+    named = [(one.transactional_id, one.producer_id, one.producer_epoch) for one in checkpoint.committables]
+    assert named == [(one.transactional_id, one.producer_id, one.producer_epoch) for one in plain.committables]
+    assert [one.operator.name for one in checkpoint.committables] == ["sink0: Committer" if version >= 5 else ""] * 2
+
+
+def utf(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
+
+
+FILE = bytes([HandleKind.FILE_STREAM]) + struct.pack(">q", 9) + utf("file:/c/f")
+GROUPS = bytes([HandleKind.KEY_GROUPS]) + struct.pack(">iiqq", 0, 2, 5, 9) + FILE
+FILES = struct.pack(">i", 1) + utf("a.sst") + FILE
+INCREMENTAL = struct.pack(">q", 3) + utf("uuid") + struct.pack(">ii", 0, 2) + FILE + FILES + FILES
+CHANGELOG = struct.pack(">iiqi", 0, 2, 9, 1) + GROUPS + struct.pack(">iq", 0, 2) + utf("id")
+CHANGELOG_FILES = struct.pack(">iiiq", 0, 2, 1, 7) + FILE + struct.pack(">qq", 9, 9) + utf("id")
+EARLIER_HANDLES = {
+    "KEY_GROUPS": GROUPS,
+    "INCREMENTAL_KEY_GROUPS": bytes([HandleKind.INCREMENTAL_KEY_GROUPS]) + INCREMENTAL,
+    "CHANGELOG": bytes([HandleKind.CHANGELOG]) + CHANGELOG,
+    "CHANGELOG_FILE_INCREMENT": bytes([HandleKind.CHANGELOG_FILE_INCREMENT]) + CHANGELOG_FILES,
+}
+"""Keyed state handles that Flink 2.3 reads and does not write any more."""
+
+
+@pytest.mark.parametrize("kind", EARLIER_HANDLES)
+def test_handles_that_only_earlier_versions_write_are_passed_over(kind: str) -> None:
+    data = with_keyed_state(metadata_bytes("1.20-incrementing"), EARLIER_HANDLES[kind])
+    assert read_checkpoint_metadata(data, nothing) == read("1.20-incrementing")
+
+
+def with_keyed_state(data: bytes, handle: bytes) -> bytes:
+    """Return ``_metadata`` without master states, version 3 or 4, with one more operator at its front."""
+    magic, version, checkpoint_id, masters, operators = struct.unpack_from(">iiqii", data)
+    head = struct.pack(">iiqii", magic, version, checkpoint_id, masters, operators + 1)
+    operator = struct.pack(">qqiib", 1, 2, 1, 4, 0) + struct.pack(">i", 1)
+    subtask = struct.pack(">iii", 0, 0, 0) + handle + b"\0" + struct.pack(">ii", 0, 0)
+    assert masters == 0
+    return head + operator + subtask + data[24:]
+
+
+def test_handles_nested_without_end_are_refused() -> None:
+    nested = (bytes([HandleKind.KEY_GROUPS]) + struct.pack(">ii", 0, 0)) * 5000
+    with pytest.raises(MalformedRecord, match="nested more than 8 deep"):
+        read_checkpoint_metadata(with_keyed_state(metadata_bytes("1.20-incrementing"), nested), nothing)
+
+
+def test_committables_on_the_way_to_the_committer_are_named_as_unread() -> None:
+    checkpoint = read(ON_THE_WAY)
+    assert len(checkpoint.committables) == 2
+    assert [(unread.operator.name, unread.subtask, unread.state) for unread in checkpoint.unread] == [
+        ("sink0: Writer", 0, OUTPUT_CHANNELS),
+        ("sink0: Writer", 1, OUTPUT_CHANNELS),
+        ("sink0: Committer", 0, INPUT_CHANNELS),
+        ("sink0: Committer", 1, INPUT_CHANNELS),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("2.3-file-sink",)])
+def test_the_states_of_kafka_sinks_are_all_read(name: str) -> None:
+    assert read(name).unread == ()
+
+
+@pytest.mark.parametrize("name", ["2.3-state-files", "2.3-file-merging"])
+def test_a_file_system_of_pyarrow_opens_state_files(name: str) -> None:
+    local = fs.LocalFileSystem()
+
+    def open_state(path: str) -> BinaryIO:
+        opened: BinaryIO = local.open_input_file(str(RECORDED / name / Path(path).name))
+        return opened
+
+    assert read_checkpoint_metadata(metadata_bytes(name), open_state) == read(name)
 
 
 def test_a_state_file_that_is_missing_is_named_and_the_others_are_read() -> None:
@@ -152,7 +265,7 @@ def test_more_elements_transactions_or_bytes_than_limits_are_refused(monkeypatch
         read("2.3-incrementing")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRUNCATED)
 def test_each_truncation_is_an_error_that_names_the_offset(name: str) -> None:
     data = metadata_bytes(name)
     for length in range(len(data)):
@@ -162,7 +275,7 @@ def test_each_truncation_is_an_error_that_names_the_offset(name: str) -> None:
         read_checkpoint_metadata(data + b"\0", nothing)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHANGED)
 def test_changed_bytes_give_the_error_or_an_answer_within_little_memory(name: str) -> None:
     data, chance = metadata_bytes(name), random.Random(name)
     outcomes = set()
