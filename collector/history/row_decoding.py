@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from typing import Any
 
 from collector.history.row_encoding import LISTED
@@ -32,10 +31,9 @@ log = logging.getLogger(__name__)
 
 def transactions(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerTransaction]:
     """Yield the transactions of rows of TRANSACTIONS_OF_CURRENT_STATE."""
-    names = [field.name for field in fields(BrokerTransaction)][1:]
-    for id_, producer_id, start_ms, timeout_ms, partitions, *rest in rows:
-        known = dict(zip(names, (timeout_ms, frozenset(partitions or ()), *rest), strict=True))
-        yield BrokerTransaction(identity=BrokerIdentity(id_, producer_id, start_ms), **known)
+    for id_, producer_id, start_ms, partitions, source, *rest in rows:
+        identity = BrokerIdentity(id_, producer_id, start_ms)
+        yield BrokerTransaction(identity, frozenset(partitions or ()), source, *rest)
 
 
 def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:

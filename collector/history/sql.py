@@ -2,6 +2,9 @@
 
 # ruff: noqa: S608 (what is put together here is fixed text)
 
+from collector.records.facts import FROM_RECORDS, FromRecords
+from collector.records.formats.transaction_state import BrokerStatus
+
 RECORD_OPENING = "insert into openings values (?)"
 
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
@@ -20,17 +23,19 @@ select (select count(*) from quarantined)
 # Sources that another topic of the same name has taken the place of.
 _SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over (partition by topic)"
 
-# One row of each transaction among rows of transaction_records, with all that they tell about it.
-_EACH_TRANSACTION = """
-select transaction_id, producer_id, start_ms, max(timeout_ms), list_distinct(flatten(list(partitions))),
-       min(producer_epoch) filter (status = 'ONGOING'), max(producer_epoch) filter (is_end),
-       min(client_version) filter (status = 'ONGOING'), max(client_version) filter (is_end),
-       max(update_ms) filter (status = 'ONGOING'), min(update_ms) filter (status = 'PREPARE_COMMIT'),
-       min(update_ms) filter (status in ('PREPARE_ABORT', 'PREPARE_EPOCH_FENCE')),
-       min(update_ms) filter (status = 'COMPLETE_COMMIT'), min(update_ms) filter (status = 'COMPLETE_ABORT'),
-       min(regexp_replace(source, '#[0-9]+$', ''))
-from (select *, status in ('PREPARE_COMMIT', 'PREPARE_ABORT', 'PREPARE_EPOCH_FENCE', 'COMPLETE_COMMIT', 'COMPLETE_ABORT') as is_end
-      from {rows}) r {of_those} group by all"""
+
+def _aggregate(rule: FromRecords) -> str:
+    column = {"client_transaction_version": "client_version"}.get(rule.field, rule.field)
+    statuses = ", ".join(f"'{status.name}'" for status in rule.statuses)
+    chosen = "" if len(rule.statuses) == len(BrokerStatus) else f" filter (status in ({statuses}))"
+    return f"{'min' if rule.takes_min else 'max'}({column}){chosen}"
+
+
+# One row of each transaction among rows of transaction_records: the fields of BrokerTransaction, its identity in three.
+_EACH_TRANSACTION = f"""
+select transaction_id, producer_id, start_ms, list_distinct(flatten(list(partitions))),
+       min(regexp_replace(source, '#[0-9]+$', '')), {", ".join(map(_aggregate, FROM_RECORDS.values()))}
+from (select * from {{rows}}) r {{of_those}} group by all"""
 
 # Every transaction whose end is not in history, and the newest ones whose end is, one row each: what current state is made of.
 # An id has one transaction at a time, so the last record of each says whether one is open. Bound: how many of the newest.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.records.facts import FROM_RECORDS, BrokerIdentity, BrokerTransaction, Init
 from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus, is_rotated
 from collector.records.formats.transaction_state_batch import Flags, Integers, StateColumns
 
@@ -111,75 +111,31 @@ def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
     is_new = np.ones(len(order), bool)
     is_new[1:] = (np.diff(code) != 0) | (np.diff(producer_id) != 0) | (np.diff(start_ms) != 0)
     firsts = is_new.nonzero()[0]
-    status, update_ms = states.status[order], states.update_ms[order]
-    epoch, version = states.producer_epoch[order], states.client_transaction_version[order]
-    is_ongoing, is_end = status == BrokerStatus.ONGOING.value, np.isin(status, _ENDING)
+    status = states.status[order]
+    is_of: dict[tuple[BrokerStatus, ...], Flags] = {}
+    found: dict[str, list[int | None]] = {}
+    for name, rule in FROM_RECORDS.items():
+        if rule.statuses not in is_of:
+            is_of[rule.statuses] = np.isin(status, [each.value for each in rule.statuses])
+        values = getattr(states, rule.field)[order]
+        found[name] = _of_groups(values, is_of[rule.statuses], firsts, takes_min=rule.takes_min)
+    starts = start_ms[firsts].tolist()
+    # One object where it was written to only once, at its start: a million of them are in memory.
+    last_writes = zip(starts, found["last_write_ms"], strict=True)
+    found["last_write_ms"] = [start if at == start else at for start, at in last_writes]
     sets = _unions(states.partition_set[order].tolist(), states.partition_sets, [*firsts.tolist(), len(order)])
-    columns = zip(
-        code[firsts].tolist(),
-        producer_id[firsts].tolist(),
-        start_ms[firsts].tolist(),
-        np.maximum.reduceat(states.timeout_ms[order], firsts).tolist(),
-        sets,
-        _min(epoch, is_ongoing, firsts),
-        _max(epoch, is_end, firsts),
-        _min(version, is_ongoing, firsts),
-        _max(version, is_end, firsts),
-        _max(update_ms, is_ongoing, firsts),
-        _min(update_ms, status == BrokerStatus.PREPARE_COMMIT.value, firsts),
-        _min(update_ms, np.isin(status, _ABORTING), firsts),
-        _min(update_ms, status == BrokerStatus.COMPLETE_COMMIT.value, firsts),
-        _min(update_ms, status == BrokerStatus.COMPLETE_ABORT.value, firsts),
-        strict=True,
-    )
-    for (
-        name,
-        producer,
-        start,
-        timeout_ms,
-        partitions,
-        o_epoch,
-        e_epoch,
-        o_version,
-        e_version,
-        written,
-        *ends,
-    ) in columns:
-        yield BrokerTransaction(
-            identity=BrokerIdentity(names[name], producer, start),
-            timeout_ms=timeout_ms,
-            partitions=partitions,
-            ongoing_epoch=o_epoch,
-            end_epoch=e_epoch,
-            ongoing_version=o_version,
-            end_version=e_version,
-            last_write_ms=start if written == start else written,
-            prepare_commit_ms=ends[0],
-            prepare_abort_ms=ends[1],
-            complete_commit_ms=ends[2],
-            complete_abort_ms=ends[3],
-            source=records.source,
-        )
+    ids, producers = (names[each] for each in code[firsts].tolist()), producer_id[firsts].tolist()
+    for *identity, partitions, rest in zip(
+        ids, producers, starts, sets, zip(*found.values(), strict=True), strict=True
+    ):
+        yield BrokerTransaction(BrokerIdentity(*identity), partitions, records.source, *rest)
 
 
-_ABORTING = (BrokerStatus.PREPARE_ABORT.value, BrokerStatus.PREPARE_EPOCH_FENCE.value)
-_ENDING = (
-    *_ABORTING,
-    BrokerStatus.PREPARE_COMMIT.value,
-    BrokerStatus.COMPLETE_COMMIT.value,
-    BrokerStatus.COMPLETE_ABORT.value,
-)
-
-
-def _min(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
-    """Return the least value of each group among those that count, None where none does."""
-    found = np.minimum.reduceat(np.where(counts, values, _NO_MINIMUM), firsts).tolist()
-    return [None if value == _NO_MINIMUM else value for value in found]
-
-
-def _max(values: Integers, counts: Flags, firsts: Integers) -> list[int | None]:
-    found = np.maximum.reduceat(np.where(counts, values, _NO_MAXIMUM), firsts).tolist()
-    return [None if value == _NO_MAXIMUM else value for value in found]
+def _of_groups(values: Integers, counts: Flags, firsts: Integers, *, takes_min: bool) -> list[int | None]:
+    """Return the minimum or the maximum of each group's values that count, None where none does."""
+    pick, nothing = (np.minimum, _NO_MINIMUM) if takes_min else (np.maximum, _NO_MAXIMUM)
+    found = pick.reduceat(np.where(counts, values, nothing), firsts).tolist()
+    return [None if value == nothing else value for value in found]
 
 
 def _unions(numbers: list[int], sets: tuple[tuple[str, ...], ...], bounds: list[int]) -> Iterator[frozenset[str]]:

@@ -6,7 +6,8 @@ Every step takes a minimum, a maximum, a union or a first-known value, so that t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from collector.records.formats.transaction_state import BrokerStatus
@@ -19,13 +20,9 @@ from lifecycle.identity import Handle, transaction_key
 from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
 
 KAFKA = KAFKA_KIND.name
-_ENDS = {
-    BrokerStatus.PREPARE_COMMIT: "prepare_commit_ms",
-    BrokerStatus.PREPARE_ABORT: "prepare_abort_ms",
-    BrokerStatus.PREPARE_EPOCH_FENCE: "prepare_abort_ms",
-    BrokerStatus.COMPLETE_COMMIT: "complete_commit_ms",
-    BrokerStatus.COMPLETE_ABORT: "complete_abort_ms",
-}
+_STARTED = (BrokerStatus.ONGOING,)
+_ABORTING = (BrokerStatus.PREPARE_ABORT, BrokerStatus.PREPARE_EPOCH_FENCE)
+_ENDED = (BrokerStatus.PREPARE_COMMIT, *_ABORTING, BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT)
 
 
 class BrokerIdentity(NamedTuple):
@@ -49,23 +46,39 @@ def handle_identity(handle: Handle) -> HandleIdentity:
     return HandleIdentity(handle.transaction, handle.producer_id, handle.producer_epoch)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class FromRecords(NamedTuple):
+    """How a field of BrokerTransaction follows from records: the minimum or the maximum of theirs in ``statuses``."""
+
+    field: str
+    statuses: tuple[BrokerStatus, ...]
+    takes_min: bool
+
+
+def _min(of: str, statuses: tuple[BrokerStatus, ...]) -> Any:
+    return field(default=None, metadata={"from": FromRecords(of, statuses, True)})
+
+
+def _max(of: str, statuses: tuple[BrokerStatus, ...]) -> Any:
+    return field(default=None, metadata={"from": FromRecords(of, statuses, False)})
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerTransaction:
     """The coordinator's view of one transaction. Times are epoch ms by the broker's clock, None: not seen."""
 
     identity: BrokerIdentity
-    timeout_ms: int | None = None
     partitions: frozenset[str] = frozenset()
-    ongoing_epoch: int | None = None
-    end_epoch: int | None = None
-    ongoing_version: int | None = None
-    end_version: int | None = None
-    last_write_ms: int | None = None
-    prepare_commit_ms: int | None = None
-    prepare_abort_ms: int | None = None
-    complete_commit_ms: int | None = None
-    complete_abort_ms: int | None = None
     source: str = ""
+    timeout_ms: int | None = _max("timeout_ms", tuple(BrokerStatus))
+    ongoing_epoch: int | None = _min("producer_epoch", _STARTED)
+    end_epoch: int | None = _max("producer_epoch", _ENDED)
+    ongoing_version: int | None = _min("client_transaction_version", _STARTED)
+    end_version: int | None = _max("client_transaction_version", _ENDED)
+    last_write_ms: int | None = _max("update_ms", _STARTED)
+    prepare_commit_ms: int | None = _min("update_ms", (BrokerStatus.PREPARE_COMMIT,))
+    prepare_abort_ms: int | None = _min("update_ms", _ABORTING)
+    complete_commit_ms: int | None = _min("update_ms", (BrokerStatus.COMPLETE_COMMIT,))
+    complete_abort_ms: int | None = _min("update_ms", (BrokerStatus.COMPLETE_ABORT,))
 
     @property
     def handle_identity(self) -> HandleIdentity:
@@ -118,40 +131,33 @@ class BrokerTransaction:
         return first
 
 
+FROM_RECORDS: dict[str, FromRecords] = {f.name: f.metadata["from"] for f in fields(BrokerTransaction) if f.metadata}
+"""The fields of BrokerTransaction behind ``source``, in their order: for one record, for columns and for SQL."""
+_OF_STATUS = {
+    status: [(name, rule.field) for name, rule in FROM_RECORDS.items() if status in rule.statuses]
+    for status in BrokerStatus
+}
+_FOUND = attrgetter(*FROM_RECORDS)
+_PICKS = [min if rule.takes_min else max for rule in FROM_RECORDS.values()]
+
+
 def of_record(record: BrokerRecord, start_ms: int) -> BrokerTransaction:
     """Return what one record alone tells about its transaction, which began at ``start_ms``."""
-    ends: dict[str, Any] = {}
-    if record.status is BrokerStatus.ONGOING:
-        ends["ongoing_epoch"], ends["ongoing_version"] = record.producer_epoch, record.client_transaction_version
-        ends["last_write_ms"] = record.update_ms
-    elif record.status in _ENDS:
-        ends[_ENDS[record.status]] = record.update_ms
-        ends["end_epoch"], ends["end_version"] = record.producer_epoch, record.client_transaction_version
-    return BrokerTransaction(
-        identity=BrokerIdentity(record.transaction, record.producer_id, start_ms),
-        timeout_ms=record.timeout_ms,
-        partitions=frozenset(record.partitions),
-        source=record.source,
-        **ends,
-    )
+    identity = BrokerIdentity(record.transaction, record.producer_id, start_ms)
+    found = {name: getattr(record, of) for name, of in _OF_STATUS[record.status]}
+    return BrokerTransaction(identity, frozenset(record.partitions), record.source, **found)
 
 
 def merged(known: BrokerTransaction, new: BrokerTransaction) -> BrokerTransaction:
     """Return one transaction from two parts of what is known of it."""
     return BrokerTransaction(
-        identity=known.identity,
-        timeout_ms=_max(known.timeout_ms, new.timeout_ms),
-        partitions=known.partitions if new.partitions <= known.partitions else known.partitions | new.partitions,
-        ongoing_epoch=_min(known.ongoing_epoch, new.ongoing_epoch),
-        end_epoch=_max(known.end_epoch, new.end_epoch),
-        ongoing_version=_min(known.ongoing_version, new.ongoing_version),
-        end_version=_max(known.end_version, new.end_version),
-        last_write_ms=_max(known.last_write_ms, new.last_write_ms),
-        prepare_commit_ms=_min(known.prepare_commit_ms, new.prepare_commit_ms),
-        prepare_abort_ms=_min(known.prepare_abort_ms, new.prepare_abort_ms),
-        complete_commit_ms=_min(known.complete_commit_ms, new.complete_commit_ms),
-        complete_abort_ms=_min(known.complete_abort_ms, new.complete_abort_ms),
-        source=min(known.source, new.source) if known.source and new.source else known.source or new.source,
+        known.identity,
+        known.partitions if new.partitions <= known.partitions else known.partitions | new.partitions,
+        min(known.source, new.source) if known.source and new.source else known.source or new.source,
+        *[
+            right if left is None else left if right is None else pick(left, right)
+            for pick, left, right in zip(_PICKS, _FOUND(known), _FOUND(new), strict=True)
+        ],
     )
 
 
@@ -297,15 +303,3 @@ class CheckpointFacts:
         if state is CheckpointState.STARTED or begun_ms is None or ended_ms is None:
             return None
         return max(0, ended_ms - begun_ms)
-
-
-def _min(known: int | None, new: int | None) -> int | None:
-    if known is None or new is None:
-        return new if known is None else known
-    return min(known, new)
-
-
-def _max(known: int | None, new: int | None) -> int | None:
-    if known is None or new is None:
-        return new if known is None else known
-    return max(known, new)

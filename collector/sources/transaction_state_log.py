@@ -78,10 +78,11 @@ class TransactionLog(RecordTopic):
 def record_of(transaction: str, state: TransactionStateValue, source: str) -> BrokerRecord:
     """Return one state of the log as the record of the transaction that it belongs to."""
     # Once its epochs are used up a producer id is changed with the very record that ends the transaction.
+    rotated = state.rotated
     return BrokerRecord(
         transaction=transaction,
-        producer_id=state.previous_producer_id if state.rotated else state.producer_id,
-        producer_epoch=LAST_EPOCH if state.rotated else state.producer_epoch,
+        producer_id=state.previous_producer_id if rotated else state.producer_id,
+        producer_epoch=LAST_EPOCH if rotated else state.producer_epoch,
         status=state.status,
         start_ms=state.start_ms if state.start_ms >= 0 else None,
         update_ms=state.update_ms,
