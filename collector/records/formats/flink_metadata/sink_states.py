@@ -51,7 +51,7 @@ class FlinkCommittable:
     operator: FlinkOperator
     """The sink's committer."""
     subtask: int | None
-    """Of the writer; None before Flink 1.20, which does not keep it."""
+    """Of the writer; None in checkpoints of Flink up to 1.20.0 and 1.19.1."""
     checkpoint_id: int
     """2**63 - 1: written after the last record of a bounded input, before no checkpoint (CommittableMessage.EOI)."""
     transactional_id: str

@@ -18,7 +18,12 @@ from collector.records.formats.flink_metadata.checkpoint_metadata import (
     FlinkCheckpointMetadata,
     read_checkpoint_metadata,
 )
-from collector.records.formats.flink_metadata.sink_states import CommitState, TransactionOwnership
+from collector.records.formats.flink_metadata.sink_states import (
+    COMMITTER_STATE,
+    WRITER_STATE,
+    CommitState,
+    TransactionOwnership,
+)
 from collector.records.formats.flink_metadata.state_handles import HandleKind
 from collector.records.formats.flink_records import FlinkKind
 from lifecycle.errors import MalformedRecord, UnknownVersion
@@ -41,7 +46,7 @@ KINDS = {
     "savepoint-native": FlinkKind.SAVEPOINT,
     "stop-with-savepoint": FlinkKind.SYNC_SAVEPOINT,
 }
-VERSIONS = {"1.20": 4, "1.20.0": 4, "2.1": 5, "2.3": 6}
+VERSIONS = {"1.20.0": 4, "1.20": 4, "2.1": 6, "2.3": 6}
 """Of the format, by Flink's version."""
 
 
@@ -174,9 +179,18 @@ def test_committables_on_the_way_to_the_committer_are_named_as_unread() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("2.3-file-sink",)])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "2.3-file-sink"])
 def test_the_states_of_kafka_sinks_are_all_read(name: str) -> None:
     assert read(name).unread == ()
+
+
+def test_the_states_of_a_sink_of_another_system_are_named_as_unread() -> None:
+    unread = read("2.3-file-sink").unread
+    assert [(one.operator.name, one.state) for one in unread] == [
+        ("files: Committer", COMMITTER_STATE),
+        ("files: Writer", WRITER_STATE),
+    ]
+    assert unread[0].reason == "_metadata, byte 1124: the version of a committable is 2; this program knows 1"
 
 
 @pytest.mark.parametrize("name", ["2.3-state-files", "2.3-file-merging"])
