@@ -33,9 +33,9 @@ from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from pipeline.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
-from pipeline.recovery import Recovery
-from pipeline.settings import PipelineSettings
+from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
+from pipeline.config.settings import PipelineSettings
+from pipeline.recovery.recovery import Recovery
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 

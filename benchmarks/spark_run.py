@@ -24,12 +24,12 @@ from benchmarks.figures import Mark
 from benchmarks.null_sink import NullSink
 from demo.children import die_with_parent
 from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.driver import make_spark
-from pipeline.group_offsets import GroupOffsets
-from pipeline.jobs import passthrough, read_source
-from pipeline.recovery import Recovery
-from pipeline.settings import PipelineSettings
-from pipeline.sink import TwoPhaseCommitSink
+from pipeline.config.settings import PipelineSettings
+from pipeline.jobs.job import passthrough, read_source
+from pipeline.recovery.recovery import Recovery
+from pipeline.run.driver import make_spark
+from pipeline.run.group_offsets import GroupOffsets
+from pipeline.sink.data_source import TwoPhaseCommitSink
 from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -26,8 +26,8 @@ from demo import topics
 from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home, say
-from pipeline import spark_home
-from pipeline.settings import SPARK_CLASSES, PipelineSettings
+from pipeline.config.settings import SPARK_CLASSES, PipelineSettings
+from pipeline.run import spark_home
 
 BATCHES = 3
 """This many batches load every class that a pipeline needs from start to commit."""

@@ -13,10 +13,10 @@ from lifecycle import settings_file
 from lifecycle.decisions import Settled
 from lifecycle.errors import IndoubtError, SettingsError
 from lifecycle.version import VERSION
-from pipeline.exit_codes import WRONG_SETTINGS
-from pipeline.settings import PipelineSettings, add_file
-from pipeline.sink_settings import SinkSettings
-from pipeline.supervisor import Supervisor
+from pipeline.config.settings import PipelineSettings, add_file
+from pipeline.config.sink_settings import SinkSettings
+from pipeline.runtime.exit_codes import WRONG_SETTINGS
+from pipeline.supervision.supervisor import Supervisor
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
             flags = {name: value for name, value in arguments.items() if value is not None}
             given, origins = add_file(flags, sys.argv[1:], os.environ)
         if command == "settle":
-            from pipeline.settle_command import settle as settle_command
+            from pipeline.recovery.settle_command import settle as settle_command
 
             outcome = Settled(given_outcome["outcome"]) if given_outcome["outcome"] else None
             known = {setting.name for setting in dataclasses.fields(SinkSettings)}
@@ -46,11 +46,11 @@ def main() -> int:
         settings = PipelineSettings.read(given, origins)
         if command == "driver":
             # Only here: a supervisor needs no Spark, and starts in less than half of the time without.
-            from pipeline.driver import run_driver
+            from pipeline.run.driver import run_driver
 
             return run_driver(settings, run_file, run_id)
         if command == "sweep":
-            from pipeline.sweep import sweep_after
+            from pipeline.recovery.sweep import sweep_after
 
             sweep_after(settings, run_id)
             return 0

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from lifecycle.errors import IndoubtError, SettingsError
-from pipeline.sink_run import SinkRun, columns_of
-from pipeline.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
+from pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
+from pipeline.run.sink_run import SinkRun, columns_of
 from resource_managers.checkpoint_location import CheckpointLocation
 
 log = logging.getLogger(__name__)

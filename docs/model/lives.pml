@@ -1,5 +1,5 @@
 /* What names a run: its checkpoint directory, prefix, decision log and sink, and the checkpoint id that is kept in the directory
-   (pipeline/run_start.py, pipeline/adoption.py). Without -DCHANGED all runs have the same ones.
+   (pipeline/recovery/run_start.py, pipeline/recovery/adoption.py). Without -DCHANGED all runs have the same ones.
 
    -DCHANGED: there are two pipelines. Run 1 is the first one's, run 2 the second one's, which has its own of what CHANGED
    names, and the rest in common with the first. A copy of the directory is made at any moment after run 1 has started. */

@@ -1,4 +1,4 @@
-/* Recovery, once per run before its batches (pipeline/recovery.py). The steps use variables of the process that takes them:
+/* Recovery, once per run before its batches (pipeline/recovery/recovery.py). The steps use variables of the process that takes them:
    x, y, s, m to count, answer for what a resource manager said. */
 
 /* Whose decisions does a run plan its replay from? Those of its own checkpoint id, and of its prefix and sink. Whose handles does it

@@ -1,4 +1,4 @@
-/* What a replayed batch must write (pipeline/replay.py): a run tells its tasks what was committed of the last decided batch and
+/* What a replayed batch must write (pipeline/sink/replay.py): a run tells its tasks what was committed of the last decided batch and
    what is missing, counted by fingerprint, for each resource manager. */
 
 byte plan_at[LAST_RUN+1];                 /* the last decision of that batch; 0 = nothing was decided before */

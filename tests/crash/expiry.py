@@ -11,7 +11,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from lifecycle.decisions import Settled
 from lifecycle.identity import Handle
-from pipeline.settings import ROOT
+from pipeline.config.settings import ROOT
 from resource_managers.topics.decision_log import DecisionLog
 from tests.crash.catalogue import DECIDED_POINTS
 from tests.crash.random_hits import Traffic

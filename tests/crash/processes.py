@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from pipeline.settings import CRASH_POINTS_VARIABLE
+from pipeline.config.settings import CRASH_POINTS_VARIABLE
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import PipelineProcess, wait_until
 

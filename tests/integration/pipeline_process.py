@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient
 
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from pipeline.settings import CRASH_POINTS_VARIABLE, ROOT
+from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT
 from resource_managers.kafka.connection import KafkaConnection
 
 LIMIT_S = 180.0
@@ -135,7 +135,7 @@ class PipelineProcess:
         return [*self.program, name, *(word for pair in given for word in pair)]
 
     def arm(self, point: str, deed: str) -> None:
-        """Arm a crash point (see pipeline/crash_points.py)."""
+        """Arm a crash point (see pipeline/runtime/crash_points.py)."""
         (self.crash_points / point).write_text(deed)
 
     def reached(self, point: str) -> bool:

@@ -24,13 +24,13 @@ from demo.database_server import DatabaseServer
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt
 from lifecycle.identity import Handle, TransactionalId
-from pipeline.connections import connect_databases
-from pipeline.coordinator import Coordinator
-from pipeline.crash_points import CrashPoint, CrashPoints
-from pipeline.recovery import Recovered, Recovery
-from pipeline.settings import PipelineSettings
-from pipeline.sink_options import SinkOptions
-from pipeline.slot_writer import SlotMessage, SlotWriter
+from pipeline.config.connections import connect_databases
+from pipeline.config.settings import PipelineSettings
+from pipeline.recovery.recovery import Recovered, Recovery
+from pipeline.runtime.crash_points import CrashPoint, CrashPoints
+from pipeline.sink.coordinator import Coordinator
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.sink.slot_writer import SlotMessage, SlotWriter
 from resource_managers.checkpoint_location import CheckpointLocation
 from resource_managers.global_transaction import ResourceManagers
 from resource_managers.kafka.connection import KafkaConnection

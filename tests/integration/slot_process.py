@@ -12,8 +12,8 @@ import sys
 import pyarrow as pa
 
 from lifecycle.errors import IndoubtError
-from pipeline.sink_options import SinkOptions
-from pipeline.slot_writer import SlotWriter
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.sink.slot_writer import SlotWriter
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import hatch_build
 from demo.children import die_with_parent
 from demo.prerequisites import JARS, java_home
 from lifecycle.version import VERSION
-from pipeline.settings import CRASH_POINTS_VARIABLE, ROOT
+from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import make_topics, wait_until
 

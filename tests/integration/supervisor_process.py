@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Any
 
 from demo.children import die_with_parent
-from pipeline import supervisor
-from pipeline.connections import connect, connect_databases
-from pipeline.coordinator import Coordinator
-from pipeline.crash_points import CrashPoints
-from pipeline.recovery import Recovery
-from pipeline.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
-from pipeline.slot_writer import SlotWriter
-from pipeline.status_file import StatusFile
+from pipeline.config.connections import connect, connect_databases
+from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
+from pipeline.recovery.recovery import Recovery
+from pipeline.runtime.crash_points import CrashPoints
+from pipeline.runtime.status_file import StatusFile
+from pipeline.sink.coordinator import Coordinator
+from pipeline.sink.slot_writer import SlotWriter
+from pipeline.supervision import supervisor
 from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import COLUMNS, ProtocolSinks, rows, spark_checkpoint
 

@@ -13,7 +13,7 @@ import pytest
 
 from demo.broker import free_port
 from demo.children import die_with_parent
-from pipeline.settings import ROOT
+from pipeline.config.settings import ROOT
 from tests.integration.pipeline_process import wait_until
 
 pytestmark = pytest.mark.integration

@@ -12,21 +12,21 @@ import pytest
 
 from demo.broker import Broker
 from demo.prerequisites import BROKER_CLASSES, java_home
-from pipeline.settings import SPARK_CLASSES
+from pipeline.config.settings import SPARK_CLASSES
 
 pytestmark = pytest.mark.integration
 
 STARTS_SPARK = """
 import sys
-from pipeline.driver import make_spark
-from pipeline.settings import PipelineSettings
+from pipeline.run.driver import make_spark
+from pipeline.config.settings import PipelineSettings
 settings = PipelineSettings(job="passthrough", bootstrap_servers="b:1", checkpoint="c", prefix="p", source="s", sink="k",
                             spark_classes=sys.argv[1])
 spark = make_spark(settings)
 print(open(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read())
 def found(_):
     import pyspark
-    return "pipeline.slot_writer" in sys.modules, pyspark.__file__
+    return "pipeline.sink.slot_writer" in sys.modules, pyspark.__file__
 print("a task has", *spark.sparkContext.parallelize([0], 1).map(found).first())
 spark.stop()
 """

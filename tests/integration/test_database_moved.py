@@ -11,7 +11,7 @@ from demo.database_server import DatabaseServer
 from lifecycle.decisions import Decision, Ruling, Settled
 from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker
-from pipeline.settle_command import settle
+from pipeline.recovery.settle_command import settle
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask
 from tests.integration.protocol_run import LIMIT_S, ProtocolRun, ProtocolSinks, protocol_sinks

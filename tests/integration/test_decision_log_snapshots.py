@@ -14,8 +14,8 @@ from lifecycle.decision_parts import encode_within
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable
 from lifecycle.identity import Handle
-from pipeline.log_keeping import keep_short
-from pipeline.settings import PipelineSettings
+from pipeline.config.settings import PipelineSettings
+from pipeline.recovery.log_keeping import keep_short
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics import decision_log_reader
 from resource_managers.topics.decision_log import DecisionLog

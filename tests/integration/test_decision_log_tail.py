@@ -10,8 +10,8 @@ import pytest
 
 from demo.broker import Broker
 from lifecycle.errors import DecisionLogUnreadable, DecisionMissing, Unreachable
-from pipeline import coordinator
-from pipeline.crash_points import CrashPoint
+from pipeline.runtime.crash_points import CrashPoint
+from pipeline.sink import coordinator
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.partitions import KafkaPartitions
 from tests.integration.pipeline_process import wait_until

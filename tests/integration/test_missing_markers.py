@@ -18,7 +18,7 @@ from demo.broker import Broker
 from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater
-from pipeline.crash_points import CrashPoint
+from pipeline.runtime.crash_points import CrashPoint
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.missing_markers import LEFT_OPEN
 from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions

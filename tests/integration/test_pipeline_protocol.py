@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from pipeline.checkpoint_directory import FILE
+from pipeline.checkpoints.checkpoint_directory import FILE
 from resource_managers.topics.decision_log import DecisionLog
 from resource_managers.topics.decision_log_topic import DecisionLogTopic
 from tests.integration.pipeline_process import (

@@ -13,8 +13,8 @@ import pytest
 
 from lifecycle.decisions import RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, ResourceManagerError
-from pipeline.coordinator import BatchAborted
-from pipeline.crash_points import CrashPoint
+from pipeline.runtime.crash_points import CrashPoint
+from pipeline.sink.coordinator import BatchAborted
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import ProtocolSinks, Stopped, at, protocol_sinks, stop_at

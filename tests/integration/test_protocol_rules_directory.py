@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from lifecycle.errors import DecisionVoid, SettingsError
-from pipeline.adoption import Adoption
-from pipeline.checkpoint_directory import FILE, TAKE_OVER, CheckpointDirectory
-from pipeline.crash_points import CrashPoint
-from pipeline.sweep import Sweep
+from pipeline.checkpoints.checkpoint_directory import FILE, TAKE_OVER, CheckpointDirectory
+from pipeline.recovery.adoption import Adoption
+from pipeline.recovery.sweep import Sweep
+from pipeline.runtime.crash_points import CrashPoint
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import make_topics, read_committed
 from tests.integration.protocol_run import (

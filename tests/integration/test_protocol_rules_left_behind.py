@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lifecycle.errors import SettingsError
-from pipeline.crash_points import CrashPoint
+from pipeline.runtime.crash_points import CrashPoint
 from tests.integration.protocol_run import ProtocolSinks, Stopped, protocol_sinks, stop_at
 
 pytestmark = pytest.mark.integration

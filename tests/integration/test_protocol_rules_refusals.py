@@ -9,8 +9,8 @@ import pytest
 from lifecycle.decisions import Decision, Ruling, Settled
 from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.identity import Handle, TransactionalId
-from pipeline.crash_points import CrashPoint
-from pipeline.settle_command import settle
+from pipeline.recovery.settle_command import settle
+from pipeline.runtime.crash_points import CrashPoint
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import make_topics, read_committed
 from tests.integration.protocol_run import ProtocolSinks, Stopped, protocol_sinks, spark_checkpoint, stop_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lifecycle.errors import NotDeterministic, ResourceManagerError
-from pipeline.crash_points import CrashPoint
+from pipeline.runtime.crash_points import CrashPoint
 from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, at, protocol_sinks
 
 pytestmark = pytest.mark.integration

@@ -18,9 +18,9 @@ import pytest
 
 from demo.children import die_with_parent
 from lifecycle.identity import Handle, Marker
-from pipeline import coordinator
-from pipeline.crash_points import CrashPoint
-from pipeline.settings import ROOT
+from pipeline.config.settings import ROOT
+from pipeline.runtime.crash_points import CrashPoint
+from pipeline.sink import coordinator
 from resource_managers.protocol import OpenTransaction, SlotAttempt
 from tests.integration.kafka_fixtures import fingerprint_of
 from tests.integration.pipeline_process import wait_until

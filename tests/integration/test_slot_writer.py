@@ -14,10 +14,10 @@ import pytest
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
 from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.events import EventType, LifecycleEvent, decode
-from pipeline.coordinator import Coordinator
-from pipeline.recovery import Recovery
-from pipeline.settings import PipelineSettings
-from pipeline.slot_writer import SlotWriter
+from pipeline.config.settings import PipelineSettings
+from pipeline.recovery.recovery import Recovery
+from pipeline.sink.coordinator import Coordinator
+from pipeline.sink.slot_writer import SlotWriter
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask

@@ -6,8 +6,8 @@ import pytest
 
 from lifecycle.decisions import RunStarted
 from lifecycle.errors import DecisionVoid
-from pipeline.checkpoint_directory import CheckpointDirectory
-from pipeline.crash_points import CrashPoint
+from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
+from pipeline.runtime.crash_points import CrashPoint
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.protocol_run import ProtocolSinks, at, protocol_sinks, spark_checkpoint
 from tests.integration.supervisor_process import SLOTS, SupervisorProcess

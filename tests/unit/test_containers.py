@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from app.__main__ import check_host, command_line
-from pipeline import supervisor
-from pipeline.settings import ROOT
-from pipeline.status_file import StatusFile
+from pipeline.config.settings import ROOT
+from pipeline.runtime.status_file import StatusFile
+from pipeline.supervision import supervisor
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lifecycle.errors import SettingsError
-from pipeline.settings import ROOT, PipelineSettings
+from pipeline.config.settings import ROOT, PipelineSettings
 
 DOCUMENT = ROOT / "docs" / "protocol.md"
 TEST = re.compile(r"`(?:(?P<file>[\w/]+\.py)::)?(?P<name>test_\w+)`")

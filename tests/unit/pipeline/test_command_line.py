@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import pipeline.settle_command
 from lifecycle.decisions import Settled
 from pipeline.__main__ import main
-from pipeline.exit_codes import WRONG_SETTINGS
+from pipeline.recovery import settle_command
+from pipeline.runtime.exit_codes import WRONG_SETTINGS
 
 WORDS = ["--job", "passthrough", "--bootstrap-servers", "h:1", "--checkpoint", "/c", "--prefix", "p"]
 WORDS += ["--source", "in", "--sink", "out"]
@@ -31,14 +31,14 @@ def test_settle_takes_the_settings_of_run_and_what_a_person_says(monkeypatch, wo
         calls.append((settings.checkpoint, (outcome, who, transactions, yes)))
         return 7
 
-    monkeypatch.setattr(pipeline.settle_command, "settle", settle)
+    monkeypatch.setattr(settle_command, "settle", settle)
     monkeypatch.setattr(sys, "argv", ["pipeline", "settle", *WORDS, *words])
     assert main() == 7
     assert calls == [("/c", said)]
 
 
 def test_settle_needs_nothing_that_only_run_needs(monkeypatch):
-    monkeypatch.setattr(pipeline.settle_command, "settle", lambda settings, *_, yes: 7)
+    monkeypatch.setattr(settle_command, "settle", lambda settings, *_, yes: 7)
     monkeypatch.setattr(sys, "argv", ["pipeline", "settle", *WORDS[2:8], "--sink", "out"])
     assert main() == 7
 

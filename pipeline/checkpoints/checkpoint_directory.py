@@ -1,0 +1,177 @@
+"""What indoubt keeps in a Spark checkpoint directory, its checkpoint id, and what Spark's own files there say.
+
+``offsets/N`` is there from when batch N is planned, before its first task; ``commits/N`` from when the sink has committed it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
+from lifecycle.json_record import read_object
+from pipeline.checkpoints.checkpoint_files import CheckpointFiles, files_of
+from pipeline.config.sink_settings import SinkSettings, pairs
+from resource_managers.checkpoint_location import CheckpointLocation
+
+FILE = "indoubt.json"
+TAKE_OVER = {"take_over": True}
+"""What a person writes into the file to have a directory taken over as it stands; the first start replaces it by an identity."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointIdentity:
+    """Identity of a checkpoint directory: made with it and kept in it, so a new directory is a new checkpoint id.
+
+    It also is a new one when prefix, sink or decision log become other ones: what the log says of a checkpoint id is then said
+    of the batches that went to this sink, and of no others. ``location`` and ``directory`` (empty where there is none) tell a
+    copy of the directory from the directory itself.
+    """
+
+    checkpoint_id: str
+    prefix: str
+    sink: str
+    decisions: str
+    location: str
+    directory: str
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Say whether a person gave the directory to us: nothing of ours was ever written from it."""
+        return not self.checkpoint_id
+
+    def to_json(self) -> str:
+        """Return the content of the identity file."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkProgress:
+    """How far Spark got by its own files: the last batch that it planned, the last one that it finished."""
+
+    planned: int | None
+    finished: int | None
+
+    @property
+    def has_files(self) -> bool:
+        """Say whether a query ever ran on this directory."""
+        return self.planned is not None or self.finished is not None
+
+    @property
+    def unfinished(self) -> int | None:
+        """Return the batch that Spark will replay, or None when it finished the last one that it planned."""
+        return self.planned if self.planned != self.finished else None
+
+
+class CheckpointDirectory:
+    """One directory. Every method raises CheckpointUnwritable when its storage refuses; elsewhere SettingsError, Unreachable."""
+
+    def __init__(self, location: CheckpointLocation, files: CheckpointFiles) -> None:
+        self.location, self._files = location, files
+
+    @classmethod
+    def open(cls, settings: SinkSettings) -> CheckpointDirectory:
+        """Return the directory of the settings, made when it is missing, once a file could be written there.
+
+        Raises SettingsError, also for a location that Spark would read in another way, CheckpointUnwritable, Unreachable.
+        """
+        directory = cls.at(settings)
+        directory._ask(directory._files.try_to_write)
+        return directory
+
+    @classmethod
+    def at(cls, settings: SinkSettings) -> CheckpointDirectory:
+        """Return the directory of the settings as it is. Raises SettingsError, Unreachable."""
+        location = CheckpointLocation.read(settings.checkpoint, pairs(settings.spark_properties))
+        return cls(location, files_of(location))
+
+    @property
+    def identity(self) -> str:
+        """Return what tells this directory from a copy of it, wherever it is seen from; empty where there is no such thing."""
+        return self._ask(self._files.identity)
+
+    def read(self) -> CheckpointIdentity | None:
+        """Return the identity, None when nothing is kept here. Raises MalformedRecord for a file that is none."""
+        return self._parsed(self._ask(lambda: self._files.read(FILE)))
+
+    def _parsed(self, content: bytes | None) -> CheckpointIdentity | None:
+        if content is None:
+            return None
+        value = read_object(content, f"{self.location.for_spark}/{FILE}")
+        if value == TAKE_OVER:
+            return CheckpointIdentity(**dict.fromkeys(_FIELDS, ""))
+        wrong = [name for name in _FIELDS if not isinstance(value.get(name), str)]
+        if wrong:
+            raise MalformedRecord(f"{self.location.for_spark}/{FILE} has no {wrong[0]!r}")
+        return CheckpointIdentity(**{name: value[name] for name in _FIELDS})
+
+    def create(self, identity: CheckpointIdentity) -> bool:
+        """Write the identity of a new directory; return False, and write nothing, when there is one."""
+        return self._ask(lambda: self._files.create(FILE, identity.to_json().encode()))
+
+    def replace(self, before: CheckpointIdentity, after: CheckpointIdentity) -> bool:
+        """Replace the identity; return False, and write nothing, when it is not ``before`` any more. Raises MalformedRecord."""
+        content = self._ask(lambda: self._files.read(FILE))
+        if content is None or self._parsed(content) != before:
+            return False
+        return self._ask(lambda: self._files.replace(FILE, content, after.to_json().encode()))
+
+    def progress(self) -> SparkProgress:
+        """Return how far Spark got."""
+        # The commit log first: a batch that is planned and finished meanwhile then counts as unfinished, never the opposite.
+        finished = self._ask(lambda: self._files.newest("commits"))
+        return SparkProgress(planned=self._ask(lambda: self._files.newest("offsets")), finished=finished)
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except OSError as error:
+            if not self.location.path:
+                raise self.location.refusal(error) from error
+            raise CheckpointUnwritable(
+                f"checkpoint directory {self.location.path} cannot be written ({error.strerror}): nothing was started; "
+                "make it writable for this user, or name the right one with --checkpoint"
+            ) from error
+
+
+def check_history(
+    location: CheckpointLocation, identity: CheckpointIdentity, progress: SparkProgress, ledger: DecisionLedger
+) -> None:
+    """Return when a directory and the log of its checkpoint id tell of the same past. Raises SettingsError.
+
+    Spark plans a batch before the batch is decided, and a run's start stands in the log before Spark plans its first batch.
+    """
+    where = location.for_spark
+    if progress.has_files and identity.checkpoint_id not in ledger.checkpoint_ids(identity.prefix):
+        raise SettingsError(
+            f"decision log {identity.decisions!r} does not know checkpoint directory {where} (checkpoint id "
+            f"{identity.checkpoint_id}): it is not the log that the directory was used with, or it was recreated. Name the right "
+            f"one with --bootstrap-servers and --decisions-topic. {_if_the_log_is_lost(where, progress)}"
+        )
+    last = ledger.last_decided_batch(identity.checkpoint_id)
+    if last is not None and (progress.planned is None or progress.planned < last):
+        planned = "none" if progress.planned is None else progress.planned
+        raise SettingsError(
+            f"checkpoint directory {where} is older than its decision log: batch {last} was decided, and the last batch "
+            f"planned in it is {planned}, as after a backup was restored. Spark would write the batches up to {last} again. "
+            f"Restore a later state of the directory, with offsets/{last} in it. (A new directory would write every row of "
+            "the source again.)"
+        )
+
+
+def _if_the_log_is_lost(where: str, progress: SparkProgress) -> str:
+    # Another prefix: runs are counted by the log, and what they left is compared with the counts of the one that is lost.
+    take_over = f"write {json.dumps(TAKE_OVER)} into {where}/{FILE} and start with another --prefix to go on from there"
+    if progress.unfinished is None:
+        return f"If the log is lost: batch {progress.finished}, the last one, is finished; {take_over}."
+    return (
+        f"If the log is lost: nobody can tell how much of batch {progress.unfinished} was committed. Take its rows out of the "
+        f"sink if they are there, then {take_over}: the batch is written in whole"
+    )
+
+
+_FIELDS: tuple[Any, ...] = tuple(field.name for field in fields(CheckpointIdentity))

@@ -1,0 +1,177 @@
+"""The settings of the sink: what it takes in whatever job it writes for. Typed, checked once at start, in docs/settings.md."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, get_type_hints
+
+from lifecycle.errors import SettingsError
+from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.identity import check_prefix
+from lifecycle.resource_manager_kinds import DATABASES, KINDS
+from pipeline.config.sinks import KAFKA, read_sinks
+
+APPEND, UPDATE = "append", "update"
+
+
+def setting(help_: str, **options: Any) -> Any:
+    """Return the field of a setting; ``help_`` is its line on the command line."""
+    return field(metadata={"help": help_}, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSettings:
+    """Where a query writes, and how its transactions are kept in order."""
+
+    bootstrap_servers: str = setting("Kafka brokers, host:port, comma separated")
+    checkpoint: str = setting(
+        "checkpoint directory, a path or a URI (file, s3a, hdfs, gs, abfss); kept when the pipeline ends, never shared between "
+        "pipelines"
+    )
+    prefix: str = setting("transactional id prefix; one pipeline each")
+    sink: str = setting(
+        f"where to write: a topic{''.join(f', {name}:TABLE' for name in DATABASES)}; several of them, comma separated, are "
+        "written in one transaction"
+    )
+    kafka_properties: str = setting(
+        "file of librdkafka properties (key=value lines) with security settings, for all Kafka clients", default=""
+    )
+    database_properties: str = setting(
+        "file that says how to reach the databases of the sink (mysql.host=, postgres.user=, ... lines)", default=""
+    )
+    delivery_guarantee: str = setting("exactly_once, at_least_once or none", default="exactly_once")
+    transaction_timeout_ms: int = setting(
+        "after this long the broker aborts an open transaction; at most the broker's transaction.max.timeout.ms",
+        default=60_000,
+    )
+    timeout_warning_ratio: float = setting(
+        "warn when a transaction's age passes this part of its timeout (0 to 1)", default=0.5
+    )
+    commit_margin_ms: int = setting(
+        "a batch is not decided when one of its transactions has less time left than this", default=2_000
+    )
+    commit_limit_ms: int = setting("how long transient answers to a commit are retried", default=30_000)
+    trigger_interval_ms: int = setting("time between checkpoints; 0: as fast as they go", default=5_000)
+    sweep_interval_ms: int = setting(
+        "how often the pipeline searches for transactions without an owner", default=30_000
+    )
+    decisions_topic: str = setting(
+        "topic of the decision log; made if it is missing, and refused if it forgets by itself",
+        default="transaction_decisions",
+    )
+    decisions_replication_factor: int = setting(
+        "copies of the decision log's topic when the pipeline makes it; -1: as many as the brokers give by default",
+        default=-1,
+    )
+    decisions_min_insync_replicas: int = setting(
+        "how many of these must have a record before it counts as written, when the pipeline makes the topic; -1: the "
+        "brokers' default",
+        default=-1,
+    )
+    decisions_keep_days: int = setting("records of the decision log that are older and settled are deleted", default=30)
+    decisions_snapshot_interval_ms: int = setting(
+        "how often a snapshot is written into the decision log, at which readers start", default=3_600_000
+    )
+    lifecycle_topic: str = setting(
+        "topic of the lifecycle events; empty: none are sent", default="transaction_lifecycle"
+    )
+    producer_properties: str = setting(
+        "librdkafka properties for the sink's producers, key=value, comma separated", default=""
+    )
+    spark_properties: str = setting("more Spark properties, key=value, comma separated", default="")
+
+    def __post_init__(self) -> None:
+        check_prefix(self.prefix)
+        DeliveryGuarantee.parse(self.delivery_guarantee)
+        for name in ("bootstrap_servers", "checkpoint", "sink"):
+            if not getattr(self, name):
+                raise SettingsError(f"{name} is empty: give it with {flag(name)}")
+        names = [sink.resource_manager for sink in read_sinks(self.sink)]
+        if set(names) - {KAFKA} and not self.database_properties:
+            raise SettingsError(
+                f"sink {self.sink!r} names a database: say in a file how to reach it, and name the file with "
+                "--database-properties"
+            )
+        for name in names:
+            KINDS[name].check_prefix(self.prefix)
+        if not 0 < self.timeout_warning_ratio <= 1:
+            raise SettingsError(
+                f"timeout_warning_ratio is {self.timeout_warning_ratio}; it takes more than 0, at most 1"
+            )
+        if self.commit_margin_ms >= self.transaction_timeout_ms:
+            raise SettingsError(
+                f"commit_margin_ms ({self.commit_margin_ms}) must be below transaction_timeout_ms "
+                f"({self.transaction_timeout_ms}): no batch could be decided"
+            )
+        self._require_positive("transaction_timeout_ms", "commit_limit_ms", "sweep_interval_ms")
+        for name in ("decisions_replication_factor", "decisions_min_insync_replicas"):
+            if getattr(self, name) != -1 and getattr(self, name) < 1:
+                raise SettingsError(
+                    f"{name} is {getattr(self, name)}; it takes 1 or more, or -1 for the brokers' default"
+                )
+        for name in ("decisions_keep_days", "decisions_snapshot_interval_ms"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must not be negative")
+        if pairs(self.spark_properties).get("spark.speculation", "").lower() == "true":
+            raise SettingsError(
+                "spark.speculation is on: two attempts of one task would share a transactional id and fence each other; "
+                "turn it off"
+            )
+
+    def _require_positive(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be positive")
+
+    @property
+    def guarantee(self) -> DeliveryGuarantee:
+        """Return the delivery guarantee."""
+        return DeliveryGuarantee.parse(self.delivery_guarantee)
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> Self:
+        """Return the settings with each value turned into its type. Raises SettingsError naming the setting.
+
+        ``origins``: where a setting stands that is not a flag's.
+        """
+        kinds = get_type_hints(cls)
+        for name in values:
+            if name not in kinds:
+                raise SettingsError(f"pipeline has no setting {name!r}; it has: {', '.join(kinds)}")
+        required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
+        missing = [name for name in required if values.get(name) in (None, "")]
+        if missing:
+            raise SettingsError(f"missing: {', '.join(f'{name} ({flag(name)})' for name in missing)}")
+        typed = {}
+        for name, value in values.items():
+            try:
+                typed[name] = kinds[name](value)
+            except ValueError:
+                origin = (origins or {}).get(name, name)
+                kind = "whole number" if kinds[name] is int else "number"
+                raise SettingsError(f"{origin} is {value!r}; it takes a {kind}") from None
+        return cls(**typed)
+
+
+def flag(name: str) -> str:
+    """Return a setting's flag on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def check_output_mode(mode: str) -> None:
+    """Return when the sink takes this output mode of Spark's. Raises SettingsError."""
+    if mode not in (APPEND, UPDATE):
+        raise SettingsError(f"output_mode is {mode!r}; it takes {APPEND} or {UPDATE}")
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Return ``key=value`` pairs of a comma separated text. Raises SettingsError."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, separator, value = part.partition("=")
+        if not separator:
+            raise SettingsError(f"{part!r} is not key=value")
+        found[key.strip()] = value.strip()
+    return found

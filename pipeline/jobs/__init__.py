@@ -1,0 +1,4 @@
+"""The jobs: what is read, what is computed, and which columns reach the sink.
+
+Imports ``config``. Begin with ``job.py``.
+"""

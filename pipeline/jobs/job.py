@@ -1,0 +1,117 @@
+"""The jobs: what is read, what is computed, what columns reach the sink. One of your own is MODULE:FUNCTION."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lifecycle.errors import SettingsError
+from pipeline.config.connections import connect
+from pipeline.config.settings import PipelineSettings
+from pipeline.config.sinks import KAFKA, read_sinks
+from pipeline.jobs.imported_job import import_job
+from pipeline.jobs.word_count import word_count
+
+WINDOW = "5 seconds"
+LATENESS = "5 seconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is written, and its columns (name, Arrow type); None: only the rows themselves say.
+
+    ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one.
+    """
+
+    rows: Callable[[SparkSession], DataFrame]
+    columns: tuple[tuple[str, pa.DataType], ...] | None
+    updates: bool = False
+
+
+def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
+    """Return the source topic as a stream, read_committed; an offset that is gone fails the query, never skips."""
+    reader = spark.readStream.format("kafka").options(**connect(settings).for_spark())
+    return reader.options(
+        **{
+            "subscribe": settings.source,
+            "startingOffsets": settings.starting_offsets,
+            "maxOffsetsPerTrigger": str(settings.max_offsets_per_trigger),
+            "failOnDataLoss": "true",
+            "kafka.isolation.level": "read_committed",
+            "kafka.max.poll.records": "50000",
+            "kafka.max.partition.fetch.bytes": str(16 << 20),
+            "kafka.fetch.max.bytes": str(64 << 20),
+            "kafka.receive.buffer.bytes": str(1 << 20),
+            # A fetch at the log's end holds its connection's next request back for this long: half a second a task
+            # by default, for a consumer that ends a batch with such a fetch begins the next one behind it.
+            "kafka.fetch.max.wait.ms": "10",
+        }
+    ).load()
+
+
+def passthrough(source: DataFrame) -> DataFrame:
+    """Return key and value as they came."""
+    return source.select("key", "value")
+
+
+def ip_count(source: DataFrame) -> DataFrame:
+    """Count per IP and 5 s tumbling event-time window, 5 s lateness; each window once, when the watermark passes it.
+
+    Input: value ``ip,event time in epoch ms``. Output: key ``ip|window_start_ms``, value JSON with ip, window_start_ms,
+    window_end_ms, count. A row that cannot be read is left out and counted (observed metric ``malformed``).
+    """
+    parts = F.split(F.col("value").cast("string"), ",")
+    event_ms = F.expr("try_cast(parts[1] as bigint)")
+    rows = (
+        source.select(parts.alias("parts"))
+        .select(F.expr("parts[0]").alias("ip"), event_ms.alias("event_ms"))
+        .observe("malformed", F.count_if(F.col("event_ms").isNull() | (F.col("ip") == "")).alias("rows"))
+        .where("event_ms is not null and ip != ''")
+        .withColumn("event_time", F.timestamp_millis("event_ms"))
+    )
+    counted = (
+        rows.withWatermark("event_time", LATENESS)
+        .groupBy(F.window("event_time", WINDOW), "ip")
+        .agg(F.count("*").alias("count"))
+    )
+    start, end = _epoch_ms("window.start"), _epoch_ms("window.end")
+    return counted.select(
+        F.concat_ws("|", "ip", start.cast("string")).alias("key"),
+        F.to_json(F.struct("ip", start.alias("window_start_ms"), end.alias("window_end_ms"), "count")).alias("value"),
+    )
+
+
+def _epoch_ms(column: str) -> Column:
+    return F.unix_millis(F.col(column))
+
+
+RECORD = (("key", pa.string()), ("value", pa.string()))
+
+JOBS = ("ip_count", "passthrough", "word_count")
+
+
+def find_job(settings: PipelineSettings) -> Job:
+    """Return the job as the sinks need it. Raises SettingsError that lists the jobs, or says what a job of your own lacks."""
+
+    def of_source(compute: Callable[[DataFrame], DataFrame]) -> Callable[[SparkSession], DataFrame]:
+        return lambda spark: compute(read_source(spark, settings))
+
+    match settings.job:
+        case "ip_count":
+            return Job(rows=of_source(ip_count), columns=RECORD)
+        case "passthrough":
+            return Job(rows=of_source(passthrough), columns=(("key", pa.binary()), ("value", pa.binary())))
+        case "word_count":
+            records = any(sink.resource_manager == KAFKA for sink in read_sinks(settings.sink))
+            columns = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
+            return Job(rows=of_source(partial(word_count, records=records)), columns=columns, updates=True)
+        case name if settings.is_own_job:
+            function = import_job(name)
+            return Job(rows=lambda spark: function(spark, settings), columns=None, updates=settings.updates)
+        case name:
+            raise SettingsError(f"job is {name!r}; it takes one of: {', '.join(JOBS)}, or MODULE:FUNCTION of your own")

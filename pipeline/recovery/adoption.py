@@ -1,0 +1,207 @@
+"""Adoption: a checkpoint directory is taken over by a pipeline whose prefix, sink or decision log is another one.
+
+It gets a new checkpoint id. What the log says of the old one was written somewhere else, or under a name that this pipeline
+does not look for: read as its own, it would leave out batches, or write them again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import CheckpointTakenOver, RunStarted
+from lifecycle.errors import IndoubtError, SettingsError
+from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity, check_history
+from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sinks import read_sinks
+from pipeline.recovery.settlement import Settlement, proven_by_spark
+from pipeline.recovery.sweep import Sweep
+from pipeline.runtime.event_sender import EventSender
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
+
+log = logging.getLogger(__name__)
+
+
+class Adoption:
+    """Takes over one directory from ``before``, whose log ``decisions`` is; the caller appends its own start in between."""
+
+    def __init__(
+        self,
+        settings: SinkSettings,
+        connection: KafkaConnection,
+        databases: Mapping[str, DatabaseConnection],
+        directory: CheckpointDirectory,
+        before: CheckpointIdentity,
+        decisions: DecisionLog,
+    ) -> None:
+        self._settings, self._connection, self._databases = settings, connection, databases
+        self._directory, self._before, self._log = directory, before, decisions
+        self._attempt = -1
+
+    def settle_what_was_before(self, run: str) -> None:
+        """End the earlier pipeline's right to decide, settle what it decided, roll back what it did not.
+
+        A fork is left alone: the directory is a copy, and it writes to other sinks, so the original goes on undisturbed.
+        Raises SettingsError while a batch is unfinished, ResourceManagerError, DecisionLogUnreadable.
+        """
+        before = self._before
+        self._refuse_unfinished()
+        if is_fork(before, self._directory, self._settings):
+            log.warning("%s is a copy of %s: its pipeline goes on", self._where, before.location)
+            return
+        check_history(self._directory.location, before, self._directory.progress(), self._log.read_to_end())
+        # The old checkpoint id's, in its own log: from here on nothing that its driver decides counts, whatever its prefix.
+        started = RunStarted(
+            prefix=self._settings.prefix, checkpoint_id=before.checkpoint_id, run=run, at_ms=time.time_ns() // 1_000_000
+        )
+        self._attempt = self._log.start_run(started)
+        ledger = self._log.read_to(self._attempt)
+        if self._directory.read() != before:
+            raise self._taken_over_by_another()
+        # A copy's own files know nothing of what its original decided between the first look and that record.
+        check_history(self._directory.location, before, self._directory.progress(), ledger)
+        events = EventSender(
+            self._connection,
+            self._settings.lifecycle_topic,
+            pipeline=before.prefix,
+            checkpoint_id=before.checkpoint_id,
+            attempt=self._attempt,
+        )
+        unsettled = [
+            pair
+            for pair in ledger.unsettled(before.prefix)
+            if pair[0].batch_attempt.checkpoint_id == before.checkpoint_id
+        ]
+        proven = proven_by_spark(ledger, before.checkpoint_id, self._directory.progress().finished)
+        settlement = Settlement(self._settings, self._connection, self._databases, self._log, before.sink)
+        settlement.settle(unsettled, events, before.checkpoint_id, proven)
+        self._refuse_unfinished()
+        self._sweep()
+
+    def replace_identity(self, identity: CheckpointIdentity) -> None:
+        """End the old checkpoint id in its log and write the new one, unless another run was started on the directory meanwhile.
+
+        A run of the old checkpoint id that starts later is refused by that record, on whatever copy of the directory. Whoever
+        finds the record and the old checkpoint id still in this directory finishes what was begun here. Raises SettingsError,
+        DecisionLogUnreadable.
+        """
+        if self._attempt >= 0:
+            self._end_old_checkpoint(identity)
+        if not self._directory.replace(self._before, identity):
+            raise self._taken_over_by_another()
+
+    def _end_old_checkpoint(self, identity: CheckpointIdentity) -> None:
+        before = self._before
+        offset, ledger = self._log.append_and_read(
+            CheckpointTakenOver(
+                prefix=identity.prefix,
+                checkpoint_id=before.checkpoint_id,
+                attempt=self._attempt,
+                new_checkpoint_id=identity.checkpoint_id,
+                sink=identity.sink,
+                decisions=identity.decisions,
+                location=identity.location,
+                directory=identity.directory,
+                at_ms=time.time_ns() // 1_000_000,
+            )
+        )
+        over = ledger.taken_over(before.checkpoint_id)
+        if over is not None and over[0] == offset:
+            return
+        newer = ledger.newer_run("", before.checkpoint_id, self._attempt)
+        if over is not None or newer is None:
+            raise self._taken_over_by_another()
+        raise SettingsError(
+            f"run {newer[1].run} of prefix {newer[1].prefix!r} was started on checkpoint directory {self._where} at the "
+            "same moment: this one ends; stop the earlier pipeline before its directory is taken over"
+        )
+
+    @property
+    def _where(self) -> str:
+        return self._directory.location.for_spark
+
+    def _refuse_unfinished(self) -> None:
+        batch = self._directory.progress().unfinished
+        if batch is None:
+            return
+        settings = self._settings
+        wanted = replace(self._before, prefix=settings.prefix, sink=settings.sink, decisions=settings.decisions_topic)
+        text = (
+            f"checkpoint directory {self._where} was used with {_said(self._before)}, and its last batch is unfinished "
+            f"({batch}): start once more with these to settle it, before changing to {_said(wanted)}"
+        )
+        if is_fork(self._before, self._directory, settings):
+            text += (
+                f". If it is a copy of {self._before.location}, whose pipeline goes on, do not: stop that one in order, and "
+                "copy it again"
+            )
+        raise SettingsError(text)
+
+    def _taken_over_by_another(self) -> SettingsError:
+        return SettingsError(
+            f"another pipeline took over checkpoint directory {self._where} at the same moment: this one ends; give each "
+            "pipeline a directory of its own"
+        )
+
+    def _sweep(self) -> None:
+        """Roll back what the earlier pipeline left open under its prefix, unless another one uses that prefix now."""
+        before = self._before
+        if before.prefix == self._settings.prefix:
+            return
+        try:
+            # Its sinks may be out of reach by now; that is no reason not to start.
+            settings = replace(self._settings, prefix=before.prefix, decisions_topic=before.decisions)
+            Sweep(settings, self._connection, self._databases, self._log).of_checkpoint(
+                before.checkpoint_id, self._attempt
+            )
+        except IndoubtError as error:
+            log.warning("what prefix %r left open stays until its timeout: %s", before.prefix, error)
+
+
+def is_fork(before: CheckpointIdentity, directory: CheckpointDirectory, settings: SinkSettings) -> bool:
+    """Say whether the directory is a copy of that of ``before`` and is to write to none of its sinks."""
+    same = before.location == directory.location.uri or (before.directory and before.directory == directory.identity)
+    return not same and not set(read_sinks(before.sink)) & set(read_sinks(settings.sink))
+
+
+def goes_on_as(
+    found: CheckpointIdentity, directory: CheckpointDirectory, ledger: DecisionLedger
+) -> CheckpointIdentity | None:
+    """Return the checkpoint id by which the one that was found in this directory was taken over, None while it goes on.
+
+    Raises SettingsError where that was done in another directory, a copy of this one or its original.
+    """
+    over = ledger.taken_over(found.checkpoint_id)
+    if over is None:
+        return None
+    offset, record = over
+    identity = CheckpointIdentity(
+        checkpoint_id=record.new_checkpoint_id,
+        prefix=record.prefix,
+        sink=record.sink,
+        decisions=record.decisions,
+        location=record.location,
+        directory=record.directory,
+    )
+    if (identity.location, identity.directory) == (directory.location.uri, directory.identity):
+        return identity
+    at = datetime.fromtimestamp(record.at_ms / 1000, UTC).isoformat(timespec="seconds")
+    where = directory.location.for_spark
+    raise SettingsError(
+        f"checkpoint directory {where} is a copy, or the original, of one that was taken over at {at} by the pipeline with "
+        f"{_said(identity)}: it goes on in {identity.location} (decision log {found.decisions!r}, offset {offset}). Started "
+        "here, the batches that were written since would be written again. Start that one; or stop it in order, copy "
+        f"{identity.location} "
+        f"over {where}, and start here with its settings. To write from here to a sink of its own, name another --sink and "
+        "--prefix"
+    )
+
+
+def _said(identity: CheckpointIdentity) -> str:
+    return f"prefix {identity.prefix!r}, sink {identity.sink!r} and decision log {identity.decisions!r}"

@@ -1,0 +1,178 @@
+"""Recovery, once per run before the query starts: settle what was decided, roll back what was not, plan the replay.
+
+Never called from ``streamWriter``, which also runs in the commit worker, once a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import Decision, RunStarted, Settled
+from lifecycle.identity import Handle
+from pipeline.checkpoints.checkpoint_directory import CheckpointIdentity
+from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sinks import make_resource_managers, read_sinks
+from pipeline.recovery.log_keeping import keep_short
+from pipeline.recovery.run_start import RunStart
+from pipeline.recovery.settlement import Settlement, proven_by_spark
+from pipeline.recovery.sweep import Sweep, must_commit
+from pipeline.runtime.crash_points import NO_STEPS, Steps
+from pipeline.runtime.event_sender import EventSender
+from pipeline.sink.replay import ReplayPlan, plan_replay
+from pipeline.sink.sink_options import SinkOptions
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a run starts from. ``checkpoint`` is its directory, as Spark is given it."""
+
+    identity: CheckpointIdentity
+    checkpoint: str
+    attempt: int
+    plan: ReplayPlan | None
+    committed: int
+    lost: int
+    rolled_back: int
+
+
+class Recovery:
+    """Recovers one pipeline; also sweeps now and then, and after a stop."""
+
+    def __init__(
+        self,
+        settings: SinkSettings,
+        connection: KafkaConnection,
+        databases: Mapping[str, DatabaseConnection] | None = None,
+        steps: Steps = NO_STEPS,
+    ) -> None:
+        self._settings, self._connection, self._databases = settings, connection, dict(databases or {})
+        self._log = DecisionLog(connection, topic=settings.decisions_topic)
+        self._sweep = Sweep(settings, connection, self._databases, self._log)
+        self._steps = steps
+        self._run = self._checkpoint_id = ""
+
+    def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> None:
+        """Return when every sink can take these columns. Raises SettingsError naming what is wrong, Unreachable."""
+        settings = self._settings
+        make_resource_managers(
+            read_sinks(settings.sink),
+            self._connection,
+            self._databases,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            decisions_topic=settings.decisions_topic,
+        ).verify(columns)
+
+    def recover(self, run: str = "") -> Recovered:
+        """Start a run in the log, settle every handle of a decided batch, roll back everything else of this prefix.
+
+        ``run`` is its id, made here unless given. Raises ResourceManagerError when a decided handle could not be settled (the
+        run must not start then), SettingsError when the checkpoint directory is not one to go on from or the decision log
+        forgets, CheckpointUnwritable, DecisionLogUnreadable.
+        """
+        settings = self._settings
+        self._log.ensure_topic(settings.decisions_replication_factor, settings.decisions_min_insync_replicas)
+        self._run = run or uuid4().hex
+        start = RunStart(settings, self._connection, self._databases, self._log)
+        started = start.start(self._run)
+        ledger, checkpoint_id = started.ledger, started.identity.checkpoint_id
+        self._checkpoint_id = checkpoint_id
+        events = EventSender(
+            self._connection,
+            settings.lifecycle_topic,
+            pipeline=settings.prefix,
+            checkpoint_id=checkpoint_id,
+            attempt=started.attempt,
+        )
+        settlement = Settlement(
+            settings, self._connection, self._databases, self._log, settings.sink, steps=self._steps
+        )
+        proven = proven_by_spark(ledger, checkpoint_id, started.progress.finished)
+        settled = settlement.settle(ledger.unsettled(settings.prefix), events, checkpoint_id, proven)
+        settled |= settlement.settle(self._decided_and_open(ledger, settled), events, checkpoint_id)
+        rolled_back = self._sweep.before_start(started.attempt)
+        self._warn_of(ledger.left_behind(settings.prefix))
+        known = _known_outcomes(ledger, settings.prefix, checkpoint_id) | settled
+        return Recovered(
+            identity=started.identity,
+            checkpoint=start.directory.location.for_spark,
+            attempt=started.attempt,
+            plan=plan_replay(ledger, settings.prefix, checkpoint_id, known),
+            committed=sum(outcome is Settled.COMMITTED for outcome in settled.values()),
+            lost=sum(outcome is Settled.LOST for outcome in settled.values()),
+            rolled_back=rolled_back,
+        )
+
+    def options(self, recovered: Recovered) -> SinkOptions:
+        """Return the sink's options for the run that was recovered."""
+        return SinkOptions.of(
+            self._settings,
+            self._connection,
+            self._databases,
+            checkpoint_id=recovered.identity.checkpoint_id,
+            attempt=recovered.attempt,
+            plan=recovered.plan,
+        )
+
+    def superseded_by(self, attempt: int) -> RunStarted | None:
+        """Return the newest run of this prefix or checkpoint id that started after ours, or None while ours is the newest."""
+        newer = self._log.read_to_end().newer_run(self._settings.prefix, self._checkpoint_id, attempt)
+        return newer[1] if newer else None
+
+    def sweep(self) -> int:
+        """Roll back what this run left open, when no batch is under way and none will come; return how many.
+
+        Nothing once a newer run of the prefix has started: what is open is its own then. Raises ResourceManagerError naming
+        the first that could not be rolled back, DecisionLogUnreadable.
+        """
+        return self._sweep.after([self._run])
+
+    def sweep_unused(self, attempt: int) -> int:
+        """Roll back what zombies left open while this run goes on, never what is of its batch under way; return how many."""
+        return self._sweep.unused(attempt)
+
+    def keep_log_short(self, attempt: int) -> None:
+        """Write a snapshot into the decision log when one is due, and cut the log behind it; what fails is logged."""
+        keep_short(self._log, self._settings, self._checkpoint_id, attempt)
+
+    def _warn_of(self, out_of_reach: Collection[str]) -> None:
+        for name in sorted(out_of_reach):
+            log.warning(
+                "an earlier run of %r wrote to %s, which nobody said how to reach: a branch that it left prepared there keeps "
+                "its rows locked. Start once with %s.host, .user and .database in the file of --database-properties: then it "
+                "is rolled back, unless it was decided to be committed",
+                self._settings.prefix,
+                name,
+                name,
+            )
+
+    def _decided_and_open(
+        self, ledger: DecisionLedger, settled: Mapping[str, Settled]
+    ) -> list[tuple[Decision, Handle]]:
+        """Return what is open, decided, and not of a checkpoint id's last decided batch, to which no run should ever come."""
+        return [
+            (decision, handle)
+            for view in self._sweep.open()
+            if view.key not in settled and (decision := must_commit(ledger, view.key))
+            for handle in decision.handles
+            if handle.key == view.key
+        ]
+
+
+def _known_outcomes(ledger: DecisionLedger, prefix: str, checkpoint_id: str) -> dict[str, Settled]:
+    outcomes = {
+        handle.key: ledger.outcome(handle.key)
+        for _, decision in ledger.commit_decisions(prefix, checkpoint_id)
+        for handle in decision.handles
+    }
+    return {key: outcome.settled for key, outcome in outcomes.items() if outcome is not None}

@@ -1,0 +1,208 @@
+"""The start of a run: whose directory this is, what is refused, and the run's record in the decision log.
+
+What is refused would write rows again that are there, or leave out rows that are not. It is refused before the record is
+appended, so that a start by mistake stops no other run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import RunStarted
+from lifecycle.errors import MalformedRecord, SettingsError
+from lifecycle.guarantees import DeliveryGuarantee
+from pipeline.checkpoints.checkpoint_directory import (
+    FILE,
+    TAKE_OVER,
+    CheckpointDirectory,
+    CheckpointIdentity,
+    SparkProgress,
+    check_history,
+)
+from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sinks import KAFKA, read_sinks, same_sinks
+from pipeline.recovery.adoption import Adoption, goes_on_as, is_fork
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun:
+    """A run that stands in the log, the directory that it goes on from, and how far Spark had got there."""
+
+    identity: CheckpointIdentity
+    attempt: int
+    ledger: DecisionLedger
+    progress: SparkProgress
+
+
+class RunStart:
+    """Starts one run. ``decisions`` is the log of the settings."""
+
+    def __init__(
+        self,
+        settings: SinkSettings,
+        connection: KafkaConnection,
+        databases: Mapping[str, DatabaseConnection],
+        decisions: DecisionLog,
+    ) -> None:
+        self._settings, self._connection, self._databases, self._log = settings, connection, databases, decisions
+        self.directory = CheckpointDirectory.open(settings)
+
+    def start(self, run: str) -> StartedRun:
+        """Append the run's start and return it. ``run`` is its id.
+
+        Raises SettingsError for what must not go on, CheckpointUnwritable, Unreachable, ResourceManagerError when what was
+        decided under other settings could not be settled, DecisionLogUnreadable.
+        """
+        found = self._current(self._find())
+        if found.is_taken_over:
+            identity = self._new_identity()
+            attempt = self._append(identity, run)
+            self.directory.replace(found, identity)
+        elif self._is_same(found):
+            identity = found
+            self._refuse(identity, self._log.read_to_end())
+            attempt = self._append(identity, run)
+            # Another run may have decided between the first look and the record, which ends its decisions.
+            self._refuse(identity, self._log.read_to(attempt))
+        else:
+            identity = self._new_identity()
+            before = self._log_of(found)
+            adoption = Adoption(self._settings, self._connection, self._databases, self.directory, found, before)
+            adoption.settle_what_was_before(run)
+            # The record first: a checkpoint id that the directory keeps is known to its log.
+            attempt = self._append(identity, run)
+            adoption.replace_identity(identity)
+        if self.directory.read() != identity:
+            raise self._started_by_another()
+        return StartedRun(
+            identity=identity, attempt=attempt, ledger=self._log.read_to(attempt), progress=self.directory.progress()
+        )
+
+    def _find(self) -> CheckpointIdentity:
+        """Return the checkpoint id of the directory, made here for one that no query ever ran on. Raises SettingsError."""
+        try:
+            found = self.directory.read()
+        except MalformedRecord as error:
+            raise self._identity_missing(str(error)) from None
+        if found is None:
+            if self.directory.progress().has_files:
+                raise self._identity_missing(f"{self._file} is missing")
+            found = self._new_identity()
+            if not self.directory.create(found):
+                return self._find()
+        return found
+
+    def _current(self, found: CheckpointIdentity) -> CheckpointIdentity:
+        """Return the checkpoint id that the directory has by its log: a takeover that died on its way is finished.
+
+        Raises SettingsError when the checkpoint id goes on in another directory, DecisionLogUnreadable.
+        """
+        if found.is_taken_over or is_fork(found, self.directory, self._settings):
+            return found
+        identity = goes_on_as(found, self.directory, self._log_of(found).read_to_end())
+        if identity is None:
+            return found
+        if not self.directory.replace(found, identity):
+            raise self._started_by_another()
+        return self._current(identity)
+
+    def _log_of(self, identity: CheckpointIdentity) -> DecisionLog:
+        same = identity.decisions == self._settings.decisions_topic
+        return self._log if same else DecisionLog(self._connection, topic=identity.decisions)
+
+    def _started_by_another(self) -> SettingsError:
+        return SettingsError(
+            f"another pipeline was started on checkpoint directory {self.directory.location.for_spark} at the same moment: "
+            "this one ends; give each pipeline a directory of its own"
+        )
+
+    def _is_same(self, found: CheckpointIdentity) -> bool:
+        settings = self._settings
+        return (found.prefix, found.decisions) == (settings.prefix, settings.decisions_topic) and same_sinks(
+            found.sink, settings.sink
+        )
+
+    def _refuse(self, identity: CheckpointIdentity, ledger: DecisionLedger) -> None:
+        progress = self.directory.progress()
+        check_history(self.directory.location, identity, progress, ledger)
+        if goes_on_as(identity, self.directory, ledger) is not None:
+            raise self._started_by_another()
+        last = ledger.last_decided_batch(identity.checkpoint_id)
+        if self._settings.guarantee is not DeliveryGuarantee.EXACTLY_ONCE and last is not None:
+            if last != progress.unfinished:
+                return
+            raise SettingsError(
+                f"batch {last} of checkpoint directory {self.directory.location.for_spark} is decided and not finished: "
+                f"with {self._settings.delivery_guarantee} it would be written once more. Start once with "
+                "--delivery-guarantee exactly_once to finish it, then change"
+            )
+
+    @property
+    def _file(self) -> str:
+        return f"{self.directory.location.for_spark}/{FILE}"
+
+    def _identity_missing(self, cause: str) -> SettingsError:
+        """Return the refusal of a directory that Spark used and whose checkpoint id is gone, with what to write in its place."""
+        progress = self.directory.progress()
+        if not progress.has_files:
+            return SettingsError(f"{cause}. No batch was planned in this directory yet: remove the file")
+        text = (
+            f"{cause}, and Spark planned batches in this directory (the last one is {progress.planned}). Without it nobody "
+            "knows which of them were written, and a new checkpoint id would write them again. Restore it from the backup that the "
+            "directory is from. "
+        )
+        for identity, batch, at in self._checkpoint_ids_that_fit(progress):
+            text += (
+                f"If this is the directory whose last decided batch is {batch}, decided at {at}, write into it: "
+                f"{self._new_identity(identity).to_json()} . "
+            )
+        return SettingsError(
+            f"{text}If no pipeline of indoubt ever wrote from this directory (a plain Spark query did), write into it: "
+            f"{json.dumps(TAKE_OVER)} . The pipeline then takes the directory over as it stands, and goes on with the batch "
+            "that Spark does next"
+        )
+
+    def _checkpoint_ids_that_fit(self, progress: SparkProgress) -> list[tuple[str, int, str]]:
+        """Return (id, last decided batch, when) of each checkpoint id of this prefix that may be the directory's, newest first."""
+        ledger = self._log.read_to_end()
+        found = []
+        for checkpoint_id in reversed(dict.fromkeys(ledger.checkpoint_ids(self._settings.prefix))):
+            batch = ledger.last_decided_batch(checkpoint_id)
+            if batch is not None and progress.planned is not None and batch <= progress.planned <= batch + 1:
+                at_ms = ledger.commits_of(checkpoint_id, batch)[-1].at_ms
+                found.append(
+                    (checkpoint_id, batch, datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds"))
+                )
+        return found
+
+    def _new_identity(self, checkpoint_id: str = "") -> CheckpointIdentity:
+        settings = self._settings
+        return CheckpointIdentity(
+            checkpoint_id=checkpoint_id or uuid4().hex,
+            prefix=settings.prefix,
+            sink=settings.sink,
+            decisions=settings.decisions_topic,
+            location=self.directory.location.uri,
+            directory=self.directory.identity,
+        )
+
+    def _append(self, identity: CheckpointIdentity, run: str) -> int:
+        writes_to = tuple(target.resource_manager for target in read_sinks(identity.sink))
+        started = RunStarted(
+            prefix=identity.prefix,
+            checkpoint_id=identity.checkpoint_id,
+            run=run,
+            at_ms=time.time_ns() // 1_000_000,
+            writes_to=writes_to,
+            recovers_in=tuple(dict.fromkeys((*writes_to, KAFKA, *self._databases))),
+        )
+        return self._log.start_run(started)

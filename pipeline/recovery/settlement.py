@@ -1,0 +1,177 @@
+"""Settlement: every handle of a decided batch is committed, or known to be lost, and its outcome appended to the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import assert_never
+
+from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import BatchAttempt, Decision, Outcome, Settled
+from lifecycle.errors import ResourceManagerError
+from lifecycle.events import EventType
+from lifecycle.identity import Handle, Marker
+from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
+from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sinks import SinkTarget, make_resource_managers, read_sinks
+from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
+from pipeline.runtime.event_sender import EventSender
+from resource_managers.database.connection import DatabaseConnection
+from resource_managers.global_transaction import ResourceManagers
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
+
+log = logging.getLogger(__name__)
+
+HOW_TO_SETTLE = (
+    "compare the rows of this batch in the sink with its input, then tell the log what you found: python -m pipeline settle, "
+    "with the settings of run, --outcome committed (or lost), --who YOUR_NAME and --yes"
+)
+
+
+class Settlement:
+    """Settles what one decision log says was decided. ``sink`` is where it was written to.
+
+    ``reported`` is how a person says that those ended whose end nothing proves; ``who`` stands in the log for it.
+    """
+
+    def __init__(
+        self,
+        settings: SinkSettings,
+        connection: KafkaConnection,
+        databases: Mapping[str, DatabaseConnection],
+        decisions: DecisionLog,
+        sink: str,
+        *,
+        who: str = "recovery",
+        reported: Settled | None = None,
+        steps: Steps = NO_STEPS,
+    ) -> None:
+        self._settings, self._connection, self._databases = settings, connection, databases
+        self._log, self._who, self._reported = decisions, who, reported
+        self._targets = {target.resource_manager: target for target in read_sinks(sink)}
+        self._steps = steps
+
+    def settle(
+        self,
+        unsettled: Sequence[tuple[Decision, Handle]],
+        events: EventSender,
+        checkpoint_id: str,
+        proven: Collection[str] = (),
+    ) -> dict[str, Settled]:
+        """Commit every decided handle, append the outcome of each; return outcomes by handle key.
+
+        ``proven`` are the keys of handles that were committed for certain: no resource manager is asked about them. Raises
+        ResourceManagerError when one of this checkpoint id stays unclear, SettingsError for a database without a connection.
+        """
+        if unsettled:
+            log.warning("settling %d decided transactions that an earlier run left", len(unsettled))
+        settled: dict[str, Settled] = {}
+        unclear: list[str] = []
+        for part in self._steps.in_parts(CrashPoint.MID_RECOVERY, unsettled, lambda pair: pair[1].resource_manager):
+            unclear += self._settle_part(part, events, checkpoint_id, proven, settled)
+        if unclear:
+            raise ResourceManagerError(f"{len(unclear)} decided transactions could not be settled: {unclear[0]}")
+        return settled
+
+    def _settle_part(
+        self,
+        unsettled: Sequence[tuple[Decision, Handle]],
+        events: EventSender,
+        checkpoint_id: str,
+        proven: Collection[str],
+        settled: dict[str, Settled],
+    ) -> list[str]:
+        """Settle these and add each outcome to ``settled``; return a text for each that stays unclear."""
+        outcomes = self._outcomes(unsettled, proven)
+        unclear: list[str] = []
+        ended: dict[tuple[BatchAttempt, Settled], tuple[Decision, list[Handle]]] = {}
+        for (decision, handle), outcome in zip(unsettled, outcomes, strict=True):
+            how = self._settled(outcome)
+            if isinstance(how, str):
+                text = f"{handle.resource_manager} {handle.transaction} of batch {decision.batch_attempt.batch}: {how}"
+                if isinstance(outcome, Unknown) and decision.batch_attempt.checkpoint_id != checkpoint_id:
+                    log.error("left as it is, for it belongs to another checkpoint directory: %s", text)
+                else:
+                    unclear.append(text)
+                continue
+            settled[handle.key] = how
+            ended.setdefault((decision.batch_attempt, how), (decision, []))[1].append(handle)
+            kind = EventType.TRANSACTION_COMMITTED if how is Settled.COMMITTED else EventType.TRANSACTION_LOST
+            reason = outcome.reason if isinstance(outcome, Lost) else f"settled by {self._who}"
+            events.transaction(kind, handle, decision.batch_attempt.batch, reason=reason)
+            log.warning("%s of batch %d: %s", handle.transaction, decision.batch_attempt.batch, how.value)
+        self._log.append_all([self._record(decision, how, of) for (_, how), (decision, of) in ended.items()])
+        return unclear
+
+    def _record(self, decision: Decision, how: Settled, handles: Sequence[Handle]) -> Outcome:
+        return Outcome(
+            prefix=decision.prefix,
+            batch_attempt=decision.batch_attempt,
+            handle_keys=tuple(handle.key for handle in handles),
+            settled=how,
+            who=self._who,
+            at_ms=time.time_ns() // 1_000_000,
+        )
+
+    def _outcomes(
+        self, unsettled: Sequence[tuple[Decision, Handle]], proven: Collection[str]
+    ) -> Sequence[CommitOutcome]:
+        """Commit those that nothing proves; return the outcome of each handle, in order."""
+        asked = [(decision, handle) for decision, handle in unsettled if handle.key not in proven]
+        answers: dict[str, CommitOutcome] = {}
+        if asked:
+            handles = [handle for _, handle in asked]
+            markers = [marker_of(decision) for decision, _ in asked]
+            found = self._managers(handles).commit(handles, markers, self._settings.commit_limit_ms / 1000)
+            answers = {outcome.handle.key: outcome for outcome in found}
+        return [answers.get(handle.key, AlreadyCommitted(handle=handle)) for _, handle in unsettled]
+
+    def _managers(self, handles: Sequence[Handle]) -> ResourceManagers:
+        """Return resource managers for these handles. Raises SettingsError when one of them cannot be reached.
+
+        A checkpoint that was given up may have written elsewhere under its prefix: to finish by handle takes no target.
+        """
+        names = dict.fromkeys(handle.resource_manager for handle in handles)
+        return make_resource_managers(
+            [self._targets.get(name, SinkTarget(resource_manager=name, target="")) for name in names],
+            self._connection,
+            self._databases,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            decisions_topic=self._log.topic,
+        )
+
+    def _settled(self, outcome: CommitOutcome) -> Settled | str:
+        match outcome:
+            case Committed() | AlreadyCommitted():
+                return Settled.COMMITTED
+            case Lost():
+                return Settled.LOST
+            case RetryLater():
+                return f"no answer yet ({outcome.reason}): start again when it is well"
+            case Unknown():
+                if self._reported is not None:
+                    return self._reported
+                return f"nobody can tell whether it was committed ({outcome.reason}): {HOW_TO_SETTLE}"
+            case other:
+                assert_never(other)
+
+
+def proven_by_spark(ledger: DecisionLedger, checkpoint_id: str, finished: int | None) -> frozenset[str]:
+    """Return the keys of this checkpoint id's decided handles whose commit Spark's own commit log proves.
+
+    Spark writes commits/N when the sink has returned from committing batch N, which it does when every handle of its last
+    decision is committed. ``finished`` is the newest N of the checkpoint id's directory. The proof does not expire as markers
+    do.
+    """
+    batch = ledger.last_decided_batch(checkpoint_id)
+    if batch is None or finished is None or batch > finished:
+        return frozenset()
+    return frozenset(handle.key for handle in ledger.commits_of(checkpoint_id, batch)[-1].handles)
+
+
+def marker_of(decision: Decision) -> Marker:
+    """Return the proof inside the transactions of a decision."""
+    batch_attempt = decision.batch_attempt
+    return Marker(batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id)

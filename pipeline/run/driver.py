@@ -1,0 +1,170 @@
+"""The driver: recover, start the query, sweep now and then, stop in order. Ends when the query ends, with one of exit_codes.py."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+
+from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
+from pipeline.config.connections import connect
+from pipeline.config.settings import ROOT, PipelineSettings
+from pipeline.config.sink_settings import pairs
+from pipeline.jobs.job import Job, find_job
+from pipeline.recovery.recovery import Recovered
+from pipeline.run import spark_home
+from pipeline.run.group_offsets import GroupOffsets
+from pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
+from pipeline.runtime.exit_codes import FAILED, WRONG_SETTINGS
+from pipeline.runtime.status_file import StatusFile
+
+log = logging.getLogger(__name__)
+
+LONGEST_SOCKET_DIRECTORY = 60
+"""Bytes. A Unix socket's path has 107 (104 on macOS), and Spark appends 43: a dot, a UUID, ``.sock``."""
+
+
+def make_spark(settings: PipelineSettings) -> SparkSession:
+    """Return the Spark session: Kafka source, Arrow batches, speculation off."""
+    # Spark starts its Python workers with this interpreter, and they import this project.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # numpy's linear algebra is not used here, but its idle threads would spin beside every task.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark_home.use()
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    builder = SparkSession.builder.appName(f"indoubt {settings.prefix}").master(settings.spark_master)
+    properties = {
+        **_kafka_source(settings.spark_jars),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        # Default ones: they stay where a user sets the extra ones.
+        "spark.driver.defaultJavaOptions": f"{_class_archive(settings.spark_classes)} {_temporary_files()}".strip(),
+        "spark.speculation": "false",
+        "spark.sql.shuffle.partitions": str(settings.tasks),
+        "spark.sql.session.timeZone": "UTC",
+        # 10,000 rows of 100 bytes stay in the processor's cache on their way from the JVM through Python to librdkafka.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        # Rows reach the Python workers by Unix sockets, in pieces of 1 MB: fewer and cheaper calls than 64 kB over TCP.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
+        "spark.python.daemon.module": "pipeline.sink.python_daemon",
+        "spark.log.level": "WARN",
+        **pairs(settings.spark_properties),
+    }
+    for name, value in properties.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _kafka_source(directory: str) -> dict[str, str]:
+    """Return the property by which Spark gets its Kafka source. Raises SettingsError when the directory has no jars."""
+    if not directory:
+        return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+    jars = sorted(str(jar) for jar in Path(directory).glob("*.jar"))
+    if not jars:
+        raise SettingsError(
+            f"no jars in spark_jars ({directory}): in a checkout run 'make setup'; else give the directory that has them, or "
+            "an empty text to have Spark fetch them"
+        )
+    return {"spark.jars": ",".join(jars)}
+
+
+def _temporary_files() -> str:
+    """Have the JVM keep its temporary files where Python does, which a supervisor clears; Spark's sockets must fit there."""
+    directory = tempfile.gettempdir()
+    return f'"-Djava.io.tmpdir={directory}"' if len(os.fsencode(directory)) <= LONGEST_SOCKET_DIRECTORY else ""
+
+
+def _class_archive(path: str) -> str:
+    # A JVM passes over an archive that is not there or does not fit, and with the log off it does so without a word.
+    return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off,cds+dynamic=off' if path else ""
+
+
+class Driver:
+    """One run of a pipeline."""
+
+    def __init__(self, settings: PipelineSettings, run_file: str = "", run: str = "") -> None:
+        self._settings = settings
+        self._run_file = StatusFile(run_file)
+        self._job = find_job(settings)
+        self._run = SinkRun(settings, settings.job, run)
+        self._status = StatusFile(settings.status_file)
+        self._stop = threading.Event()
+
+    def run(self) -> int:
+        """Run until the query fails or SIGTERM or SIGINT asks to stop; return the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stop.set())
+        # Before the JVM is started, where it can be: a refusal comes at once, what was decided is committed seconds sooner.
+        recovered = self._recover(self._job.columns) if self._job.columns is not None else None
+        spark = make_spark(self._settings)
+        if recovered is not None:
+            # Before Spark plans the job, which takes seconds: a person who ordered a restart waits for this.
+            self._report_start(recovered, spark)
+        rows = self._job.rows(spark)
+        if recovered is None:
+            recovered = self._recover(columns_of(rows))
+            self._report_start(recovered, spark)
+        offsets = GroupOffsets(connect(self._settings), self._settings.prefix)
+        spark.streams.addListener(offsets)
+        try:
+            _check_columns(rows, self._job)
+            code = self._run.watch(self._run.start(rows, updates=self._job.updates), self._stop.is_set)
+            # Tells its listeners of the last batch before it returns.
+            spark.stop()
+        finally:
+            offsets.close()
+        return code
+
+    def _report_start(self, recovered: Recovered, spark: SparkSession) -> None:
+        # The file first: who hears of the start reads there which run it is.
+        self._status.update(
+            state="running",
+            driver_pid=os.getpid(),
+            jvm_pid=jvm_pid(spark),
+            attempt=recovered.attempt,
+            checkpoint_id=recovered.identity.checkpoint_id,
+        )
+        self._run.report_start()
+
+    def _recover(self, columns: Sequence[tuple[str, pa.DataType]]) -> Recovered:
+        recovered = self._run.recover(columns, [self._settings.source] if self._settings.source else [])
+        # From now on the supervisor knows which orders are meant for this run.
+        self._run_file.update(
+            prefix=self._settings.prefix, checkpoint_id=recovered.identity.checkpoint_id, attempt=recovered.attempt
+        )
+        return recovered
+
+
+def _check_columns(rows: DataFrame, job: Job) -> None:
+    if job.columns is not None and columns_of(rows) != list(job.columns):
+        raise SettingsError(
+            f"the job's rows have the columns {columns_of(rows)}, and the sinks were asked whether they take "
+            f"{list(job.columns)}: mend its entry in pipeline/jobs/job.py"
+        )
+
+
+def run_driver(settings: PipelineSettings, run_file: str = "", run: str = "") -> int:
+    """Run one driver; turn errors into a line and an exit code. ``run_file``: where it writes which run it is."""
+    try:
+        return Driver(settings, run_file, run).run()
+    except (SettingsError, CheckpointUnwritable) as error:
+        log.error("%s", error)
+        return WRONG_SETTINGS
+    except IndoubtError as error:
+        log.error("%s: %s", type(error).__name__, error)
+        return FAILED

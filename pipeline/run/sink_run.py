@@ -1,0 +1,176 @@
+"""One run of the sink: recover, start the query, keep its transactions in order while it runs, sweep when it has ended.
+
+The driver of ``python -m pipeline`` and ``start`` of pipeline.spark, which any job may call, both do it by this class.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+import pipeline
+from lifecycle.errors import IndoubtError
+from lifecycle.events import STOPPED_ON_REQUEST, EventType
+from pipeline.config.connections import REACH_LIMIT_S, connect, connect_databases
+from pipeline.config.settings import crash_points_directory
+from pipeline.config.sink_settings import SinkSettings
+from pipeline.recovery.recovery import Recovered, Recovery
+from pipeline.runtime.crash_points import CrashPoints
+from pipeline.runtime.event_sender import EventSender
+from pipeline.runtime.exit_codes import FAILED, STOPPED, SUPERSEDED
+from pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
+from resource_managers.topics.creation import ensure_topic
+
+log = logging.getLogger(__name__)
+
+EVENT_LIMIT_S = 5.0
+REPORTED = ("transaction_timeout_ms", "restart_delay_ms", "sink", "source", "delivery_guarantee")
+"""Settings that the event of a start carries under their own names, as far as the job has them."""
+
+
+def columns_of(rows: DataFrame) -> list[tuple[str, pa.DataType]]:
+    """Return the columns (name, Arrow type) as they reach the sink."""
+    return [(field.name, field.type) for field in to_arrow_schema(rows.schema)]
+
+
+class SinkRun:
+    """For one query. ``job`` names it in events; ``run`` is its id in the decision log, made here unless given."""
+
+    def __init__(self, settings: SinkSettings, job: str, run: str = "") -> None:
+        self._settings, self._job, self._run = settings, job, run
+        self._connection = connect(settings)
+        steps = CrashPoints(directory=crash_points_directory())
+        self._recovery = Recovery(settings, self._connection, connect_databases(settings), steps)
+        self._recovered: Recovered | None = None
+
+    def recover(self, columns: Sequence[tuple[str, pa.DataType]], topics: Collection[str] = ()) -> Recovered:
+        """Settle what earlier runs left and start a new one in the log, once the sinks take ``columns``.
+
+        ``topics`` must exist. Raises what Recovery.verify and recover raise, MissingTopic, Unreachable.
+        """
+        self._connection.reach(REACH_LIMIT_S)
+        if self._settings.lifecycle_topic:
+            ensure_topic(self._connection, self._settings.lifecycle_topic)
+        self._connection.require_topics(list(topics))
+        self._recovery.verify(columns)
+        self._recovered = recovered = self._recovery.recover(self._run)
+        log.warning(
+            "run %d of %s: %d committed, %d lost, %d rolled back by recovery",
+            recovered.attempt,
+            self._settings.prefix,
+            recovered.committed,
+            recovered.lost,
+            recovered.rolled_back,
+        )
+        return recovered
+
+    def report_start(self) -> None:
+        """Send the event that the pipeline runs, after ``recover``."""
+        self._sender().pipeline(EventType.PIPELINE_STARTED, self._job, settings=self._reported())
+
+    def start(self, rows: DataFrame, *, updates: bool, trigger: Mapping[str, Any] | None = None) -> StreamingQuery:
+        """Start the query that writes ``rows``, after ``recover``; ``updates``: in Spark's update mode.
+
+        ``trigger`` is what DataStreamWriter.trigger takes; none: the setting trigger_interval_ms.
+        """
+        assert self._recovered is not None, "recover() comes first"
+        spark = rows.sparkSession
+        spark.dataSource.register(TwoPhaseCommitSink)
+        options = self._recovery.options(self._recovered).to_spark()
+        if crash_points_directory():
+            pids = f"{os.getpid()} {jvm_pid(spark)}"
+            options |= {"crash_points": crash_points_directory(), "driver_pids": pids}
+        every = {"processingTime": f"{self._settings.trigger_interval_ms} milliseconds"}
+        writer = (
+            rows.writeStream.option("checkpointLocation", self._recovered.checkpoint)
+            .queryName(self._settings.prefix)
+            .trigger(**(trigger or every))
+        )
+        if updates:
+            return writer.outputMode("update").foreachBatch(write_updates(options)).start()
+        return writer.format(TwoPhaseCommitSink.name()).options(**options).start()
+
+    def watch(self, query: StreamingQuery, should_stop: Callable[[], bool]) -> int:
+        """Sweep now and then until the query has ended, or stop it when asked to; return one of exit_codes.py."""
+        code, reason = self._watch(query, should_stop)
+        events = self._sender()
+        events.pipeline(EventType.PIPELINE_STOPPED, self._job, reason=reason)
+        events.flush(EVENT_LIMIT_S)
+        return code
+
+    def _watch(self, query: StreamingQuery, should_stop: Callable[[], bool]) -> tuple[int, str]:
+        assert self._recovered is not None, "recover() comes first"
+        recovery, attempt = self._recovery, self._recovered.attempt
+        try:
+            recovery.keep_log_short(attempt)
+            next_sweep = self._next_sweep()
+            while not should_stop() and not query.awaitTermination(0.5):
+                if time.monotonic() >= next_sweep:
+                    self._sweep(lambda: recovery.sweep_unused(attempt))
+                    recovery.keep_log_short(attempt)
+                    next_sweep = self._next_sweep()
+            query.stop()
+        except StreamingQueryException as error:
+            newer = recovery.superseded_by(attempt)
+            if newer is not None:
+                log.error(
+                    "stopped: run %s of prefix %r started after this one with the same prefix or checkpoint directory, so "
+                    "nothing that this run decides counts. Give each pipeline its own prefix and checkpoint directory",
+                    newer.run,
+                    newer.prefix,
+                )
+                return SUPERSEDED, "a newer run of the same prefix or checkpoint directory started"
+            log.error("the query failed: %s", error)
+            self._sweep(recovery.sweep)
+            return FAILED, _first_line(str(error))
+        self._sweep(recovery.sweep)
+        return STOPPED, STOPPED_ON_REQUEST
+
+    def _next_sweep(self) -> float:
+        return time.monotonic() + self._settings.sweep_interval_ms / 1000
+
+    def _sweep(self, roll_back: Callable[[], int]) -> None:
+        """Roll back what no run will decide; readers would wait for its timeout. What fails now, the next start does."""
+        try:
+            roll_back()
+        except IndoubtError as error:
+            log.warning("open transactions stay until the next start or their timeout: %s", error)
+
+    def _sender(self) -> EventSender:
+        assert self._recovered is not None, "recover() comes first"
+        return EventSender(
+            self._connection,
+            self._settings.lifecycle_topic,
+            pipeline=self._settings.prefix,
+            checkpoint_id=self._recovered.identity.checkpoint_id,
+            attempt=self._recovered.attempt,
+        )
+
+    def _reported(self) -> dict[str, object]:
+        return {
+            "interval_ms": self._settings.trigger_interval_ms,
+            "checkpoint_directory": self._settings.checkpoint,
+            **{name: getattr(self._settings, name) for name in REPORTED if hasattr(self._settings, name)},
+        }
+
+
+def jvm_pid(spark: Any) -> int:
+    """Return the process id of the driver's JVM."""
+    return int(spark._jvm.java.lang.ProcessHandle.current().pid())
+
+
+def _first_line(text: str) -> str:
+    """Return the line of a Python worker's trace that names the error, or the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = (f"{IndoubtError.__module__}.", f"{pipeline.__name__}.")
+    named = [line for line in lines if line.startswith(ours)]
+    return (named or lines or ["unknown"])[0][:500]

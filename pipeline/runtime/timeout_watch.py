@@ -1,0 +1,56 @@
+"""Warns of a transaction that has used up a part of its timeout while there is time to do something, once each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from lifecycle.clock import now_ms
+from lifecycle.events import EventType
+from lifecycle.identity import Handle
+from pipeline.runtime.event_sender import EventSender
+
+log = logging.getLogger(__name__)
+
+
+def report_timeout_near(events: EventSender, handle: Handle, batch: int, age_ms: int) -> None:
+    """Say in the log and as an event that a transaction has used up much of its timeout."""
+    log.warning("%s: %d ms of its timeout of %d ms have passed", handle.transaction, age_ms, handle.timeout_ms)
+    events.transaction(EventType.TRANSACTION_TIMEOUT_NEAR, handle, batch, age_ms=age_ms, timeout_ms=handle.timeout_ms)
+
+
+class TimeoutWatch:
+    """Calls ``tell(handle, age_ms)`` once for each transaction that is still watched at ``ratio`` of its timeout.
+
+    ``tell`` runs in a thread of the watch, so that rows which do not come, or a full queue, do not hold it up.
+    """
+
+    def __init__(self, ratio: float, tell: Callable[[Handle, int], None]) -> None:
+        self._ratio, self._tell = ratio, tell
+        self._timers: list[threading.Timer] = []
+        self.started = False
+        self.reported: frozenset[str] = frozenset()
+        """Keys of the transactions that were warned of."""
+
+    def start(self, handles: Iterable[Handle]) -> None:
+        """Watch these transactions, from their first write on; those without a timeout are left out."""
+        self.started = True
+        for handle in handles:
+            if handle.timeout_ms > 0:
+                age_ms = now_ms() - handle.opened_at_ms
+                timer = threading.Timer(
+                    max(0.0, handle.timeout_ms * self._ratio - age_ms) / 1000, self._warn, (handle,)
+                )
+                timer.daemon = True
+                timer.start()
+                self._timers.append(timer)
+
+    def stop(self) -> None:
+        """Watch no longer; safe to call twice."""
+        for timer in self._timers:
+            timer.cancel()
+
+    def _warn(self, handle: Handle) -> None:
+        self.reported |= {handle.key}
+        self._tell(handle, now_ms() - handle.opened_at_ms)

@@ -1,0 +1,24 @@
+"""Spark's Python daemon with everything loaded that a task of the sink needs: its workers are forked and begin at once.
+
+``spark.python.daemon.module`` names it. Spark's own daemon loads nothing, for fear of threads that an import might start and a
+fork would not copy: each worker then imports for 0.8 s before its first row. What is imported here starts one thread, that of
+the allocator jemalloc, which knows of forks; a test looks that there is no other.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pandas  # noqa: F401 (PySpark's worker loads it for any Arrow array)
+import pyspark.sql.worker.write_into_data_source
+import pyspark.worker  # noqa: F401
+from pyspark import daemon
+
+import pipeline.sink.data_source
+import pipeline.sink.slot_writer  # noqa: F401
+import resource_managers.kafka.resource_manager  # noqa: F401
+
+if __name__ == "__main__":
+    # What is loaded stays shared between the workers: their garbage collectors do not touch it.
+    gc.freeze()
+    daemon.manager()
