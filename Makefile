@@ -7,7 +7,7 @@ WORKERS ?= 3
 SEEDS ?= 10
 # Against which release of Kafka 'make brokers' runs what rests on a broker.
 KAFKA ?= 3.9.1
-# Compiled modules are kept, also where the environment forbids it: a hundred processes would compile Spark's and ours anew.
+# Compiled modules are kept, also where the environment forbids it: a hundred processes would compile Spark's and ours again.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.run/pycache
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header

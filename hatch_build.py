@@ -106,7 +106,7 @@ class _Renaming(ast.NodeTransformer):
             if before is None or _constant(before) != "-m":
                 made.append(self.visit(element))
             elif (module := _constant(element)) is None:
-                self._fail(element, "the module behind -m is not written out: nobody can tell whether it is renamed")
+                self._fail(element, "the module behind -m is not written out: it is unknown whether it is renamed")
             elif module in self._modules:
                 made.append(self._changed_text(element, ast.Constant(value=f"{NAME}.{module}"), module))
             else:

@@ -41,7 +41,7 @@ def make_resource_manager(
         return cast(ResourceManager, implementation(kind)(kafka, topic=target, **kafka_settings))
     if name not in databases:
         raise SettingsError(
-            f"nobody said how to reach {name!r} (sink {name}:{target}): give {name}.host, .user and .database in a file, and "
+            f"no setting says how to reach {name!r} (sink {name}:{target}): give {name}.host, .user and .database in a file, and "
             "name it with --database-properties"
         )
     return make_database_resource_manager(databases[name], table=target)

@@ -40,7 +40,7 @@ class Failure(Enum):
     """What went wrong between the app and the collector."""
 
     UNREACHABLE = "unreachable"
-    """Nobody answered, or not within the limit."""
+    """No collector answered, or not within the limit."""
     NOT_READY = "not ready"
     """It is there and still loads its history (503)."""
     TOKEN = "token"
@@ -85,7 +85,7 @@ _FAILURES = {
 class CollectorClient:
     """Asks the collector. Every method raises CollectorError.
 
-    ``shared_for_s``: so long an answer serves all who ask the same; by default each asks anew.
+    ``shared_for_s``: so long an answer serves all who ask the same; by default each asks again.
     """
 
     def __init__(self, settings: Settings, shared_for_s: float = 0.0) -> None:

@@ -30,7 +30,7 @@ class AlertState(Enum):
 class Alert:
     """One alert. Times are epoch ms: ``since_ms`` when it came to its state, ``found_ms`` and ``fired_ms`` when this
     episode was first found and first fired, ``absent_ms`` since when it is firing and not found any more (never kept:
-    after a restart that time starts anew)."""
+    after a restart that time starts over)."""
 
     finding: Finding
     state: AlertState

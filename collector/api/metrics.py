@@ -255,11 +255,11 @@ def _observers(seen: Seen) -> Iterator[Metric]:
     records = {(observer.name,): float(observer.records) for observer in seen.observers}
     yield _gauge(
         "indoubt_observer_up",
-        "1 while the observer sees its source, or there is none yet and nobody misses it.",
+        "1 while the observer sees its source, or the source does not exist yet.",
         ("observer",),
         up,
     )
-    yield _gauge("indoubt_observer_delay_seconds", "Age of the observer's last good look.", ("observer",), delays)
+    yield _gauge("indoubt_observer_delay_seconds", "Age of the observer's last good poll.", ("observer",), delays)
     yield _counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
 
 

@@ -102,7 +102,7 @@ def overview(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What takes a look at thousands of rows. ``ends``: minute -> (committed, aborted and lost), of the last hour."""
+    """What reads thousands of rows. ``ends``: minute -> (committed, aborted and lost), of the last hour."""
 
     committed: int
     aborted: int

@@ -44,7 +44,7 @@ def flink(given: Sequence[str]) -> dict[str, str]:
             raise SettingsError(f"--flink {name} is given twice")
         if parts.username or parts.password:
             raise SettingsError(
-                f"--flink {name} holds a user: Flink's REST API knows none, and this would be seen by anybody"
+                f"--flink {name} holds a user: Flink's REST API knows none, and everybody who sees the setting would see it"
             )
         found[name] = url
     return found

@@ -1,4 +1,4 @@
-"""Silences rebuilt from the audit: a history that begins anew has its rows from the audit file, and they tell every silence."""
+"""Silences rebuilt from the audit: a history that starts over has its rows from the audit file, and they tell every silence."""
 
 from __future__ import annotations
 

@@ -118,7 +118,9 @@ class DatabaseParticipant:
                 if isinstance(target, PlacedBranch) and target.instance == instance
             ]
             errors |= dict(zip(own, manager.fence([targets[index] for index in own], limit_s), strict=True))
-        return [errors.get(index, f"{target.transaction}: nobody lists it") for index, target in enumerate(targets)]
+        return [
+            errors.get(index, f"{target.transaction}: no database lists it") for index, target in enumerate(targets)
+        ]
 
     def _where_listed(
         self, handles: Sequence[Handle], act: Callable[[DatabaseResourceManager, list[Handle]], list[T]]

@@ -69,7 +69,7 @@ class HangingOrders:
         return found
 
     def plan(self, context: OrderContext, found: Sequence[Suspect], order: Order, who: str) -> Plan:
-        """Return the plan that ends these, each looked at anew.
+        """Return the plan that ends these, each read again.
 
         Raises OrderRefused when one may not be aborted or is not what was seen, ResourceManagerError.
         """

@@ -169,4 +169,4 @@ class OutcomeResolver:
 def _given_up(step: Step) -> Step:
     if step.outcome.is_known:
         return step
-    return replace(step, outcome=StepOutcome.UNKNOWN, detail=f"given up, nobody could tell its end: {step.detail}")
+    return replace(step, outcome=StepOutcome.UNKNOWN, detail=f"given up; its end is unknown: {step.detail}")

@@ -17,7 +17,7 @@ from resource_managers.protocol import OpenTransactionView, Readiness, Settler
 
 
 class Participant(Settler, Protocol):
-    """One resource manager as orders need it. Each method asks it anew: nothing rests on what was observed before.
+    """One resource manager as orders need it. Each method asks it again: nothing rests on what was observed before.
 
     ``commit``: the caller has found each handle in a decision that counts. ``fence`` takes what ``find_open`` returned.
     """

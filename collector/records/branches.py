@@ -89,7 +89,7 @@ def with_gone(known: BranchFacts | None, gone: BranchGone) -> BranchFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDetail:
-    """What a look tells of a branch besides its name; kept in memory only."""
+    """What a poll shows of a branch besides its name; kept in memory only."""
 
     transaction_age: int | None = None
     """How many transactions its server began since: vacuum cannot clean up what is younger than it."""

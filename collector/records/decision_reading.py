@@ -58,7 +58,7 @@ class DecisionReading:
             return ""
         return (
             f"the records of {self._topic} from offset {self._known} to {self._start - 1} are gone, and no snapshot stands for "
-            "them: nobody can tell what they decided. Find out what deleted them (retention.ms, retention.bytes, DeleteRecords) "
+            "them: it is unknown what they decided. Find out what deleted them (retention.ms, retention.bytes, DeleteRecords) "
             "and end it; a pipeline that still runs on this log writes a snapshot within the hour"
         )
 
@@ -75,7 +75,7 @@ class DecisionReading:
         if offset != self._next:
             raise DecisionLogUnreadable(
                 f"{self._topic} has no record at offset {self._next}, the next one is at {offset}: records inside the log are "
-                "gone (is the topic compacted?), so nobody can tell what was decided"
+                "gone (is the topic compacted?), so it is unknown what was decided"
             )
         found = self._found(offset, value)
         self._next = offset + 1

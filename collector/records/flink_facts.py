@@ -141,7 +141,7 @@ def _checkpoint_facts(facts: FlinkJobFacts, seen: FlinkCheckpoint, restore: Rest
 
 
 def _newer(known: FlinkJob, seen: FlinkJob) -> FlinkJob:
-    """Return the later of two looks; what only one of them tells is kept."""
+    """Return the later of two polls; what only one of them tells is kept."""
     newer, older = (seen, known) if seen.seen_ms >= known.seen_ms else (known, seen)
     if newer.restored_number is None:
         newer = replace(

@@ -56,7 +56,7 @@ class StepOutcome(Enum):
     RETRY_LATER = "retry later"
     UNKNOWN = "unknown"
     REFUSED = "refused"
-    """Somebody else decided first: nothing was done to it."""
+    """Another process decided first: nothing was done to it."""
     RESTARTED = "restarted"
     STOPPED = "stopped"
     DRY_RUN = "dry run"

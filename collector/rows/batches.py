@@ -63,7 +63,7 @@ def explanation(batch: Batch) -> str:
 
 def _remedy(batch: Batch) -> str:
     if batch.decision is None:
-        return "no decision lists it, so somebody committed it by hand; its replay will write those rows again"
+        return "no decision lists it, so a person committed it by hand; its replay will write those rows again"
     if any(side.lost for side in batch.sides):
         return "what was rolled back only a replay brings back"
     return "settle it" if batch.settling is not None else "its pipeline's next start settles the rest"

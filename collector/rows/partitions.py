@@ -9,7 +9,7 @@ from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
 
 
 def blocked_rows(findings: PartitionFindings, at_ms: int, *, every: bool, topic: str | None) -> list[BlockedRow]:
-    """Return the rows of GET /blocked, the longest waits first; without ``every`` only what needs a look."""
+    """Return the rows of GET /blocked, the longest waits first; without ``every`` only what needs attention."""
     chosen = (b for b in findings.blocked if (every or b.needs_attention) and topic in (None, b.snapshot.partition[0]))
     return [blocked_row(blocked, at_ms) for blocked in chosen]
 

@@ -150,5 +150,5 @@ def is_open_long(transaction: BrokerTransaction, at_ms: int) -> bool:
 
 
 def is_internal(partition: str) -> bool:
-    """Say whether a partition is the broker's own: offsets are no records that anybody reads."""
+    """Say whether a partition is the broker's own: offsets are no records that users read."""
     return partition.startswith("__")

@@ -2,7 +2,7 @@
 
 Spark's offsets/ and commits/ may hold hundreds of thousands of files, and an object store pages through all of them for one
 listing. So a folder is listed once at the start; from then on only the newest known file and the next few names are asked for.
-It is listed again when the newest file has gone or changed (the directory was made anew), and now and then, for logs with gaps.
+It is listed again when the newest file has gone or changed (the directory was recreated), and now and then, for logs with gaps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LISTING_SHARE = 0.02
 
 
 class NumberedFile(NamedTuple):
-    """A file as it was seen; written anew it is another one."""
+    """A file as it was seen; written again it is another one."""
 
     number: int
     modified_ns: int
@@ -129,5 +129,5 @@ class CheckpointFolder:
 
 
 def _file(info: fs.FileInfo) -> NumberedFile:
-    # Not every filesystem knows the time: size alone then tells a file that was written anew.
+    # Not every filesystem knows the time: size alone then tells a file that was written again.
     return NumberedFile(int(info.base_name), info.mtime_ns or 0, info.size or 0)

@@ -1,7 +1,7 @@
 """Observes partitions: last stable offsets, who holds them back, which consumer groups wait, and what hangs (KIP-664).
 
 Each look asks for the partitions where something is open or hidden, and for a share of all others, so that a round through
-everything is spread over many small looks. Nothing of it goes to history: it is what brokers say now.
+everything is spread over many small polls. Nothing of it goes to history: it is what brokers say now.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class ReadDenied(ResourceManagerError):
     """The collector's user may not read a topic; the message names it."""
 
 
-class TopicMadeAnew(ResourceManagerError):
+class TopicRecreated(ResourceManagerError):
     """Another topic has taken the name of the one that was read."""
 
 
@@ -125,7 +125,7 @@ class TopicReader:
     def read(self, limit_s: float) -> Records:
         """Return the records that arrived, each once, at the latest after ``limit_s``; none when none did.
 
-        Raises MissingTopic, ReadDenied, Unreachable, TopicMadeAnew, ResourceManagerError.
+        Raises MissingTopic, ReadDenied, Unreachable, TopicRecreated, ResourceManagerError.
         """
         # consume() alone waits until its batch is full or its time is over; this returns with the first record.
         first = self._consumer.poll(limit_s)
@@ -184,9 +184,9 @@ class TopicReader:
         self._partitions()
 
     def _confirm_topic(self) -> None:
-        """Wait for what the broker says the topic's id is. Raises TopicMadeAnew when another topic has the name."""
+        """Wait for what the broker says the topic's id is. Raises TopicRecreated when another topic has the name."""
         if self._topic_id() != self.topic_id:
-            raise TopicMadeAnew(f"topic {self._topic} was made anew")
+            raise TopicRecreated(f"topic {self._topic} was recreated")
         self._confirmed_s = self._asked_s
 
     def _under_way(self) -> Future[TopicDescription]:

@@ -56,7 +56,7 @@ class TopicObserver(Observer):
 
     @property
     def source(self) -> str:
-        """Return the name under which history has the records: the topic's, with a number once it was made anew."""
+        """Return the name under which history has the records: the topic's, with a number once it was recreated."""
         return self._source.name
 
     @property
@@ -143,9 +143,9 @@ class TopicObserver(Observer):
         return {(self.source, partition): at for partition, at in records.next_offsets.items()}
 
     def _follow(self, topic_id: str) -> None:
-        """Read a topic that history does not know by this id: from its first record when it was made anew."""
+        """Read a topic that history does not know by this id: from its first record when it was recreated."""
         if self._source.topic_id:
-            log.warning("topic %s was made anew (id %s): it is read from its start", self.topic, topic_id)
+            log.warning("topic %s was recreated (id %s): it is read from its start", self.topic, topic_id)
             self.made_anew()
         self._source = self._store.begin_source(self.topic, topic_id)
 

@@ -49,7 +49,7 @@ class TransactionPolling(Observer):
     def note(self) -> str:
         """Return what is coarser than in the log."""
         return (
-            f"one poll every {self._interval_s:g} s: a transaction that opens and ends between two looks is not seen, "
+            f"one poll every {self._interval_s:g} s: a transaction that opens and ends between two polls is not seen, "
             "and ends have the time of the look"
         )
 

@@ -14,7 +14,7 @@ def forget_open_transactions(state: State) -> None:
 
 
 def forget_decisions(state: State) -> None:
-    """Drop what was decided: the log is gone, and the offsets of another one begin anew."""
+    """Drop what was decided: the log is gone, and the offsets of another one start over."""
     state.ledger = DecisionLedger()
     state.last_decided.clear()
 

@@ -1,6 +1,6 @@
 """Hanging transactions (KIP-664): open on a partition while no coordinator will ever end them. Pure: rules, then two polls.
 
-The order of the looks is the guard against a transaction that just began or ended: the partition's leader shows it open,
+The order of the polls is the guard against a transaction that just began or ended: the partition's leader shows it open,
 the coordinator is asked, and the leader shows the very same one open again some seconds later. So it was open while the
 coordinator said that there was none. Times are epoch ms.
 """

@@ -57,7 +57,7 @@ def known_end(producer: OpenProducer, written: WrittenAt, first_epoch: int | Non
     """Return how what is open ended, None where that is not proven.
 
     Its first and its last record were written at one epoch, and one transaction alone was: its writer's epochs move with each
-    transaction, or a commit decision lists it, whose writers take their id anew for each and begin only where nothing is
+    transaction, or a commit decision lists it, whose writers take a new producer epoch for each and begin only where nothing is
     open. A commit needs the partition among those that the coordinator committed.
     """
     if first_epoch != producer.producer_epoch or len(written.transactions) != 1:

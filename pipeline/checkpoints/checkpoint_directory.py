@@ -169,7 +169,7 @@ def _if_the_log_is_lost(where: str, progress: SparkProgress) -> str:
     if progress.unfinished is None:
         return f"If the log is lost: batch {progress.finished}, the last one, is finished; {take_over}."
     return (
-        f"If the log is lost: nobody can tell how much of batch {progress.unfinished} was committed. Take its rows out of the "
+        f"If the log is lost: it is unknown how much of batch {progress.unfinished} was committed. Take its rows out of the "
         f"sink if they are there, then {take_over}: the batch is written in whole"
     )
 

@@ -148,7 +148,7 @@ class Recovery:
     def _warn_of(self, out_of_reach: Collection[str]) -> None:
         for name in sorted(out_of_reach):
             log.warning(
-                "an earlier run of %r wrote to %s, which nobody said how to reach: a branch that it left prepared there keeps "
+                "an earlier run of %r wrote to %s, which no setting says how to reach: a branch that it left prepared there keeps "
                 "its rows locked. Start once with %s.host, .user and .database in the file of --database-properties: then it "
                 "is rolled back, unless it was decided to be committed",
                 self._settings.prefix,

@@ -156,9 +156,9 @@ class RunStart:
         if not progress.has_files:
             return SettingsError(f"{cause}. No batch was planned in this directory yet: remove the file")
         text = (
-            f"{cause}, and Spark planned batches in this directory (the last one is {progress.planned}). Without it nobody "
-            "knows which of them were written, and a new checkpoint id would write them again. Restore it from the backup that the "
-            "directory is from. "
+            f"{cause}, and Spark planned batches in this directory (the last one is {progress.planned}). Without it, it is "
+            "unknown which of them were written, and a new checkpoint id would write them again. Restore it from the "
+            "backup that the directory is from. "
         )
         for identity, batch, at in self._checkpoint_ids_that_fit(progress):
             text += (

@@ -153,7 +153,7 @@ class Settlement:
             case Unknown():
                 if self._reported is not None:
                     return self._reported
-                return f"nobody can tell whether it was committed ({outcome.reason}): {HOW_TO_SETTLE}"
+                return f"it is unknown whether it was committed ({outcome.reason}): {HOW_TO_SETTLE}"
             case other:
                 assert_never(other)
 

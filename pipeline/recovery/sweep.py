@@ -34,7 +34,7 @@ REACH_LIMIT_S = 5.0
 
 
 class Sweep:
-    """Looks in the resource managers of the sink, in Kafka, and in every database whose connection is configured.
+    """Sweeps the resource managers of the sink, Kafka, and every database whose connection is configured.
 
     An earlier run of the prefix may have written to one that the sink lacks now. For one thread at a time.
     """
@@ -163,9 +163,9 @@ class Sweep:
     def unused(self, attempt: int) -> int:
         """Roll back, while this run goes on, what zombies of earlier runs and tries of tasks that died left open.
 
-        Never what belongs to the batch under way. What was open at the last look belongs to the batch that was under way
-        then, or to an earlier one; when this run has decided since, that batch is over, and what it did not list nobody
-        ever will. The branch of a database names its attempt and batch. Raises as before_start.
+        Never what belongs to the batch under way. What was open at the last poll belongs to the batch that was under way
+        then, or to an earlier one; when this run has decided since, that batch is over, and what it did not
+        list never will be. The branch of a database names its attempt and batch. Raises as before_start.
         """
         views = self.open()
         ledger = self._log.read_to_end()

@@ -186,7 +186,7 @@ class Coordinator:
             case RetryLater():
                 return f"{handle.transaction} is not committed yet ({outcome.reason}); recovery tries again"
             case Unknown():
-                return f"nobody can tell whether {handle.transaction} was committed ({outcome.reason})"
+                return f"it is unknown whether {handle.transaction} was committed ({outcome.reason})"
             case other:
                 assert_never(other)
 

@@ -91,7 +91,7 @@ class ReplayPlan:
                 (chosen if taken else surplus).append(handle)
             if wanted.total() > 0:
                 raise NotDeterministic(
-                    f"batch {self.batch}: nobody prepared the missing rows {_text(+wanted)} ({name})"
+                    f"batch {self.batch}: no task prepared the missing rows {_text(+wanted)} ({name})"
                 )
         return chosen, surplus
 

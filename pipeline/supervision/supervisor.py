@@ -44,7 +44,7 @@ RUNS_KEPT = 1_000
 """Ids of drivers that are remembered, so that a sweep can tell their runs from others'."""
 
 HEALTHY_AFTER_S = 60.0
-"""A driver that ran this long ends a row of failures: the count of restarts begins anew."""
+"""A driver that ran this long ends a row of failures: the count of restarts starts over."""
 
 
 class Supervisor:

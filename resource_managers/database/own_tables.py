@@ -37,7 +37,7 @@ def _create(session: DatabaseSession, table: OwnTable, tables: Sequence[OwnTable
             return
         raise SettingsError(
             f"{session.connection.address} has no table {table.name!r} that {session.connection.user!r} may use, and it "
-            f"could not be created ({error}). Run this as somebody who may, and grant select, insert, update and delete "
+            f"could not be created ({error}). Run this as a user who may, and grant select, insert, update and delete "
             f"on it to {session.connection.user!r}:\n{create_statements(tables)}"
         ) from error
     if not _fits(session, table):

@@ -141,7 +141,7 @@ class DatabaseResourceManager(ABC):
                 handle=handle,
                 ready=handle.transaction in listed,
                 time_left_ms=NO_TIMEOUT_LEFT_MS,
-                reason="" if handle.transaction in listed else f"{where} does not list it: somebody rolled it back",
+                reason="" if handle.transaction in listed else f"{where} does not list it: it was rolled back",
             )
             for handle in handles
         ]

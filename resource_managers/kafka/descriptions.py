@@ -107,7 +107,7 @@ def is_open(view: OpenTransactionView, described: Described) -> bool:
 def is_over(described: Described, producer_id: int, epoch: int) -> bool:
     """Say whether the transaction that was written at this epoch is over for its coordinator, every marker of it included.
 
-    For producers that take their id anew for each transaction, as ours do: an epoch then has one transaction at most. So one
+    For producers that take a new producer epoch for each transaction, as ours do: an epoch then has one transaction at most. So one
     at the epoch of an id that is ``Empty`` has yet to begin. False where the coordinator did not answer.
     """
     if isinstance(described, BrokerAnswer):
@@ -126,7 +126,7 @@ def is_over(described: Described, producer_id: int, epoch: int) -> bool:
 def why_not_aborted(view: OpenTransactionView, described: Described, answer: BrokerAnswer, *, aborted: bool) -> str:
     """Return an empty text when this very transaction was aborted, by us or before; else what became of it.
 
-    ``aborted``: our EndTxn(abort) was accepted. At transaction.version 2 it is of an ended one too, which it then aborts anew,
+    ``aborted``: our EndTxn(abort) was accepted. At transaction.version 2 it is of an ended one too, which it then aborts again,
     with nothing in it: that one begins at another time.
     """
     if isinstance(described, BrokerAnswer):

@@ -5,7 +5,7 @@ without it (Kafka 4.3.1, KAFKA-20734; seen most times when a broker that has acc
 stay hidden, their readers blocked, the offsets of the transaction unstable; and the next transaction of the same producer
 there would take the rows along, to commit or to abort them with its own.
 
-Producer id and epoch say which transaction the rows belong to: our writers take their id anew for each transaction, and
+Producer id and epoch say which transaction the rows belong to: our writers take a new producer epoch for each transaction, and
 write nothing while an older one of that id is open on a partition. A marker is written at that very epoch. The
 partition refuses it once a later epoch has written there, so it never ends what is live.
 """

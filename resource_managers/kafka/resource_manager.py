@@ -183,7 +183,7 @@ class KafkaResourceManager:
         return [errors[view.key] for view in transactions]
 
     def shut_out(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
-        """Abort open transactions of anybody and shut out their writers; an error text per transaction, empty = done.
+        """Abort open transactions, ours or foreign, and shut out their writers; an error text per transaction, empty = done.
 
         EndTxn(abort) with that very producer id and epoch. InitProducerId, even with an expected epoch, would not do:
         while a transaction is open the broker compares the producer id only (seen on 4.3) and so aborts a newer one.

@@ -217,7 +217,7 @@ class DecisionLog:
         return wanted
 
     def close(self) -> None:
-        """Send what is on its way and end the connections; a later call opens them anew."""
+        """Send what is on its way and end the connections; a later call opens them again."""
         if self._pid == os.getpid():
             if self._producer is not None:
                 self._producer.flush(APPEND_LIMIT_S)

@@ -107,7 +107,7 @@ class DecisionLogReader:
             self._identity = found
         if found != self._identity:
             self._lost = (
-                f"{self._topic.name!r} was made anew while it was read: what it said before is gone, so nobody can tell what was "
+                f"{self._topic.name!r} was recreated while it was read: what it said before is gone, so it is unknown what was "
                 "decided. Stop what runs, and compare the sinks with their input"
             )
             raise DecisionLogUnreadable(self._lost)
@@ -115,8 +115,8 @@ class DecisionLogReader:
     def _lost_its_end(self, end: int, read_to: int) -> DecisionLogUnreadable:
         """Return what is said of a log that ends before what was read of it; from now on this is said of it always."""
         self._lost = (
-            f"{self._topic.name!r} ends at {end}, and it was read to {read_to} before: it lost its end, or was made anew, so "
-            "nobody can tell what was decided. Stop what runs, and compare the sinks with their input"
+            f"{self._topic.name!r} ends at {end}, and it was read to {read_to} before: it lost its end, or was recreated, so "
+            "it is unknown what was decided. Stop what runs, and compare the sinks with their input"
         )
         return DecisionLogUnreadable(self._lost)
 
@@ -132,7 +132,7 @@ class DecisionLogReader:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """End the connection; the next read opens it anew."""
+        """End the connection; the next read opens it again."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -190,7 +190,7 @@ class DecisionLogReader:
         if offset != self._next:
             raise DecisionLogUnreadable(
                 f"{self._topic.name!r} has no record at offset {self._next}, the next one is at {offset}: records inside the log "
-                "are gone (is the topic compacted?), so nobody can tell what was decided"
+                "are gone (is the topic compacted?), so it is unknown what was decided"
             )
         try:
             record = self._assembly.read(offset, message.value())

@@ -153,7 +153,7 @@ class DecisionLogTopic:
             settings = self._settings()
         except KafkaException as error:
             raise SettingsError(
-                f"the configuration of topic {self.name!r} cannot be read ({error.args[0].str()}), so nobody knows whether the "
+                f"the configuration of topic {self.name!r} cannot be read ({error.args[0].str()}), so it is unknown whether the "
                 "decision log forgets: allow it (kafka-acls.sh --add --operation DescribeConfigs --topic "
                 f"{self.name} --allow-principal User:...)"
             ) from None

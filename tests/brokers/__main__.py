@@ -24,7 +24,7 @@ TESTS = (
     "test_collector_orders.py",
     "test_collector_blocked.py",
     "test_hanging_orders.py",
-    "test_collector_topic_made_anew.py",
+    "test_collector_topic_recreated.py",
 )
 MODULE = """\
 <ivy-module version="2.0">

@@ -30,7 +30,7 @@ from tests.crash.steps import (
 EXPIRY_LIMIT_S = 240.0
 SETTLE_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 30.0
-UNKNOWN = "nobody can tell whether"
+UNKNOWN = "it is unknown whether"
 LIFECYCLE = "transaction_lifecycle"
 
 

@@ -267,7 +267,7 @@ def test_a_record_after_its_transactions_end_hangs_until_aborted(
     row = hanging_on(collector, topic)
     assert (row["rule"], row["transaction"], row["start_offset"]) == (3, id_, 2)
     assert "CompleteAbort" in str(row["evidence"])
-    assert row["confirm"] == id_, "at the same epoch its producer could begin anew"
+    assert row["confirm"] == id_, "at the same epoch its producer could start over"
 
     # What the operator looked at is not there any more: the producer itself wrote on, and its end freed the partition.
     write(producer, topic, b"again")

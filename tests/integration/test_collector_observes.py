@@ -156,7 +156,7 @@ def test_polling_sees_openings_and_ends_and_says_what_it_cannot_see(broker: Brok
         open_transaction(sink, producer)
         opened = collector.wait_for(id_, state="open")
         assert opened["partitions"] == [f"{sink.topic}-0"]
-        assert "between two looks" in collector.observer("transaction polling")["error"]
+        assert "between two polls" in collector.observer("transaction polling")["error"]
         producer.commit_transaction(LIMIT_S)
         assert collector.wait_for(id_, state="committed")["key"] == opened["key"]
 

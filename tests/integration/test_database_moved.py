@@ -56,7 +56,7 @@ def test_a_database_that_never_saw_the_run_is_asked_nothing(sinks, server, outco
     marker = Marker(batch=0, attempt=run.options.attempt, checkpoint_id=run.options.checkpoint_id)
     run.managers.commit([handle], [marker], LIMIT_S)
     move(server, run)
-    with pytest.raises(ResourceManagerError, match=r"nobody can tell .*did not see run .*pipeline settle"):
+    with pytest.raises(ResourceManagerError, match=r"it is unknown .*did not see run .*pipeline settle"):
         sinks.run()
     assert settle(sinks.pipeline_settings(), outcome, "somebody", [], yes=True) == 0
     later = sinks.run()

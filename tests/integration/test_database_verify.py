@@ -252,7 +252,7 @@ def as_owner(sink: DatabaseSink, database: str) -> DatabaseConnection:
 
 def test_what_may_not_be_created_is_said_as_sql_that_works(sink, stranger):
     manager = MANAGERS[sink.kind](stranger, table="counts")
-    with pytest.raises(SettingsError, match="Run this as somebody who may") as caught:
+    with pytest.raises(SettingsError, match="Run this as a user who may") as caught:
         manager.verify(COLUMNS)
     statements = [text for text in str(caught.value).partition(":\n")[2].split(";") if text.strip()]
     assert statements

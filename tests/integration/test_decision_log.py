@@ -310,7 +310,7 @@ def test_a_recreated_log_that_outgrew_its_reader_is_unreadable(connection, topic
     for number in range(4):
         other.start_run(RunStarted(prefix=f"other-{number}", checkpoint_id=f"M{number}", run="r", at_ms=1))
     for _ in range(2):
-        with pytest.raises(DecisionLogUnreadable, match="was made anew"):
+        with pytest.raises(DecisionLogUnreadable, match="was recreated"):
             read(log, attempt)
     assert DecisionLog(connection, topic).read_to_end().last_decided_batch("L") is None
 
@@ -322,7 +322,7 @@ def test_a_log_that_was_made_anew_is_unreadable_for_who_read_it(connection, topi
         start(log)
     log.read_to_end()
     make_anew(connection, topic)
-    with pytest.raises(DecisionLogUnreadable, match="lost its end, or was made anew"):
+    with pytest.raises(DecisionLogUnreadable, match="lost its end, or was recreated"):
         log.read_to_end()
 
 

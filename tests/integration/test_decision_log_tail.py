@@ -42,7 +42,7 @@ def stopped(broker: Broker) -> Iterator[Path]:
     broker.stop()
     (directory,) = broker.directory.rglob(f"{LOG}-0")
     yield directory
-    # What it keeps about the log's end is made anew from the log itself.
+    # What it keeps about the log's end is recreated from the log itself.
     for file in (*directory.glob("*.snapshot"), *directory.glob("*index"), directory.parent / ".kafka_cleanshutdown"):
         file.unlink(missing_ok=True)
     broker.start()

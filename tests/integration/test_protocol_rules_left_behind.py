@@ -12,7 +12,7 @@ from tests.integration.protocol_run import ProtocolSinks, Stopped, protocol_sink
 
 pytestmark = pytest.mark.integration
 SERVERS = {"mysql": "mariadb", "postgres": "postgres"}
-TOLD = "which nobody said how to reach"
+TOLD = "which no setting says how to reach"
 
 
 @pytest.fixture(params=SERVERS)
@@ -71,7 +71,7 @@ def test_a_decided_branch_out_of_reach_stops_the_start(sinks, database, monkeypa
     stop_at(monkeypatch, CrashPoint.AFTER_DECISION)
     with pytest.raises(Stopped):
         run.commit(message)
-    with pytest.raises(SettingsError, match=f"nobody said how to reach '{database}'"):
+    with pytest.raises(SettingsError, match=f"no setting says how to reach '{database}'"):
         sinks.run(**without_database(sinks), database_properties="")
     sinks.run(**without_database(sinks))
     sinks.expect(b"decided", pending=0)

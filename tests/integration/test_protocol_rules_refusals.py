@@ -79,7 +79,7 @@ def test_an_unknown_outcome_is_refused_until_a_person_tells_it(sinks, capsys, ou
     gone = decide_what_nobody_knows(sinks)
     for _ in range(2):
         with pytest.raises(
-            ResourceManagerError, match=rf"{gone.transaction} of batch 0: nobody can tell.*pipeline settle"
+            ResourceManagerError, match=rf"{gone.transaction} of batch 0: it is unknown.*pipeline settle"
         ):
             sinks.run()
     settings = sinks.pipeline_settings()
@@ -121,7 +121,7 @@ def test_after_a_clean_stop_the_commit_log_proves_what_markers_do_not(sinks):
 def test_an_abandoned_directory_does_not_block_a_new_one(sinks, caplog):
     gone = decide_what_nobody_knows(sinks)
     afresh = sinks.run(checkpoint=str(sinks.checkpoint) + "-new")
-    assert f"{gone.transaction} of batch 0: nobody can tell" in caplog.text
+    assert f"{gone.transaction} of batch 0: it is unknown" in caplog.text
     afresh.commit(afresh.slot(0, b"a"))
     sinks.expect(b"a", pending=0)
 

@@ -124,7 +124,7 @@ def test_what_an_abandoned_checkpoint_decided_is_settled_first(connection, maria
         )
     )
     new = replace(old, checkpoint=str(tmp_path / "new"), sink=sink.topic)
-    with pytest.raises(SettingsError, match="nobody said how to reach 'mysql'"):
+    with pytest.raises(SettingsError, match="no setting says how to reach 'mysql'"):
         Recovery(new, connection).recover()
     assert read_committed(connection, sink.topic).total() == 0
     recovered = Recovery(new, connection, {"mysql": mariadb.connection}).recover()

@@ -1,4 +1,4 @@
-"""A webhook of anybody's: the notification as JSON, signed so that its receiver can tell who sent it and when."""
+"""A webhook of your own: the notification as JSON, signed so that its receiver can tell who sent it and when."""
 
 from __future__ import annotations
 

@@ -82,5 +82,5 @@ class _TokenFile:
                     self._known = token_store.read(self._path)
                 except SettingsError as error:
                     self._known = ()
-                    log.error("%s; nobody is let in until then", error)
+                    log.error("%s; no token is accepted until then", error)
             return self._known

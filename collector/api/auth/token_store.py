@@ -114,14 +114,14 @@ def revoke(directory: Path, name: str) -> None:
         known, _ = _kept(directory)
         left = [stored for stored in known if stored.name != name]
         if len(left) == len(known):
-            names = ", ".join(stored.name for stored in known) or "nobody"
-            raise SettingsError(f"nobody is named {name!r} in {path}; it holds tokens of {names}")
+            names = ", ".join(stored.name for stored in known) or "none"
+            raise SettingsError(f"no caller is named {name!r} in {path}; it holds tokens of {names}")
         _write(path, left)
         _clear_file(directory, name).unlink(missing_ok=True)
 
 
 def _kept(directory: Path) -> tuple[tuple[KnownToken, ...], tuple[Path, ...]]:
-    """Return what is kept; a file of the first version, which held clear tokens, is written anew with hashes."""
+    """Return what is kept; a file of the first version, which held clear tokens, is written again with hashes."""
     path = directory / FILE_NAME
     if not path.exists():
         return (), ()

@@ -24,7 +24,7 @@ TABLES = (
 
 @dataclass
 class Answers:
-    """What the collector knows; a test changes it between two looks."""
+    """What the collector knows; a test changes it between two polls."""
 
     transactions: list[dict[str, Any]] = field(default_factory=list)
     hanging: list[dict[str, Any]] = field(default_factory=list)

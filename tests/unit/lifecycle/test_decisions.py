@@ -114,7 +114,7 @@ COMMIT, ABORT = Ruling.COMMIT, Ruling.ABORT
         pytest.param(
             [run(), decision(0, batch=4), run(checkpoint_id="M"), decision(2, batch=3, checkpoint_id="M")],
             [1, 1, 1, 1],
-            id="rule 4: another checkpoint id begins anew",
+            id="rule 4: another checkpoint id starts over",
         ),
         pytest.param(
             [run(), decision(0, batch=4, ruling=ABORT), decision(0, batch=3)],

@@ -52,5 +52,5 @@ def test_an_unknown_kind_is_refused_with_place_and_known_kinds():
 
 
 def test_a_sink_without_a_connection_is_refused():
-    with pytest.raises(SettingsError, match=r"nobody said how to reach 'mysql' \(sink mysql:counts\)"):
+    with pytest.raises(SettingsError, match=r"no setting says how to reach 'mysql' \(sink mysql:counts\)"):
         make_resource_manager("mysql", "counts", BROKER, {}, {})

@@ -202,7 +202,7 @@ def test_what_nobody_can_tell_is_given_up_and_said_to_be(history: History) -> No
     followed(history, lambda *_: (StepOutcome.UNKNOWN, "marker gone"), max_ms=0)
     assert history.audit[-1] == (2, '["k1", "k2"]', "failed", 1)
     (detail,) = history.store.rows("select detail from audit where audit = 2")[0]
-    assert "given up, nobody could tell its end: marker gone" in detail
+    assert "given up; its end is unknown: marker gone" in detail
 
 
 def test_an_order_that_was_refused_in_the_middle_is_settled(history: History) -> None:

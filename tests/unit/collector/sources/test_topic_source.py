@@ -14,7 +14,7 @@ from confluent_kafka import Message
 from collector.history.store import Store
 from collector.sources import topic_source
 from collector.sources.lifecycle_topic import LifecycleTopic
-from collector.sources.topic_reader import Records, TopicMadeAnew
+from collector.sources.topic_reader import Records, TopicRecreated
 from collector.sources.topic_source import AHEAD_FROM, HandOver
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
@@ -132,9 +132,9 @@ def test_records_are_handed_over_in_order_whether_many_come_or_few(
 
 def test_what_was_read_before_a_read_failed_is_handed_over(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     def made_anew() -> None:
-        raise TopicMadeAnew("topic events was made anew")
+        raise TopicRecreated("topic events was recreated")
 
-    with pytest.raises(TopicMadeAnew):
+    with pytest.raises(TopicRecreated):
         read(topic, monkeypatch, [FEW, MANY], made_anew)
     assert topic.handed_over == [FEW, MANY]
     assert next_offset(topic) == FEW + MANY

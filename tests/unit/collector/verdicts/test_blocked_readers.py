@@ -53,7 +53,7 @@ def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tai
         (group(103), partition(100, 105), Tail.UNREAD, "reads uncommitted", "certain"),
         # The same beside an older look proves nothing: the offset may have moved on since.
         (group(103, seen=6_000), partition(100, 105), Tail.UNREAD, None, None),
-        # Past the end of a partition that hides nothing: the topic was made anew.
+        # Past the end of a partition that hides nothing: the topic was recreated.
         (group(300), partition(105, 105), Tail.UNREAD, None, None),
         # The partition's leader does not answer any more: who waited there still waits.
         (group(100, seen=9_000), partition(100, 105), Tail.UNREAD, "waiting", "likely"),

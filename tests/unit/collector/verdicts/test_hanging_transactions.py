@@ -1,4 +1,4 @@
-"""Which open transaction on a partition hangs, and that it takes two looks with the coordinator's answer between them."""
+"""Which open transaction on a partition hangs, and that it takes two polls with the coordinator's answer between them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXPLAINED = (None, None, None)
         # 3: the coordinator has no open transaction of it. How this one ended it does not know any more.
         (told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, True),
         (told(at_coordinator("CompleteCommit", 4, partitions=())), T0, 3, True, True),
-        # ... at the same epoch: its producer may be about to begin anew here.
+        # ... at the same epoch: its producer may be about to start over here.
         (told(at_coordinator("CompleteCommit", 2, partitions=())), T0, 3, True, True),
         # 4: another transaction of the producer is open, without this partition, at a higher epoch.
         (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, True),

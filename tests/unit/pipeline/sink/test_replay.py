@@ -133,7 +133,7 @@ def test_each_resource_manager_gets_its_own_missing_rows():
     chosen, surplus = plan.choose(prepared, slots=["b", "b", "a"])
     assert chosen == prepared[:3]
     assert surplus == prepared[3:]
-    with pytest.raises(NotDeterministic, match=r"nobody prepared the missing rows 1 x a \(mysql\)"):
+    with pytest.raises(NotDeterministic, match=r"no task prepared the missing rows 1 x a \(mysql\)"):
         plan.choose(prepared[:2], slots=["b", "b", "a"])
 
 
