@@ -52,15 +52,14 @@ def read_elements(reader: BigEndianReader, offsets: Sequence[int]) -> Iterator[B
 def _decompressed(reader: BigEndianReader) -> BigEndianReader:
     """Return a reader of the element that begins with the chunk at this place, and pass over its chunks."""
     source, found = f"{reader.source}, decompressed from byte {reader.at} on", bytearray()
-    size = -1
-    while size < 0 or len(found) < size:
+    size: int | None = None
+    while size is None or len(found) < 4 + size:
         found += _chunk(reader)
-        if size < 0 and len(found) >= 4:
-            size = 4 + BigEndianReader(bytes(found[:4]), source).int32("the size of an element")
-            if not 4 <= size <= ELEMENT_BYTES_LIMIT:
-                raise reader.error(f"an element has {size - 4} bytes, not 0 to {ELEMENT_BYTES_LIMIT}", reader.at)
-    element = BigEndianReader(bytes(found), source)
-    return element.part(element.int32("the size of an element"), "an element")
+        if size is None and len(found) >= 4:
+            size = BigEndianReader(bytes(found[:4]), source).int32("the size of an element")
+            if not 0 <= size <= ELEMENT_BYTES_LIMIT:
+                raise reader.error(f"an element has {size} bytes, not 0 to {ELEMENT_BYTES_LIMIT}", reader.at)
+    return BigEndianReader(bytes(found), source, 4, 4 + size)
 
 
 def _chunk(reader: BigEndianReader) -> bytes:
