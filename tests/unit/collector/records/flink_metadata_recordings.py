@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from collector.records.formats.flink_metadata.checkpoint_metadata import (
     FlinkCheckpointMetadata,
+    OpenState,
     read_checkpoint_metadata,
 )
 
@@ -25,7 +26,7 @@ def metadata_bytes(name: str) -> bytes:
     return (RECORDED / name / "_metadata").read_bytes()
 
 
-def opener(name: str) -> Any:
+def opener(name: str) -> OpenState:
     """Return what opens a recording's state files, which lie beside ``_metadata`` wherever they lay on the recording machine."""
 
     def open_state(path: str) -> BinaryIO:

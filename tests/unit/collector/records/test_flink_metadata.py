@@ -110,7 +110,7 @@ def test_a_writer_lists_the_transactions_that_its_committables_name(name: str) -
     )
 
 
-def test_a_checkpoint_after_a_savepoint_commits_the_savepoint_s_transactions_too() -> None:
+def test_a_checkpoint_after_a_savepoint_commits_its_transactions_too() -> None:
     checkpoint = read("2.3-after-savepoint")
     assert checkpoint.checkpoint_id == 3
     assert [(one.subtask, one.checkpoint_id) for one in checkpoint.to_commit] == [(0, 2), (0, 3), (1, 2), (1, 3)]
@@ -205,7 +205,8 @@ def test_a_file_system_of_pyarrow_opens_state_files(name: str) -> None:
 
 
 def test_a_state_file_that_is_missing_is_named_and_the_others_are_read() -> None:
-    name, missing = "2.3-state-files", []
+    name = "2.3-state-files"
+    missing: list[str] = []
 
     def open_state(path: str) -> BinaryIO:
         if not missing:
@@ -218,7 +219,7 @@ def test_a_state_file_that_is_missing_is_named_and_the_others_are_read() -> None
     assert len(checkpoint.committables) + len(checkpoint.writer_states) == 3
 
 
-def test_a_state_file_with_too_few_bytes_is_named(tmp_path) -> None:
+def test_a_state_file_with_too_few_bytes_is_named(tmp_path: Path) -> None:
     name = "2.3-state-files"
 
     def open_state(path: str) -> BinaryIO:
