@@ -157,7 +157,7 @@ def _serve(
         limit_ms=tunable.order_limit_ms,
     )
     ready = threading.Event()
-    served = ApiDependencies(
+    dependencies = ApiDependencies(
         current=current,
         store=store,
         actions=actions,
@@ -179,10 +179,10 @@ def _serve(
         max_body_bytes=tunable.max_body_bytes,
         partitions=lambda: partitions.findings,
     )
-    alerts = AlertService(current, store, served.observers, tunable, settings.receivers, served.partitions)
-    app = application(served)
-    backup_routes.serve(app, served)
-    alert_routes.serve(app, served, alerts, tunable.metrics_access, tunable.metrics_pipelines)
+    alerts = AlertService(current, store, dependencies.observers, tunable, settings.receivers, dependencies.partitions)
+    app = application(dependencies)
+    backup_routes.serve(app, dependencies)
+    alert_routes.serve(app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines)
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
     with _loading(current, ready, running):
         host, port = listening.getsockname()[:2]

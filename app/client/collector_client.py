@@ -179,7 +179,7 @@ class CollectorClient:
         return self._rows("/api/v1/silences", partial(read_row, SilenceRow), {})
 
     def receivers(self) -> Rows[ReceiverRow]:
-        """Return who is told of alerts, and how far that has come."""
+        """Return who is notified of alerts, and how far that has come."""
         return self._rows("/api/v1/receivers", partial(read_row, ReceiverRow), {})
 
     def silence(self, matchers: Mapping[str, str], *, reason: str, duration_ms: int) -> SilenceRow:

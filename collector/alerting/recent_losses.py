@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from collector.verdicts.data_loss import Loss, LossVerdict
 
-TOLD_MS = 3_600_000
+RECENT_MS = 3_600_000
 """How long after its end a loss raises an alert; GET /losses keeps it."""
 CHECK_EVERY_S = 10.0
 
@@ -26,7 +26,7 @@ class RecentLosses:
     def at(self, now_ms: int) -> tuple[Loss, ...]:
         """Return what is lost, not ours, and ended within the last hour, as of at most 10 s ago."""
         if self._clock() - self._read_s >= CHECK_EVERY_S:
-            seen = self._losses_since(now_ms - TOLD_MS)
+            seen = self._losses_since(now_ms - RECENT_MS)
             self._found = tuple(loss for loss in seen if loss.verdict is LossVerdict.LOST and not loss.view.ours)
             self._read_s = self._clock()
         return self._found

@@ -91,7 +91,7 @@ def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterat
         if len(aborts) < limits.aborts:
             continue
         causes = {cause: sum(abort.cause is cause for abort in aborts) for cause in AbortCause}
-        told = ", ".join(f"{count} by {cause.value}" for cause, count in causes.items() if count)
+        counted = ", ".join(f"{count} by {cause.value}" for cause, count in causes.items() if count)
         newest = max(aborts, key=lambda abort: abort.at_ms)
         yield Finding(
             rule="A5",
@@ -100,7 +100,7 @@ def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterat
             severity=Severity.WARNING,
             summary=f"{len(aborts)} transactions of {application} were aborted within {seconds(limits.aborts_window_ms)}",
             evidence=(
-                Evidence(fact=f"aborted: {told}", source=BROKER),
+                Evidence(fact=f"aborted: {counted}", source=BROKER),
                 Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
             ),
             subject_labels={"pipeline": application},

@@ -32,7 +32,7 @@ Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, patt
 
 
 def serve(
-    app: FastAPI, served: ApiDependencies, alerts: AlertService, access: MetricsAccess, max_pipelines: int
+    app: FastAPI, dependencies: ApiDependencies, alerts: AlertService, access: MetricsAccess, max_pipelines: int
 ) -> None:
     """Add the routes of alerts, silences and metrics."""
     evaluator = alerts.evaluator
@@ -68,9 +68,9 @@ def serve(
     def read_metrics(request: Request) -> Response:
         if not (access is MetricsAccess.LOOPBACK and _is_from_here(request)):
             caller_of_request(request)
-        elif not served.is_ready():
+        elif not dependencies.is_ready():
             raise HTTPException(503, "history is being loaded: ask again in a moment")
-        seen = metrics.see(served, alerts, now_ms())
+        seen = metrics.see(dependencies, alerts, now_ms())
         return Response(metrics.exposition(metrics.families(seen, labels)), media_type=metrics.CONTENT_TYPE)
 
 

@@ -18,7 +18,7 @@ from lifecycle.orders import Role
 DIRECTORY = "backups"
 
 
-def serve(app: FastAPI, served: ApiDependencies) -> None:
+def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the route."""
     one_at_a_time = threading.Lock()
 
@@ -26,22 +26,22 @@ def serve(app: FastAPI, served: ApiDependencies) -> None:
     def backup(caller: KnownCaller) -> dict[str, Any]:
         if caller.role is not Role.OPERATOR:
             why = f"{caller.name} is a viewer: a backup needs an operator's token"
-            raise HTTPException(403, f"{why} (audit {_audit(served, caller, 'refused', why)})")
+            raise HTTPException(403, f"{why} (audit {_audit(dependencies, caller, 'refused', why)})")
         with one_at_a_time:
-            return _backup(served, caller)
+            return _backup(dependencies, caller)
 
 
-def _backup(served: ApiDependencies, caller: Caller) -> dict[str, Any]:
+def _backup(dependencies: ApiDependencies, caller: Caller) -> dict[str, Any]:
     started = time.monotonic()
     try:
-        made = served.store.back_up(served.store.path.parent / DIRECTORY, datetime.now(UTC))
+        made = dependencies.store.back_up(dependencies.store.path.parent / DIRECTORY, datetime.now(UTC))
     except StoreFailed as error:
-        _audit(served, caller, "failed", str(error))
+        _audit(dependencies, caller, "failed", str(error))
         raise
     took_ms = round((time.monotonic() - started) * 1000)
-    audit = _audit(served, caller, "accepted", f"{made.path.name}, {made.bytes} bytes")
+    audit = _audit(dependencies, caller, "accepted", f"{made.path.name}, {made.bytes} bytes")
     return {"audit": audit, "file": f"{DIRECTORY}/{made.path.name}", "bytes": made.bytes, "took_ms": took_ms}
 
 
-def _audit(served: ApiDependencies, caller: Caller, outcome: str, detail: str) -> int:
-    return served.store.append_audit((now_ms(), caller.name, "backup", "[]", "", outcome, detail, "[]"))
+def _audit(dependencies: ApiDependencies, caller: Caller, outcome: str, detail: str) -> int:
+    return dependencies.store.append_audit((now_ms(), caller.name, "backup", "[]", "", outcome, detail, "[]"))

@@ -54,18 +54,18 @@ def caller_of_request(
 
     Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
     """
-    served: ApiDependencies = request.app.state.served
+    dependencies: ApiDependencies = request.app.state.dependencies
     address = request.client.host if request.client is not None else ""
-    known = served.tokens.caller_of(request.headers.get("authorization", ""), now_ms())
-    served.limits.check_address(address, known)
+    known = dependencies.tokens.caller_of(request.headers.get("authorization", ""), now_ms())
+    dependencies.limits.check_address(address, known)
     if known is None:
-        served.limits.failed(address)
+        dependencies.limits.failed(address)
         raise HTTPException(
             401, "no valid token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
         )
     request.state.caller = known.name
-    served.limits.admit(known, changes_something=request.method != "GET")
-    if not served.is_ready():
+    dependencies.limits.admit(known, changes_something=request.method != "GET")
+    if not dependencies.is_ready():
         raise HTTPException(503, "history is being loaded: ask again in a moment")
     return known
 

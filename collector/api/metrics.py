@@ -80,7 +80,7 @@ class Seen:
     partitions: PartitionFindings
 
 
-def see(served: ApiDependencies, alerts: AlertService, now_ms: int) -> Seen:
+def see(dependencies: ApiDependencies, alerts: AlertService, now_ms: int) -> Seen:
     """Return what is to be shown now."""
     try:
         receiver_statuses = alerts.receiver_statuses()
@@ -88,18 +88,18 @@ def see(served: ApiDependencies, alerts: AlertService, now_ms: int) -> Seen:
         receiver_statuses = None
     return Seen(
         now_ms=now_ms,
-        transactions=served.current.judged(at_ms=now_ms),
-        ends=served.current.ends(),
-        counts=served.current.counts(),
-        checkpoints=served.current.checkpoints(),
-        observers=served.observers(),
+        transactions=dependencies.current.judged(at_ms=now_ms),
+        ends=dependencies.current.ends(),
+        counts=dependencies.current.counts(),
+        checkpoints=dependencies.current.checkpoints(),
+        observers=dependencies.observers(),
         alerts=alerts.evaluator.alerts(),
         receiver_statuses=receiver_statuses,
         attempts=alerts.dispatcher.attempts,
-        history_waiting=served.store.waiting,
-        history_error=served.store.error,
-        log_settings=served.current.log_settings,
-        partitions=served.partitions(),
+        history_waiting=dependencies.store.waiting,
+        history_error=dependencies.store.error,
+        log_settings=dependencies.current.log_settings,
+        partitions=dependencies.partitions(),
     )
 
 
@@ -266,7 +266,7 @@ def _observers(seen: Seen) -> Iterator[Metric]:
 def _decision_log(seen: Seen) -> Iterator[Metric]:
     settings = seen.log_settings
     forgets: dict[tuple[str, ...], float] = {} if settings is None else {(): float(bool(settings.wrong))}
-    words = "1 while the decision log's topic is finite or compacted; nothing where that cannot be told."
+    words = "1 while the decision log's topic is finite or compacted; absent where that is unknown."
     yield _gauge("indoubt_decision_log_forgets", words, (), forgets)
 
 

@@ -41,7 +41,7 @@ class RequestGuard:
         answer = _Answer(send, request_id, is_https=scope["scheme"] == "https")
         began_s = time.monotonic()
         try:
-            if _told_length(scope["headers"]) > self._most:
+            if _declared_length(scope["headers"]) > self._most:
                 await envelope(413, self._too_large)(scope, receive, answer.send)
             else:
                 await self._app(scope, self._limited(receive), answer.send)
@@ -90,9 +90,9 @@ class _Answer:
         await self._send(message)
 
 
-def _told_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    told = next((value for name, value in headers if name == b"content-length"), b"0")
-    return int(told) if told.isdigit() else 0
+def _declared_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    length = next((value for name, value in headers if name == b"content-length"), b"0")
+    return int(length) if length.isdigit() else 0
 
 
 def _log(scope: Scope, status: int | None, took_ms: int) -> None:

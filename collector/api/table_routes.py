@@ -37,16 +37,16 @@ Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
-def serve(app: FastAPI, served: ApiDependencies) -> None:
+def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes of the tables."""
-    _serve_transactions(app, served)
-    _serve_pipelines(app, served)
-    _serve_timeouts(app, served)
-    _serve_partitions(app, served)
-    _serve_records(app, served)
+    _serve_transactions(app, dependencies)
+    _serve_pipelines(app, dependencies)
+    _serve_timeouts(app, dependencies)
+    _serve_partitions(app, dependencies)
+    _serve_records(app, dependencies)
 
 
-def _serve_transactions(app: FastAPI, served: ApiDependencies) -> None:
+def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/transactions", dependencies=protected)
@@ -62,13 +62,13 @@ def _serve_transactions(app: FastAPI, served: ApiDependencies) -> None:
         query = listings.ListQuery(
             settled=all, verdict=verdict, pipeline=pipeline, resource_manager=resource_manager, limit=limit, after=after
         )
-        return table_answer(request, TransactionRow, listings.transactions(served.current, query))
+        return table_answer(request, TransactionRow, listings.transactions(dependencies.current, query))
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(
         request: Request, since_ms: int = 0, cause: str | None = None, limit: Limit = 500, after: After = None
     ) -> Response:
-        found = listings.aborts(served.current, since_ms=since_ms, cause=cause, limit=limit, after=after)
+        found = listings.aborts(dependencies.current, since_ms=since_ms, cause=cause, limit=limit, after=after)
         return table_answer(request, AbortRow, found)
 
     @app.get("/api/v1/losses", dependencies=protected)
@@ -83,11 +83,13 @@ def _serve_transactions(app: FastAPI, served: ApiDependencies) -> None:
         after: After = None,
     ) -> Response:
         query = listings.ListQuery(settled=all, verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        found = listings.losses(served.current, served.store, query, transaction=transaction, since_ms=since_ms)
+        found = listings.losses(
+            dependencies.current, dependencies.store, query, transaction=transaction, since_ms=since_ms
+        )
         return table_answer(request, LossRow, found)
 
 
-def _serve_pipelines(app: FastAPI, served: ApiDependencies) -> None:
+def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/batches", dependencies=protected)
@@ -100,12 +102,12 @@ def _serve_pipelines(app: FastAPI, served: ApiDependencies) -> None:
         after: After = None,
     ) -> Response:
         query = listings.ListQuery(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        return table_answer(request, BatchRow, listings.batches(served.current, query, batch))
+        return table_answer(request, BatchRow, listings.batches(dependencies.current, query, batch))
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
-        found = [c for c in served.current.checkpoints() if pipeline in (None, c.pipeline)]
-        of_batch = served.current.transactions_of_batches()
+        found = [c for c in dependencies.current.checkpoints() if pipeline in (None, c.pipeline)]
+        of_batch = dependencies.current.transactions_of_batches()
         behind = place_of(after, int, int, str, str, str)
         shown = page(
             found, checkpoint_sort_key, lambda c: checkpoint_row(c, of_batch.get((c.pipeline, c.number))), limit, behind
@@ -114,61 +116,61 @@ def _serve_pipelines(app: FastAPI, served: ApiDependencies) -> None:
 
     @app.get("/api/v1/jobs", dependencies=protected)
     def jobs(request: Request, limit: Limit = 500) -> Response:
-        return table_answer(request, JobRow, first([job_row(job) for job in served.current.jobs()], limit))
+        return table_answer(request, JobRow, first([job_row(job) for job in dependencies.current.jobs()], limit))
 
     @app.get("/api/v1/pipelines", dependencies=protected)
     def pipelines(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
-        found = [run for run in served.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
+        found = [run for run in dependencies.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
         found.sort(key=lambda run: run.facts.pipeline)
         return table_answer(request, PipelineRow, first([pipeline_row(run) for run in found], limit))
 
     @app.get("/api/v1/ids", dependencies=protected)
     def ids(request: Request, limit: Limit = 500, after: After = None) -> Response:
-        reports, behind = aborts_and_losses.id_reports(served.current), place_of(after, int, str)
+        reports, behind = aborts_and_losses.id_reports(dependencies.current), place_of(after, int, str)
         found = page(reports, lambda report: (-report.ids, report.prefix), id_row, limit, behind)
         return table_answer(request, IdsRow, found)
 
 
-def _serve_timeouts(app: FastAPI, served: ApiDependencies) -> None:
-    lengths = lengths_now_and_then(served.store)
+def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
+    lengths = lengths_now_and_then(dependencies.store)
 
     @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
     def risks(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
-        known = timeouts(served.current, lengths, served.foreign_recovery_ms)
+        known = timeouts(dependencies.current, lengths, dependencies.foreign_recovery_ms)
         found = [timeout for timeout in known if pipeline in (None, timeout.lengths.application)]
         shown = page(found, by_risk, timeout_row, limit, place_of(after, int, int, str))
         return table_answer(request, TimeoutRow, shown)
 
 
-def _serve_partitions(app: FastAPI, served: ApiDependencies) -> None:
+def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/blocked", dependencies=protected)
     def blocked(request: Request, all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
-        rows = blocked_rows(served.partitions(), now_ms(), every=all, topic=topic)
+        rows = blocked_rows(dependencies.partitions(), now_ms(), every=all, topic=topic)
         return table_answer(request, BlockedRow, first(rows, limit))
 
     @app.get("/api/v1/hanging", dependencies=protected)
     def hanging(request: Request, limit: Limit = 500) -> Response:
-        return table_answer(request, HangingRow, first(hanging_rows(served.partitions()), limit))
+        return table_answer(request, HangingRow, first(hanging_rows(dependencies.partitions()), limit))
 
 
-def _serve_records(app: FastAPI, served: ApiDependencies) -> None:
+def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/audit", dependencies=protected)
     def audit(request: Request, limit: Limit = 500, after: After = None) -> Response:
         before = place_of(after, int) or sql.AUDIT_FROM_NEWEST
-        rows = [audit_row(row) for row in served.store.named_rows(sql.AUDIT, *before, limit)]
-        ((total,),) = served.store.rows(sql.AUDIT_BEFORE, *before)
+        rows = [audit_row(row) for row in dependencies.store.named_rows(sql.AUDIT, *before, limit)]
+        ((total,),) = dependencies.store.rows(sql.AUDIT_BEFORE, *before)
         last = (rows[-1].audit,) if rows else None
         return table_answer(request, AuditRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
     @app.get("/api/v1/quarantined", dependencies=protected)
     def quarantined(request: Request, limit: Limit = 500, after: After = None) -> Response:
         before = place_of(after, int, int, str, int) or sql.QUARANTINED_FROM_NEWEST
-        rows = [QuarantinedRow(**row) for row in served.store.named_rows(sql.QUARANTINED, *before, limit)]
-        ((total,),) = served.store.rows(sql.QUARANTINED_BEFORE, *before)
+        rows = [QuarantinedRow(**row) for row in dependencies.store.named_rows(sql.QUARANTINED, *before, limit)]
+        ((total,),) = dependencies.store.rows(sql.QUARANTINED_BEFORE, *before)
         last = (rows[-1].at_ms, rows[-1].offset, rows[-1].source, rows[-1].partition) if rows else None
         return table_answer(request, QuarantinedRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
 

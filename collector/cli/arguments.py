@@ -97,7 +97,7 @@ def _listing(commands: Any, listing: Listing) -> None:
             made.add_argument(f"--{name}", help=_HELP[name], default="")
     made.add_argument("--limit", type=int, default=100, help="rows at most (default: 100)")
     if listing.has_pages:
-        made.add_argument("--after", help="the next page: the cursor that the one before it told", default="")
+        made.add_argument("--after", help="the next page: the cursor that the one before it returned", default="")
 
 
 def _orders(commands: Any) -> None:

@@ -81,8 +81,8 @@ class Client:
         if answer.status_code == 200 and value is not None:
             return value
         envelope = value.get("error") if isinstance(value, dict) else None
-        told = envelope.get("message") if isinstance(envelope, dict) else None
-        raise Refused(told or f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?")
+        message = envelope.get("message") if isinstance(envelope, dict) else None
+        raise Refused(message or f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?")
 
 
 def _token(environment: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ END_SILENCE = "update silences set ends_ms = ? where silence = ?"
 LAST_NOTIFICATION = "select coalesce(max(number), 0) from notifications"
 ADD_NOTIFICATION = "insert into notifications values (?, ?, ?, ?)"
 ADD_DELIVERY = "insert into deliveries values (?, ?, 'waiting', 0, ?, '')"
-# A receiver is told in order: only its oldest waiting delivery is looked at.
+# A receiver is notified in order: only its oldest waiting delivery is looked at.
 NEXT_DELIVERY = """
 select d.number, d.attempts, d.next_ms, n.body from deliveries d join notifications n using (number)
 where d.receiver = ? and d.state = 'waiting' order by d.number limit 1"""

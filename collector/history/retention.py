@@ -142,7 +142,7 @@ class Maintenance:
 
 
 def _today_ms(cursor: duckdb.DuckDBPyConnection, now_ms: int) -> int:
-    """Return the time from which days are counted back: the newest that another machine told, where our own is later.
+    """Return the time from which days are counted back: the newest that another machine reported, where our own is later.
 
     So nothing leaves because this machine's clock was wrong, and where all stands still the last days stay.
     """

@@ -43,7 +43,7 @@ def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:
 
 
 def events_in_columns(values: Sequence[bytes]) -> tuple[EventColumns, Iterator[EventSeen]]:
-    """Return lifecycle events as they were told: the ordinary ones in columns, and the observations of the others."""
+    """Return lifecycle events as they were reported: the ordinary ones in columns, and the observations of the others."""
     columns, numbers = lifecycle_event_batch.decode(values)
     odd = sorted(set(range(len(values))) - set(numbers.tolist()))
     return columns, lifecycle_events((0, number, values[number].decode()) for number in odd)

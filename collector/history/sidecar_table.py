@@ -61,7 +61,7 @@ class TableFile:
         self._last = 0
 
     def read(self) -> dict[int, list[Any]]:
-        """Return the rows by their number, columns as in history; a line that cannot be read is told and passed over."""
+        """Return the rows by their number, columns as in history; a line that cannot be read is reported and passed over."""
         try:
             lines = self.path.read_text(errors="replace").splitlines()
         except FileNotFoundError:

@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 def rebuild(connection: duckdb.DuckDBPyConnection, rows: Iterable[Sequence[Any]]) -> int:
     """Make and end the silences that these audit rows tell of, in their order; return how many rows did. Raises duckdb.Error.
 
-    ``rows``: columns as in history, oldest first. One that cannot be read is told and passed over.
+    ``rows``: columns as in history, oldest first. One that cannot be read is reported and passed over.
     """
-    told = 0
+    restored = 0
     for row in rows:
         fields = dict(zip(AUDIT.columns, row, strict=True))
         if fields["action"] not in (BEGIN, END) or fields["outcome"] != "accepted":
@@ -33,10 +33,10 @@ def rebuild(connection: duckdb.DuckDBPyConnection, rows: Iterable[Sequence[Any]]
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             log.warning("audit row %s tells no silence that can be read", fields["audit"])
             continue
-        told += 1
+        restored += 1
         if fields["action"] == END:
             connection.execute(alert_sql.END_SILENCE, [ends_ms, number])
         else:
             silence = [number, matchers, fields["reason"], fields["who"], fields["at_ms"], ends_ms]
             connection.execute(alert_sql.KEEP_SILENCE, silence)
-    return told
+    return restored

@@ -106,7 +106,7 @@ class HangingOrders:
         return anew
 
     def _open(self, wanted: Sequence[OpenProducer], layout: Layout) -> dict[str, OpenProducer]:
-        """Return by key what is open on these producers' partitions. Raises ResourceManagerError when one cannot be told."""
+        """Return by key what is open on these producers' partitions. Raises ResourceManagerError."""
         partitions = {producer.partition for producer in wanted}
         answers = self._partitions.open_producers(partitions, layout)
         for partition, error in answers.failed.items():

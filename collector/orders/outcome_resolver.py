@@ -113,9 +113,9 @@ class OutcomeResolver:
             left: list[str] = []
         else:
             left = [step.key for step in steps if not step.outcome.is_known]
-        told = [step for step in steps if step.key not in left]
-        if told:
-            self._tell(intent, told, left)
+        ended = [step for step in steps if step.key not in left]
+        if ended:
+            self._tell(intent, ended, left)
         return replace(intent, unknown=frozenset(left))
 
     def _end(self, planned: PlannedAction, intent: Intent) -> ActionResult:

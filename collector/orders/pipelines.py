@@ -171,13 +171,13 @@ def _text(setting: Any) -> str | None:
 def state_of(now: PipelineNow) -> str:
     """Return what the pipeline reported last: running, restarting, stopped, or recovering (a run began since)."""
     facts = now.facts
-    told = {
+    events = {
         "recovering": now.run_ms,
         "running": facts.started_ms,
         "restarting": facts.restarting_ms,
         "stopped": facts.stopped_ms,
     }
-    times = {what: at_ms for what, at_ms in told.items() if at_ms is not None}
+    times = {what: at_ms for what, at_ms in events.items() if at_ms is not None}
     return max(times, key=lambda what: times[what])
 
 

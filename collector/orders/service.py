@@ -107,7 +107,7 @@ class Actions:
         evidence: list[Any] = []
         try:
             order = self._named(order, evidence)
-            plan, to_type = self._plan(order, who, evidence)
+            plan, typed = self._plan(order, who, evidence)
         except (OrderRefused, DecisionLogUnreadable) as error:
             raise self._refused(order, who, str(error), evidence) from error
         except Exception as error:
@@ -116,7 +116,7 @@ class Actions:
             raise
         if order.dry_run:
             steps = [planned.dry() for planned in plan.actions]
-            return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, to_type)
+            return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, typed)
         intent = self._history.intend(order, who, evidence, plan.actions)
         try:
             steps = [planned.step(end) for planned, end in zip(plan.actions, carry_out(plan), strict=True)]
@@ -170,8 +170,8 @@ class Actions:
     def _plan(self, order: Order, who: str, evidence: list[Any]) -> tuple[Plan, str]:
         """Return the order's plan, and what must be typed to give it; adds what both rest on to ``evidence``."""
         if order.action.is_of_pipeline:
-            to_type = prefix_of(order.keys[0]) if order.action is Action.STOP else ""
-            return self._pipelines.plan(order, who, evidence), to_type
+            typed = prefix_of(order.keys[0]) if order.action is Action.STOP else ""
+            return self._pipelines.plan(order, who, evidence), typed
         if order.action is Action.SETTLE:
             batch = self._seen_batch(order)
             evidence += [_evidence(judged) for judged in batch.transactions]

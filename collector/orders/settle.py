@@ -13,7 +13,7 @@ from collector.views.batches import Batch, is_committed, is_open
 from lifecycle.decisions import Ruling
 from lifecycle.errors import OrderRefused
 
-UNREACHED = "this collector was not told how to reach its database (--database-properties)"
+UNREACHED = "this collector has no connection to its database (--database-properties)"
 
 
 def plan_settle(context: OrderContext, batch: Batch, who: str, confirm: str | None) -> Plan:

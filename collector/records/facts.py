@@ -234,11 +234,11 @@ class PipelineFacts:
     started_attempt: int = -1
     """Run offset of the newest run whose query started."""
     restart_answer: tuple[int, str] = (-1, "")
-    """When it told last that it restarts, and the operator's order that it did so for, or empty."""
+    """When it reported last that it restarts, and the operator's order that it did so for, or empty."""
     stop_answer: tuple[int, str] = (-1, "")
 
     def setting(self, name: str, default: int) -> int:
-        """Return a numeric setting that the pipeline told at its start, or the default where it told none."""
+        """Return a numeric setting that the pipeline reported at its start, or its default."""
         value = self.settings.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
 
@@ -269,7 +269,7 @@ class CheckpointFacts:
 
     @property
     def begun_ms(self) -> int | None:
-        """Return when its newest attempt began: as its driver told, else as its offset log says."""
+        """Return when its newest attempt began: as its driver reported, else as its offset log says."""
         return self.started_ms if self.started_ms is not None else self.planned_ms
 
     @property

@@ -46,7 +46,7 @@ class IdExpired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSeen:
-    """A lifecycle event was told."""
+    """A lifecycle event was reported."""
 
     event: LifecycleEvent
 
@@ -125,8 +125,8 @@ class BranchGone:
 class OffsetsSeen:
     """Where the records of one transaction are in one partition: from ``first`` up to and without ``next_offset``.
 
-    Where ``first_is_exact``, its leader told the first; else both ends are those of a stretch of time that holds its records and
-    others', None where nothing was found. ``how`` says it in words, ``at_ms`` when it was looked for.
+    Where ``first_is_exact``, its leader reported the first; else both ends are those of a stretch of time that holds its records
+    and others', None where nothing was found. ``how`` says it in words, ``at_ms`` when it was looked for.
     """
 
     transaction: str

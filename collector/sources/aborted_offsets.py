@@ -1,6 +1,6 @@
 """Finds where the records of undone transactions are, while that can be found: retention deletes what it is found by.
 
-The first offset is told exactly by the partition's leader, but only while the transaction is open; so those that are open for a
+The first offset is reported exactly by the partition's leader, but only while the transaction is open; so those that are open for a
 while are asked about in time. What was not asked about in time is found by time: from shortly before it began to its abort.
 """
 
@@ -28,7 +28,9 @@ LEAD_MS = 2_000
 """Records have their producer's time, and are made before the transaction's first partition is added."""
 TRIED_AGAIN_MS = 600_000
 """A partition without an answer is asked about again for this long."""
-FOUND_EXACTLY = "first: told by the partition's leader while it was open; next: first record after its abort, by time"
+FOUND_EXACTLY = (
+    "first: reported by the partition's leader while it was open; next: first record after its abort, by time"
+)
 FOUND_BY_TIME = (
     "by time: it holds this transaction's records, others', and maybe not all where the producer's clock is off"
 )
@@ -79,13 +81,13 @@ class AbortedOffsets(Observer):
                 targets = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
                 wanted += [target for target in targets if target not in self._starts and not is_internal(target[1])]
         wanted = wanted[:MAX_PARTITIONS]
-        told = self._offsets.transaction_starts({partition for _, partition in wanted})
-        if not told:
+        starts = self._offsets.transaction_starts({partition for _, partition in wanted})
+        if not starts:
             return
         # One that ended meanwhile may have been followed by the next of the same producer.
         still_open = {transaction.identity for transaction in self.current.open_at_coordinators()}
         for identity, partition in wanted:
-            start = told.get(partition, {}).get(identity.producer_id)
+            start = starts.get(partition, {}).get(identity.producer_id)
             if start is not None and identity in still_open:
                 self._starts[identity, partition] = start
         while len(self._starts) > STARTS_KEPT:

@@ -41,7 +41,7 @@ class DecisionTopic(TopicObserver):
         found = reader.next_offsets
         if set(found) != {0}:
             raise DecisionLogUnreadable(
-                f"{self.topic} has {len(found)} partitions: their order cannot be told, it needs one"
+                f"{self.topic} has {len(found)} partitions: records of several have no order: it needs one"
             )
         self._reading = DecisionReading(self.topic, known=self._source.next_offsets.get(0, 0), start=found[0])
 

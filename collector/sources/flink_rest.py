@@ -58,7 +58,7 @@ class FlinkRest(Observer):
         self._over: dict[str, FlinkJob] = {}
         """Jobs that have ended and whose last checkpoints were read."""
         self._newest: dict[str, int] = {}
-        self._told: dict[str, dict[int, FlinkStatus]] = {}
+        self._reported: dict[str, dict[int, FlinkStatus]] = {}
         """What the last poll of each job returned: memory may have let go of a failure that Flink still calls its latest."""
         self._errors: set[str] = set()
         self._missed = 0
@@ -92,7 +92,7 @@ class FlinkRest(Observer):
                 self._tell([job])
             except MalformedRecord as error:
                 self._tell([job, self._aside(job, str(error))])
-        self._told = {job: told for job, told in self._told.items() if job in jobs}
+        self._reported = {job: reported for job, reported in self._reported.items() if job in jobs}
         self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
     def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
@@ -107,31 +107,31 @@ class FlinkRest(Observer):
 
     def _seen_of(self, client: httpx.Client, job: FlinkJob) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
         """Return a job's checkpoints, then the job. Raises NotThere and what ``poll`` raises."""
-        told = flink_rest_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
+        reported = flink_rest_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
         names = ",".join(flink_rest_answers.RESTART_METRICS)
         restarts = flink_rest_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}"))
         # From here on nothing can fail: what is noted as reported is reported.
-        self._count_missed(job, told)
-        before = self._told.get(job.job, {})
-        self._told[job.job] = {seen.number: seen.status for seen in told.checkpoints}
-        new = [seen for seen in told.checkpoints if before.get(seen.number) is not seen.status]
+        self._count_missed(job, reported)
+        before = self._reported.get(job.job, {})
+        self._reported[job.job] = {seen.number: seen.status for seen in reported.checkpoints}
+        new = [seen for seen in reported.checkpoints if before.get(seen.number) is not seen.status]
         known = replace(
             job,
             restarts=restarts,
-            restored_number=told.restored_number,
-            restored_ms=told.restored_ms,
-            restored_path=told.restored_path,
+            restored_number=reported.restored_number,
+            restored_ms=reported.restored_ms,
+            restored_path=reported.restored_path,
         )
         if job.is_over:
             self._over[job.job] = job
-        return [*new, known, *(self._aside(job, error) for error in told.aside)]
+        return [*new, known, *(self._aside(job, error) for error in reported.aside)]
 
     def _aside(self, job: FlinkJob, error: str) -> Malformed:
         return Malformed(error=f"job {job.name} ({job.job}): {error}", value="", at_ms=now_ms())
 
-    def _count_missed(self, job: FlinkJob, told: flink_rest_answers.Checkpoints) -> None:
+    def _count_missed(self, job: FlinkJob, reported: flink_rest_answers.Checkpoints) -> None:
         """Count numbers between the last poll's newest and this one's history: they were triggered and are forgotten."""
-        numbers = [seen.number for seen in told.checkpoints]
+        numbers = [seen.number for seen in reported.checkpoints]
         before = self._newest.get(job.job)
         if before is not None and numbers:
             between = set(range(before + 1, max(numbers))) - set(numbers)

@@ -46,7 +46,7 @@ class LogSettingsWatch:
             entries = answer.result()
         except KafkaException as error:
             self.denied = (
-                f"whether {self._topic} forgets by itself cannot be told, its configuration cannot be read "
+                f"whether {self._topic} forgets by itself is unknown: its configuration cannot be read "
                 f"({error.args[0].str()}): allow DescribeConfigs on it"
             )
             return None

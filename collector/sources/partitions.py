@@ -204,7 +204,7 @@ class Partitions(Observer):
         if partitions and not stable.found:
             self._layout = None
             some = next(iter((high.failed | stable.failed).values()))
-            raise Unreachable(f"none of {len(partitions)} partitions told its offsets: {some}")
+            raise Unreachable(f"none of {len(partitions)} partitions returned its offsets: {some}")
         for partition, offset in stable.found.items():
             self._tracker.saw_partition(partition, offset, high.found[partition], asked_ms)
 

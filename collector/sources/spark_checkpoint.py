@@ -39,19 +39,24 @@ class _Aside:
 
     file: NumberedFile
     observed: Observed
-    told: bool = False
+    reported: bool = False
     refused: int = 0
     """How often in a row the filesystem refused to read it: such a file is read again whatever it looks like."""
 
 
 class CheckpointLog:
-    """One of a checkpoint directory's two logs. ``told_aside`` are the numbers that an earlier run of the collector quarantined."""
+    """One of a checkpoint directory's two logs. ``quarantined_before``: numbers that an earlier run quarantined."""
 
     def __init__(
-        self, pipeline: str, source: str, kind: CheckpointFileKind, folder: CheckpointFolder, told_aside: set[int]
+        self,
+        pipeline: str,
+        source: str,
+        kind: CheckpointFileKind,
+        folder: CheckpointFolder,
+        quarantined_before: set[int],
     ) -> None:
         self._pipeline, self._source, self._kind, self._folder = pipeline, source, kind, folder
-        self._told_aside = told_aside
+        self._quarantined_before = quarantined_before
         self._aside: dict[int, _Aside] = {}
 
     @property
@@ -98,7 +103,7 @@ class CheckpointLog:
             self._aside[file.number] = _Aside(
                 file=file,
                 observed=Observed(position=position, observation=malformed),
-                told=before is not None and before.told,
+                reported=before is not None and before.reported,
                 refused=(before.refused if before is not None else 0) + 1 if unread else 0,
             )
             return None
@@ -108,11 +113,11 @@ class CheckpointLog:
     def _untold(self, read_now: set[int]) -> list[Observed]:
         found = []
         for number, aside in self._aside.items():
-            if aside.told or (number in read_now and aside.refused < 2):
+            if aside.reported or (number in read_now and aside.refused < 2):
                 continue
-            aside.told = True
-            if number not in self._told_aside:
-                self._told_aside.add(number)
+            aside.reported = True
+            if number not in self._quarantined_before:
+                self._quarantined_before.add(number)
                 found.append(aside.observed)
         return found
 
@@ -155,13 +160,13 @@ class SparkCheckpoint(Observer):
             self.stopping.wait(self._interval_s)
 
     def _followed(self, filesystem: fs.FileSystem, path: str) -> list[CheckpointLog]:
-        told, aside = self._store.checkpoint_files_of(self._source), self._store.quarantined_of(self._source)
+        reported, aside = self._store.checkpoint_files_of(self._source), self._store.quarantined_of(self._source)
         logs = []
         for at, kind in enumerate(_KINDS):
-            known = [(number, modified_ns) for file, number, modified_ns in told if file is kind]
+            known = [(number, modified_ns) for file, number, modified_ns in reported if file is kind]
             folder = CheckpointFolder(filesystem, f"{path}/{kind.value}", known)
-            told_aside = {number for partition, number in aside if partition == at}
-            logs.append(CheckpointLog(self._pipeline, self._source, kind, folder, told_aside))
+            quarantined_before = {number for partition, number in aside if partition == at}
+            logs.append(CheckpointLog(self._pipeline, self._source, kind, folder, quarantined_before))
         return logs
 
     def _check_directory(self, filesystem: fs.FileSystem, path: str) -> None:

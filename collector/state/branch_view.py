@@ -33,7 +33,7 @@ def end(branch: BranchFacts, order: OperatorOrder | None, *, is_decided: bool) -
 
 
 def outlived(branch: BranchFacts | None, polled_ms: int | None, ended_ms: int) -> bool:
-    """Say whether a database lists a branch although the log has its outcome: that is told too, the list is what is."""
+    """Say whether a database lists a branch although the log has its outcome: that is reported too, the list is what is."""
     return branch is not None and branch.is_listed and polled_ms is not None and polled_ms - ended_ms > OUTLIVED_MS
 
 

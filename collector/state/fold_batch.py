@@ -215,12 +215,12 @@ def _checkpoint_events(
     if not rows.size:
         return
     types, at_ms = (TYPES[code] for code in events.type_code[rows].tolist()), events.at_ms.to_numpy()[rows].tolist()
-    pipeline, number, told_rows, duration_ms, reason = (
+    pipeline, number, reported_rows, duration_ms, reason = (
         events.data.field(name).take(pa.array(rows)).to_pylist()
         for name in ("pipeline", "batch", "rows", "duration_ms", "reason")
     )
     for type_, name, batch, at, count, took_ms, why in zip(
-        types, pipeline, number, at_ms, told_rows, duration_ms, reason, strict=True
+        types, pipeline, number, at_ms, reported_rows, duration_ms, reason, strict=True
     ):
         yield type_, name, batch, at, count, took_ms, why or ""
 

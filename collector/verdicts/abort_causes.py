@@ -95,7 +95,7 @@ def explain(clues: AbortClues) -> Inference:
             return _found(
                 AbortCause.CLIENT,
                 Certainty.GUESS,
-                "its driver told that it rolled it back; the broker's end was not seen",
+                "its driver reported that it rolled it back; the broker's end was not seen",
             )
         return _found(AbortCause.UNKNOWN, Certainty.GUESS, "the broker's end of it was not seen")
     match ended_by(broker):
@@ -141,7 +141,7 @@ def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, reported: bool
         certainty = Certainty.CERTAIN if over_ms <= TIMER_MS else Certainty.LIKELY
         return _found(AbortCause.TIMEOUT, certainty, f"the coordinator ended it {_late(over_ms)}")
     if reported:
-        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back")
+        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if taken:
         return _found(AbortCause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
     if clues.view.ours:
@@ -171,7 +171,7 @@ def _by_either(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> 
         certainty = Certainty.LIKELY if over_ms <= TIMER_MS else Certainty.GUESS
         return _found(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}")
     if reported:
-        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back")
+        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if _taken_over(clues.inits, broker):
         return _found(
             AbortCause.FENCED,
@@ -188,7 +188,7 @@ def _unseen(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inf
         certainty = Certainty.LIKELY if over_ms <= TIMER_MS and not reported else Certainty.GUESS
         return _found(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}; its beginning was not seen")
     if reported:
-        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver told that it rolled it back")
+        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if _taken_over(clues.inits, broker):
         return _found(
             AbortCause.FENCED, Certainty.LIKELY, "a producer took its id just after; its beginning was not seen"

@@ -1,4 +1,4 @@
-"""Was data lost? For each transaction that has ended: not lost, lost, harmless, or cannot be told, with the reason. Pure functions.
+"""Was data lost? For each transaction that has ended: not lost, lost, harmless, or unknown, with the reason. Pure functions.
 
 Flink's KafkaCommitter prints one and the same error ("already fenced … most likely signals data loss") for a transaction that
 had been committed before a crash and for one that the broker had timed out. The coordinator's own records tell the two apart.
@@ -36,7 +36,7 @@ class LossVerdict(Enum):
     """Its owner counts it as written, and the broker has undone it."""
     HARMLESS = "harmless"
     """Undone, and its owner knows: it never counted, or is written again."""
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
     ran = [facts for facts in flink.jobs.values() if _ran_at(facts, start_ms)]
     if not ran:
         known = "no Flink job that ran then is known" if flink.jobs else "no Flink is watched (--flink NAME=URL)"
-        return None, f"{known}: whether its checkpoint was completed cannot be told"
+        return None, f"{known}: whether its checkpoint was completed is unknown"
     if len(ran) == 1:
         return ran[0], ""
     fitting = [facts for facts in ran if _fits(sink, facts)]
@@ -214,7 +214,7 @@ def rule_3_job_runs(case: JobCase) -> Evidence | None:
     """The job runs, so a checkpoint that holds it may still complete."""
     if case.facts.job.is_over:
         return None
-    why = f"no checkpoint of {case.facts.pipeline} that holds it has ended, as far as Flink told"
+    why = f"no checkpoint of {case.facts.pipeline} that holds it has ended, as far as Flink reported"
     return case.answer(3, Fate.PENDING, why, case.running)
 
 

@@ -14,7 +14,7 @@ from collector.runtime.time_format import seconds
 from collector.verdicts.verdict_case import PipelineHistory
 
 MAX_TIMEOUT_MS = 900_000
-"""transaction.max.timeout.ms of a broker that was told nothing."""
+"""transaction.max.timeout.ms of a broker without a setting of its own."""
 SHORTEST_INTERVAL_MS = 1_000
 _MINUTE_MS, _LONG_MS, _STEP_MS = 60_000, 120_000, 10_000
 _ENDS = re.compile(APPLICATION_ENDS)

@@ -69,7 +69,7 @@ def rule_3_lost(case: Case) -> Judgement | None:
         return None
     undone = Evidence(fact="aborted after it was decided", source=_by(t), at_ms=t.ended_ms)
     reported = t.reported.lost_reason if t.reported is not None else ""
-    why = (Evidence(fact=f"its driver told: {reported}", source=EVENTS),) if reported else ()
+    why = (Evidence(fact=f"its driver reported: {reported}", source=EVENTS),) if reported else ()
     return _judgement(Verdict.LOST, 3, *_decided(case), undone, *why)
 
 
@@ -113,7 +113,7 @@ def rule_7_foreign(case: Case) -> Judgement | None:
     if t.broker is not None and t.broker.last_write_ms is not None:
         fact = "last partition added to it"
         evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
-    # What its partitions hold cannot be told from here, so an abort always counts as a loss.
+    # What its partitions hold is unknown here, so an abort always counts as a loss.
     return _judgement(Verdict.FOREIGN, 7, *evidence, may_abort=t.is_running and _is_there(t), loses_data=True)
 
 

@@ -82,7 +82,7 @@ def losses_in_history(
     before: EndKey | None = None,
 ) -> tuple[list[Loss], int]:
     """Return the same for every transaction of one id that history knows, committed ones too. Raises StoreFailed."""
-    # What was seen a moment ago is in memory alone. Where history cannot be written now, what it has is told.
+    # What was seen a moment ago is in memory alone. Where history cannot be written now, what it has is returned.
     with contextlib.suppress(StoreFailed):
         store.flushed(FLUSH_LIMIT_S)
     with current.reading() as state:

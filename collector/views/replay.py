@@ -21,7 +21,7 @@ DECISIONS_LOADED = 200_000
 DECISIONS_OF_EACH = 1_000
 """The newest records of each prefix: it may have been idle while others wrote more than is loaded."""
 EVENTS_LOADED = 5
-"""Lifecycle events that are loaded for each settled transaction that is kept: as many are told of one."""
+"""Lifecycle events that are loaded for each settled transaction that is kept: as many are reported of one."""
 log = logging.getLogger(__name__)
 
 

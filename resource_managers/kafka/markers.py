@@ -187,8 +187,8 @@ def _marker_once_ended(
         opened = {(p.producer_id, p.producer_epoch) for producers in answers.found.values() for p in producers}
         if answers.failed or (handle.producer_id, handle.producer_epoch) in opened:
             raise ResourceManagerError(
-                f"its offsets have no end marker on {CONSUMER_OFFSETS}, or that cannot be told, so its marker says nothing "
-                "yet: end it by an order of the collector, which offers the marker that is proven"
+                f"its offsets have no end marker on {CONSUMER_OFFSETS}, or it is unknown whether they have: its marker "
+                "says nothing yet: end it by an order of the collector, which offers the marker that is proven"
             ) from None
         return markers.latest(parsed.prefix, parsed.slot, limit_s)
 

@@ -136,7 +136,7 @@ class MissingMarkers:
         """Return when nothing of these ids is left open on the topic: what is written now would be ended together with it.
 
         ``leaders``: of its partitions, as far as they are known. Raises ResourceManagerError when something is, or when it
-        cannot be told of every partition in ``limit_s``.
+        is not known of every partition within ``limit_s``.
         """
         deadline = time.monotonic() + limit_s
         layout: Layout | None = layout_of(self._topic, leaders)

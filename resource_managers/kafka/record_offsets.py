@@ -66,7 +66,7 @@ class KafkaRecordOffsets:
         try:
             return {_name(at): found for at, found in ask(partitions).items()}
         except UNREACHABLE as error:
-            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} told offsets: {error}") from None
+            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} returned offsets: {error}") from None
         except kafka_errors.KafkaError as error:
             if len(partitions) == 1:
                 return {}

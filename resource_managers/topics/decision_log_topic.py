@@ -77,11 +77,11 @@ class DecisionLogTopic:
         if found is None or found.error is not None or not found.partitions:
             raise DecisionLogUnreadable(
                 f"topic {self.name!r} does not exist: a pipeline makes it when it starts. If one ran here before, its log is "
-                "gone, and what it decided cannot be told"
+                "gone, and what it decided is unknown"
             )
         if len(found.partitions) != 1:
             raise DecisionLogUnreadable(
-                f"topic {self.name!r} has {len(found.partitions)} partitions: their order cannot be told, it needs one"
+                f"topic {self.name!r} has {len(found.partitions)} partitions: records of several have no order: it needs one"
             )
 
     def identity(self) -> tuple[int, int]:

@@ -45,7 +45,7 @@ def lifecycle_topic(connection: KafkaConnection) -> str:
 
 
 @pytest.fixture(scope="module")
-def told_collector(
+def pipeline_collector(
     broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CollectorProcess]:
     """Return a collector of the module's own that reads this topic."""

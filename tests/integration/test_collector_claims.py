@@ -15,7 +15,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import make_sink, wait_until
-from tests.integration.told_pipeline import ToldPipeline
+from tests.integration.reported_pipeline import ReportedPipeline
 
 pytestmark = pytest.mark.integration
 
@@ -32,12 +32,12 @@ def collector(
 
 
 @pytest.fixture
-def pipeline(connection: KafkaConnection, lifecycle_topic: str) -> ToldPipeline:
-    return ToldPipeline(connection, lifecycle_topic)
+def pipeline(connection: KafkaConnection, lifecycle_topic: str) -> ReportedPipeline:
+    return ReportedPipeline(connection, lifecycle_topic)
 
 
 def test_a_foreign_transaction_stays_foreign_whatever_an_event_claims(
-    collector: CollectorProcess, connection: KafkaConnection, pipeline: ToldPipeline
+    collector: CollectorProcess, connection: KafkaConnection, pipeline: ReportedPipeline
 ) -> None:
     sink, id_ = make_sink(connection), f"bank-{uuid.uuid4().hex[:8]}"
     producer = Producer(connection.for_librdkafka(**{"transactional.id": id_}))
@@ -67,11 +67,11 @@ def test_a_foreign_transaction_stays_foreign_whatever_an_event_claims(
 
 
 def test_an_abort_of_ours_names_the_batch_that_the_log_tells(
-    collector: CollectorProcess, pipeline: ToldPipeline
+    collector: CollectorProcess, pipeline: ReportedPipeline
 ) -> None:
     """Its event claims batch 6, which has the right parity: the log knows that batch 0 is the next one."""
     pipeline.tell(EventType.PIPELINE_STARTED, pipeline.prefix, job="j", settings={"interval_ms": 100})
-    handle = pipeline.prepare(b"left over", told_batch=6)
+    handle = pipeline.prepare(b"left over", reported_batch=6)
     row = collector.wait_for(handle.transaction, verdict="abort it", may_abort=True)
     assert (row["batch"], row["loses_data"]) == (6, False)
     dry = collector.order("abort", row, dry_run=True).json()

@@ -27,8 +27,8 @@ from resource_managers.topics.decision_log import DecisionLog
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.integration.collector_process import LIMIT_S, running
 from tests.integration.kafka_fixtures import wait_until
+from tests.integration.reported_pipeline import ReportedPipeline, now_ms
 from tests.integration.test_decision_log import cut_before
-from tests.integration.told_pipeline import ToldPipeline, now_ms
 
 pytestmark = pytest.mark.integration
 
@@ -212,7 +212,7 @@ def test_what_is_finite_is_shown_and_what_is_newer_makes_verdicts_unknown(
     topic, admin = f"decisions-{uuid.uuid4().hex[:8]}", AdminClient(connection.for_librdkafka())
     config = FORGETS_NOTHING | {"retention.ms": "604800000"}
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(LIMIT_S)
-    pipeline = ToldPipeline(connection, lifecycle_topic, decision_topic=topic)
+    pipeline = ReportedPipeline(connection, lifecycle_topic, decision_topic=topic)
     handle = pipeline.prepare(b"decided by whom?")
     settings = {"INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic, "INDOUBT_DECISION_TOPIC": topic}
     with running(broker.bootstrap_servers, tmp_path, environment=settings) as collector:

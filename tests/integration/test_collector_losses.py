@@ -163,7 +163,7 @@ def test_the_same_error_for_a_committed_and_a_lost_transaction(
     collector.wait_for(flink.id_of(4), state="aborted")
     (unclear,) = losses(collector, flink.id_of(4))
     assert (unclear["verdict"], unclear["cause"], unclear["cause_certainty"]) == (
-        "cannot be told",
+        "unknown",
         "timeout",
         "certain",
     )

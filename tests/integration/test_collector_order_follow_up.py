@@ -22,7 +22,7 @@ from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.cutting_proxy import END_TXN, CuttingProxy, broker_behind_proxy
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
-from tests.integration.told_pipeline import ToldPipeline
+from tests.integration.reported_pipeline import ReportedPipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
@@ -80,7 +80,7 @@ def _collector(connection: KafkaConnection, directory: Path) -> CollectorProcess
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["request lost", "answer lost"])
 def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, answer_lost: bool) -> None:
-    pipeline = ToldPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)
+    pipeline = ReportedPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
     row = site.collector.wait_for(handle.transaction, verdict="commit it", may_commit=True)
@@ -127,7 +127,7 @@ def test_an_abort_of_a_foreign_transaction_cut_by_its_broker_is_settled(site: Si
 
 
 def test_a_collector_that_ends_in_the_middle_of_an_order_finds_it_again(site: Site) -> None:
-    pipeline = ToldPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)
+    pipeline = ReportedPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)
     handles = [pipeline.prepare(b"row-%d" % slot, slot=slot) for slot in (0, 1)]
     pipeline.decide(*handles)
     rows = [site.collector.wait_for(h.transaction, verdict="commit it") for h in handles]

@@ -12,19 +12,19 @@ from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
-from tests.integration.told_pipeline import ToldPipeline, now_ms
+from tests.integration.reported_pipeline import ReportedPipeline, now_ms
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def collector(told_collector: CollectorProcess) -> CollectorProcess:
-    return told_collector
+def collector(pipeline_collector: CollectorProcess) -> CollectorProcess:
+    return pipeline_collector
 
 
 @pytest.fixture
-def pipeline(connection: KafkaConnection, lifecycle_topic: str) -> ToldPipeline:
-    return ToldPipeline(connection, lifecycle_topic)
+def pipeline(connection: KafkaConnection, lifecycle_topic: str) -> ReportedPipeline:
+    return ReportedPipeline(connection, lifecycle_topic)
 
 
 def outcomes(collector: CollectorProcess, key: str) -> list[str]:
@@ -32,7 +32,7 @@ def outcomes(collector: CollectorProcess, key: str) -> list[str]:
     return [row["outcome"] for row in reversed(collector.rows("audit")) if key in row["keys"]]
 
 
-def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
+def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     handles = [pipeline.prepare(b"row-%d" % slot, slot=slot) for slot in (0, 1)]
     offset = pipeline.decide(*handles)
     rows = [collector.wait_for(h.transaction, verdict="commit it", may_commit=True) for h in handles]
@@ -60,7 +60,7 @@ def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipel
     collector.wait_for(handles[0].transaction, state="committed", verdict="settled")
 
 
-def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
+def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")
@@ -72,7 +72,7 @@ def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess
     assert outcomes(collector, row["key"]) == ["accepted", "refused"]
 
 
-def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
+def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"undecided")
     row = collector.wait_for(handle.transaction, state="prepared", verdict="in progress")
     answer = collector.order("commit", row)
@@ -82,7 +82,7 @@ def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, 
     assert pipeline.sink.view(handle.transaction).state == "Ongoing"
 
 
-def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
+def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"decided")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")
@@ -91,7 +91,7 @@ def test_a_decided_transaction_is_not_aborted(collector: CollectorProcess, pipel
 
 
 def test_what_a_decision_voided_by_a_newer_run_lists_is_not_committed(
-    collector: CollectorProcess, pipeline: ToldPipeline
+    collector: CollectorProcess, pipeline: ReportedPipeline
 ) -> None:
     handle = pipeline.prepare(b"zombie")
     pipeline.start_run()
@@ -118,7 +118,7 @@ def test_what_a_decision_voided_by_a_newer_run_lists_is_not_committed(
 
 
 def test_what_an_older_run_left_open_is_aborted_without_a_decision(
-    collector: CollectorProcess, pipeline: ToldPipeline
+    collector: CollectorProcess, pipeline: ReportedPipeline
 ) -> None:
     handle = pipeline.prepare(b"left over")
     pipeline.start_run()
@@ -190,7 +190,7 @@ def test_an_order_never_hits_the_next_transaction_of_the_same_id(
     assert set(read_committed(connection, sink.topic)) == {b"first", b"second"}
 
 
-def test_a_viewer_orders_nothing(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
+def test_a_viewer_orders_nothing(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"viewed")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")

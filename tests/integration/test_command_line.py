@@ -11,20 +11,20 @@ from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import make_sink, wait_until
-from tests.integration.told_pipeline import ToldPipeline
+from tests.integration.reported_pipeline import ReportedPipeline
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def collector(told_collector: CollectorProcess) -> CollectorProcess:
-    return told_collector
+def collector(pipeline_collector: CollectorProcess) -> CollectorProcess:
+    return pipeline_collector
 
 
 def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
     collector: CollectorProcess, connection: KafkaConnection, lifecycle_topic: str
 ) -> None:
-    pipeline = ToldPipeline(connection, lifecycle_topic)
+    pipeline = ReportedPipeline(connection, lifecycle_topic)
     handles = [pipeline.prepare(b"row-%d" % slot, slot=slot, batch=7) for slot in (0, 1)]
     pipeline.decide(*handles, batch=7)
     rows = [collector.wait_for(h.transaction, verdict="commit it", may_commit=True) for h in handles]

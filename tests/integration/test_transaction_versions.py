@@ -21,7 +21,7 @@ from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
-from tests.integration.told_pipeline import ToldPipeline
+from tests.integration.reported_pipeline import ReportedPipeline
 
 pytestmark = pytest.mark.integration
 
@@ -85,11 +85,11 @@ def test_a_collector_sees_judges_and_ends_them(connection: KafkaConnection, sink
     admin = AdminClient(connection.for_librdkafka())
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(LIMIT_S)
     with running(connection.bootstrap_servers, tmp_path, environment={"INDOUBT_LIFECYCLE_TOPIC": topic}) as collector:
-        ours(collector, ToldPipeline(connection, topic))
+        ours(collector, ReportedPipeline(connection, topic))
         foreign(collector, sink, f"foreign-{uuid.uuid4().hex[:8]}")
 
 
-def ours(collector: CollectorProcess, pipeline: ToldPipeline) -> None:
+def ours(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     """Commit what was decided, and abort what a newer run left behind."""
     decided = pipeline.prepare(b"decided", batch=0)
     pipeline.decide(decided, batch=0)

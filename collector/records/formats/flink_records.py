@@ -1,4 +1,4 @@
-"""What Flink tells of one job and of one checkpoint, as it was told last."""
+"""What Flink tells of one job and of one checkpoint, as it was reported last."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GONE = "GONE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkCheckpoint:
-    """One checkpoint or savepoint as Flink told it last. Times are epoch ms by the JobManager's clock; ``ended_ms`` None: runs."""
+    """One checkpoint or savepoint as Flink reported it last. Times: epoch ms, the JobManager's clock; ``ended_ms`` None: runs."""
 
     cluster: str
     job: str
@@ -60,10 +60,10 @@ class FlinkCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkJob:
-    """One job as Flink told it last, at ``seen_ms`` by our clock; the other times are Flink's.
+    """One job as Flink reported it last, at ``seen_ms`` by our clock; the other times are Flink's.
 
-    ``restarts`` None: not told. ``restored_*``: what its newest attempt started from. ``ended_ms`` of a job that is GONE: when that
-    was noticed.
+    ``restarts`` None: not reported. ``restored_*``: what its newest attempt started from. ``ended_ms`` of a job that is
+    GONE: when that was noticed.
     """
 
     cluster: str

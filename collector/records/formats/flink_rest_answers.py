@@ -80,7 +80,7 @@ def checkpoints(job: FlinkJob, answer: Any) -> Checkpoints:
 
 
 def restarts(answer: Any) -> int | None:
-    """Return how often a job was restarted, or None where the metric is not told (yet). Raises MalformedRecord."""
+    """Return how often a job was restarted, or None where the metric is not there (yet). Raises MalformedRecord."""
     if not isinstance(answer, list):
         raise MalformedRecord(f"Flink's answer is {type(answer).__name__}, not a list of metrics")
     values = {row.get("id"): row.get("value") for row in answer if isinstance(row, dict)}

@@ -1,6 +1,6 @@
 """Decodes many lifecycle events at once with Arrow's JSON reader; what is out of the ordinary is left to ``events.decode``.
 
-Ordinary: told of a checkpoint, or of a transaction of a resource manager with producers, with every field that such events always
+Ordinary: about a checkpoint, or of a transaction of a resource manager with producers, with every field that such events always
 have. Where a single event of a batch cannot be read in columns because of its types, the batch is halved until the odd one stands
 alone.
 """
@@ -51,7 +51,7 @@ class EventColumns:
     """Events, row by row in the order given."""
 
     raw: pa.Array
-    """As they were told, text."""
+    """As they were reported, text."""
     type_code: Integers
     """Places in TYPES."""
     at_ms: pa.Array

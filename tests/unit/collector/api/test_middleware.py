@@ -42,7 +42,7 @@ def test_https_has_strict_transport_security(api: Api) -> None:
 
 
 def test_a_body_that_is_too_long_is_refused_with_or_without_a_length(api: Api) -> None:
-    most = api.client.app.state.served.max_body_bytes
+    most = api.client.app.state.dependencies.max_body_bytes
     told = api.client.post("/api/v1/orders", headers=OPERATOR, content=b" " * (most + 1))
     untold = api.client.post("/api/v1/orders", headers=OPERATOR, content=iter([b" " * most, b" "]))
     for answer in (told, untold):
@@ -85,8 +85,8 @@ def test_an_unexpected_error_is_answered_and_logged_once_with_the_id(
 
 def test_too_many_requests_orders_and_failures_say_when_to_come_back(tmp_path: Path) -> None:
     api = Api(tmp_path)
-    served = api.client.app.state.served
-    object.__setattr__(served, "limits", RequestLimits(orders_per_minute=1, failed_authentications_per_minute=2))
+    dependencies = api.client.app.state.dependencies
+    object.__setattr__(dependencies, "limits", RequestLimits(orders_per_minute=1, failed_authentications_per_minute=2))
     first, second = (api.client.post("/api/v1/orders", headers=OPERATOR, json={}) for _ in range(2))
     assert (first.status_code, second.status_code, second.headers["retry-after"]) == (422, 429, "60")
     assert second.json()["error"]["code"] == "too_many_requests"

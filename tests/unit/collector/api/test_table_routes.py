@@ -123,7 +123,7 @@ def test_losses_say_what_is_missing_and_why(api: Api) -> None:
     (loss,) = api.rows("losses")
     assert (loss["transaction"], loss["verdict"], loss["certainty"], loss["cause"]) == (
         "gone",
-        "cannot be told",
+        "unknown",
         "guess",
         "timeout",
     )

@@ -74,15 +74,17 @@ class Directory:
         self.asked, self.clock = Asked(fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())), Clock()
         self.log = self.follow()
 
-    def follow(self, known: tuple[tuple[int, int], ...] = (), told_aside: tuple[int, ...] = ()) -> CheckpointLog:
+    def follow(
+        self, known: tuple[tuple[int, int], ...] = (), quarantined_before: tuple[int, ...] = ()
+    ) -> CheckpointLog:
         folder = CheckpointFolder(fs.PyFileSystem(self.asked), "offsets", known, self.clock)
-        return CheckpointLog("q", "spark checkpoint q", CheckpointFileKind.OFFSETS, folder, set(told_aside))
+        return CheckpointLog("q", "spark checkpoint q", CheckpointFileKind.OFFSETS, folder, set(quarantined_before))
 
     def write(self, *numbers: int, text: str = OFFSETS) -> None:
         for number in numbers:
             (self.offsets / str(number)).write_text(text)
 
-    def told(self) -> list[int]:
+    def reported(self) -> list[int]:
         """Return the numbers of the checkpoint files that a look tells, in order."""
         return sorted(one.observation.number for one in self.log.poll() if isinstance(one.observation, CheckpointFile))
 
@@ -97,14 +99,14 @@ def directory(tmp_path: Path) -> Directory:
 
 
 def test_what_is_new_is_reported_once(directory: Directory) -> None:
-    assert directory.told() == []
+    assert directory.reported() == []
     directory.write(0, 1)
     (directory.offsets / ".2.crc").write_text("no batch")
     (directory.offsets / "3.tmp").write_text("no batch")
-    assert directory.told() == [0, 1]
+    assert directory.reported() == [0, 1]
     directory.write(2)
-    assert directory.told() == [2]
-    assert directory.told() == []
+    assert directory.reported() == [2]
+    assert directory.reported() == []
 
 
 def test_a_look_costs_the_same_however_many_files_there_are(
@@ -112,11 +114,11 @@ def test_a_look_costs_the_same_however_many_files_there_are(
 ) -> None:
     monkeypatch.setattr(checkpoint_directory, "MAX_BACKLOG", 10)
     directory.write(*range(2_000))
-    assert directory.told() == list(range(1_990, 2_000))
+    assert directory.reported() == list(range(1_990, 2_000))
     directory.asked.counts.clear()
     for number in range(2_000, 2_020):
         directory.write(number)
-        assert directory.told() == [number]
+        assert directory.reported() == [number]
     counts = directory.asked.counts
     assert (counts["listings"], counts["reads"]) == (0, 20)
     assert counts["names"] <= 20 * (1 + 2 + 1 + 4)
@@ -124,75 +126,75 @@ def test_a_look_costs_the_same_however_many_files_there_are(
 
 def test_many_new_files_are_found_in_one_look_and_read_in_several(directory: Directory) -> None:
     directory.write(0)
-    directory.told()
+    directory.reported()
     directory.asked.counts.clear()
     directory.write(*range(1, 121))
-    told = directory.told()
-    while more := directory.told():
-        told += more
-    assert sorted(told) == list(range(1, 121))
+    reported = directory.reported()
+    while more := directory.reported():
+        reported += more
+    assert sorted(reported) == list(range(1, 121))
     assert directory.asked.counts["listings"] == 0
 
 
 def test_the_past_is_read_newest_first_and_bounded_per_look(directory: Directory) -> None:
     directory.write(*range(250))
-    assert directory.told() == list(range(150, 250))
-    assert directory.told() == list(range(50, 150))
-    assert directory.told() == list(range(50))
+    assert directory.reported() == list(range(150, 250))
+    assert directory.reported() == list(range(50, 150))
+    assert directory.reported() == list(range(50))
 
 
 def test_a_log_with_gaps_is_listed_again_after_a_while(directory: Directory) -> None:
     directory.write(0)
-    directory.told()
+    directory.reported()
     directory.write(50)
-    assert directory.told() == []
+    assert directory.reported() == []
     directory.clock.now_s += checkpoint_directory.LIST_AGAIN_S
-    assert directory.told() == [50]
+    assert directory.reported() == [50]
 
 
 def test_files_that_spark_has_deleted_are_no_news(directory: Directory) -> None:
     directory.write(*range(5))
-    directory.told()
+    directory.reported()
     for number in range(3):
         (directory.offsets / str(number)).unlink()
-    assert directory.told() == []
+    assert directory.reported() == []
     directory.write(5)
-    assert directory.told() == [5]
+    assert directory.reported() == [5]
 
 
 def test_a_recreated_directory_is_read_from_its_start(directory: Directory) -> None:
     directory.write(*range(5))
-    directory.told()
+    directory.reported()
     shutil.rmtree(directory.offsets)
-    assert directory.told() == []
+    assert directory.reported() == []
     directory.offsets.mkdir()
     directory.write(0, 1)
-    assert directory.told() == [0, 1]
+    assert directory.reported() == [0, 1]
     directory.write(2)
-    assert directory.told() == [2]
+    assert directory.reported() == [2]
 
 
 def test_a_new_directory_that_has_come_as_far_is_noticed(directory: Directory) -> None:
     directory.write(*range(3))
-    directory.told()
+    directory.reported()
     shutil.rmtree(directory.offsets)
     directory.offsets.mkdir()
     directory.write(*range(4), text=OFFSETS.replace("5000", "9999"))
-    assert directory.told() == [0, 1, 2, 3]
+    assert directory.reported() == [0, 1, 2, 3]
 
 
 def test_after_a_restart_only_what_is_not_in_history_is_reported(directory: Directory) -> None:
     directory.write(*range(4))
     known = tuple((number, (directory.offsets / str(number)).stat().st_mtime_ns) for number in range(3))
     directory.log = directory.follow(known)
-    assert directory.told() == [3]
+    assert directory.reported() == [3]
 
 
 def test_a_half_written_file_is_read_again_and_never_quarantined(directory: Directory) -> None:
     directory.write(0, text=OFFSETS[:20])
     assert directory.log.poll() == []
     directory.write(0)
-    assert directory.told() == [0]
+    assert directory.reported() == [0]
     assert directory.aside() == []
 
 
@@ -205,33 +207,33 @@ def test_a_malformed_file_is_quarantined_once_and_read_when_it_changes(
 ) -> None:
     directory.write(0, 1, text=text)
     directory.write(2)
-    assert directory.told() == [2]
+    assert directory.reported() == [2]
     first, second = directory.aside()
     assert says in first
     assert says in second
     assert directory.aside() == []
     directory.write(0)
     directory.write(1, text=f"{text} still")
-    assert directory.told() == [0]
+    assert directory.reported() == [0]
     assert directory.aside() == []
     directory.write(1)
-    assert directory.told() == [1]
+    assert directory.reported() == [1]
 
 
 def test_what_an_earlier_run_quarantined_is_not_quarantined_again(directory: Directory) -> None:
     directory.write(0, text="v9\n{}")
-    directory.log = directory.follow(told_aside=(0,))
+    directory.log = directory.follow(quarantined_before=(0,))
     assert directory.log.poll() + directory.log.poll() == []
     directory.write(0)
-    assert directory.told() == [0]
+    assert directory.reported() == [0]
 
 
 def test_a_file_that_cannot_be_read_is_tried_again(directory: Directory) -> None:
     directory.write(0, 1)
     directory.asked.broken.add("offsets/0")
-    assert directory.told() == [1]
+    assert directory.reported() == [1]
     directory.asked.broken.clear()
-    assert directory.told() == [0]
+    assert directory.reported() == [0]
     assert directory.aside() == []
 
 
@@ -243,18 +245,18 @@ def test_a_file_that_never_can_be_read_is_quarantined_once_with_the_reason(direc
     assert "offsets/0 cannot be read: connection reset" in error
     assert directory.aside() == []
     directory.asked.broken.clear()
-    assert directory.told() == [0]
+    assert directory.reported() == [0]
 
 
 def test_many_malformed_files_have_their_turn(directory: Directory) -> None:
     directory.write(*range(50), text="v9\n{}")
-    assert directory.told() == []
+    assert directory.reported() == []
     assert len(directory.aside()) == 50
     directory.write(*range(50))
-    told: list[int] = []
+    reported: list[int] = []
     for _ in range(3):
-        told += directory.told()
-    assert sorted(told) == list(range(50))
+        reported += directory.reported()
+    assert sorted(reported) == list(range(50))
 
 
 def test_pyarrows_mock_filesystem_which_has_one_time_for_all_files() -> None:

@@ -294,16 +294,16 @@ def test_a_branch_listed_long_after_its_reported_end_has_not_ended(
     assert view.state is state
 
 
-OURS, THEIRS = MINE.transaction, FOREIGN.transaction
+OURS, FOREIGN_ID = MINE.transaction, FOREIGN.transaction
 
 
 @pytest.mark.parametrize(
     ("missing", "before", "proofs", "are_read", "ends", "waits_for"),
     [
         # The first look that misses a branch proves nothing, a marker does.
-        ([OURS, THEIRS], [], {}, True, {}, {OURS, THEIRS}),
+        ([OURS, FOREIGN_ID], [], {}, True, {}, {OURS, FOREIGN_ID}),
         ([OURS], [], {OURS: COMMITTED}, True, {OURS: COMMITTED}, set()),
-        ([OURS, THEIRS], [OURS, THEIRS], {}, True, {OURS: NO_MARKER, THEIRS: None}, set()),
+        ([OURS, FOREIGN_ID], [OURS, FOREIGN_ID], {}, True, {OURS: NO_MARKER, FOREIGN_ID: None}, set()),
         ([OURS], [OURS], {}, False, {OURS: NOT_READ}, set()),
         ([OURS], [OURS], {OURS: TOMBSTONE}, True, {OURS: TOMBSTONE}, set()),
         # Never seen in the list, and its marker is there.

@@ -206,7 +206,7 @@ CASES: list[tuple[str, list[Observation], LossVerdict, Certainty, str]] = [
         [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SAVEPOINT)],
         UNKNOWN,
         GUESS,
-        "has ended, as far as Flink told",
+        "has ended, as far as Flink reported",
     ),
     (
         "stopped with a savepoint",

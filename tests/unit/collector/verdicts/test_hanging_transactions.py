@@ -93,7 +93,7 @@ def step(
 ) -> dict[str, Suspect]:
     """One look at ``at`` ms, answered by the coordinator 10 ms later."""
     doubts = changes.get("doubts", {key_of(one): doubted for one in seen})
-    polled = changes.get("looked", [PARTITION])
+    polled = changes.get("polled", [PARTITION])
     return followed(before, polled, seen, doubts, polled_ms=T0 + at, answered_ms=T0 + at + 10, confirm_ms=2_000)
 
 

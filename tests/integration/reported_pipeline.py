@@ -20,7 +20,7 @@ from tests.integration.pipeline_process import read_committed
 TIMEOUT_MS = 60_000
 
 
-class ToldPipeline:
+class ReportedPipeline:
     """One pipeline with a sink and a prefix of its own; it tells the given topic of what it prepares."""
 
     def __init__(
@@ -47,14 +47,14 @@ class ToldPipeline:
         run = RunStarted(prefix=self.prefix, checkpoint_id=self.checkpoint_id, run=uuid.uuid4().hex[:6], at_ms=now_ms())
         return self.log.start_run(run)
 
-    def prepare(self, *values: bytes, slot: int = 0, batch: int = 0, told_batch: int | None = None) -> Handle:
-        """Return a prepared handle that the lifecycle topic was told of, as of ``told_batch`` if that is another."""
+    def prepare(self, *values: bytes, slot: int = 0, batch: int = 0, reported_batch: int | None = None) -> Handle:
+        """Return a prepared handle that the lifecycle topic was told of, as of ``reported_batch`` if that is another."""
         marker = Marker(batch=batch, attempt=self.attempt, checkpoint_id=self.checkpoint_id)
         manager = self.sink.manager(self._timeout_ms)
         transaction = manager.begin(SlotAttempt(prefix=self.prefix, slot=slot, marker=marker))
         transaction.write(rows(*values))
         handle = transaction.prepare(fingerprint_of(*values))
-        told = batch if told_batch is None else told_batch
+        told = batch if reported_batch is None else reported_batch
         data = {"batch": told, "slot": slot, "transaction": handle.transaction, "handle": handle.to_json()}
         self.tell(EventType.TRANSACTION_PREPARED, handle.key, **data, resource_manager="kafka")
         return handle
