@@ -57,7 +57,7 @@ class Judgement:
     """A verdict, the number of the rule that gave it, the facts it rests on, and the orders that are safe.
 
     ``loses_data`` is True when an abort would lose rows that no replay is known to bring back: it then takes a second,
-    typed confirmation.
+    typed confirmation. ``commit_confirmation``: what must be typed to commit it, where a commit is right only under a condition.
     """
 
     verdict: Verdict
@@ -66,6 +66,7 @@ class Judgement:
     may_commit: bool = False
     may_abort: bool = False
     loses_data: bool = False
+    commit_confirmation: str = ""
 
 
 class AbortCause(Enum):

@@ -56,6 +56,7 @@ def read_hanging(value: Json) -> TransactionRow:
         may_commit=row.may_commit,
         may_abort=row.may_abort,
         loses_data=row.loses_data,
+        commit_confirmation="",
         evidence=row.evidence,
         revision=row.revision,
         updated_at_ms=row.found_at_ms,

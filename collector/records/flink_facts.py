@@ -11,10 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from collector.records.facts import CheckpointFacts
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkStatus
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkStatus,
+)
 
 SOURCE = "flink REST"
 JOBS_KEPT = 200
+COMMITTABLES_KEPT = 20
+"""Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
 _PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
 """A retained checkpoint's directory (CheckpointStorage): its job and its number."""
 
@@ -44,10 +52,17 @@ class FlinkJobFacts:
 
 @dataclass(slots=True)
 class FlinkState:
-    """All jobs by their id."""
+    """All jobs by their id, and what checkpoints on disk list. The latter is no history: the files are read again."""
 
     checkpoints_kept: int = 2_000
     jobs: dict[str, FlinkJobFacts] = field(default_factory=dict)
+    committables: dict[tuple[str, str], dict[str, FlinkCommittables]] = field(default_factory=dict)
+    """(cluster, job) -> directory of a checkpoint -> what its ``_metadata`` lists, oldest read first."""
+    polled_ms: dict[str, int] = field(default_factory=dict)
+    """When each cluster's REST API answered last, by our clock."""
+    _listings: dict[Committable, list[FlinkCommittables]] = field(default_factory=dict)
+    _prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Transactional id prefix -> (cluster, job) that was seen to use it last."""
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
@@ -82,6 +97,41 @@ class FlinkState:
             for number in sorted(facts.checkpoints)[: len(facts.checkpoints) - self.checkpoints_kept]:
                 del facts.checkpoints[number]
 
+    def see_committables(self, seen: FlinkCommittables) -> None:
+        """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
+        of_job = self.committables.setdefault((seen.cluster, seen.job), {})
+        gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []
+        of_job[seen.path] = seen
+        if len(of_job) > COMMITTABLES_KEPT:
+            gone.append(of_job.pop(next(iter(of_job))))
+        for forgotten in gone:
+            self._forget(forgotten)
+        for committable in seen.committables:
+            self._listings.setdefault(committable, []).append(seen)
+        for prefix in seen.prefixes:
+            self._prefixes[prefix] = (seen.cluster, seen.job)
+        if len(self.committables) > JOBS_KEPT:
+            oldest = next(iter(self.committables))
+            for forgotten in self.committables.pop(oldest).values():
+                self._forget(forgotten)
+            self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
+
+    def _forget(self, forgotten: FlinkCommittables) -> None:
+        for committable in forgotten.committables:
+            left = [listing for listing in self._listings.get(committable, ()) if listing is not forgotten]
+            if left:
+                self._listings[committable] = left
+            else:
+                self._listings.pop(committable, None)
+
+    def listings(self, committable: Committable) -> list[FlinkCommittables]:
+        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
+        return list(self._listings.get(committable, ()))
+
+    def job_of_prefix(self, prefix: str) -> tuple[str, str] | None:
+        """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""
+        return self._prefixes.get(prefix)
+
     def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
         """Say whether folding it would tell nothing new."""
         facts = self.jobs.get(seen.job)
@@ -100,11 +150,16 @@ class FlinkState:
     def restored_from(self, job: str) -> dict[int, Restore]:
         """Return the first restore from each checkpoint of a job, by whichever job: proof that it was completed."""
         found: dict[int, Restore] = {}
+        for restore in self.restores_from(job):
+            found.setdefault(restore.number, restore)
+        return found
+
+    def restores_from(self, job: str) -> Iterator[Restore]:
+        """Yield every restore from a checkpoint of a job, by whichever job."""
         for facts in self.jobs.values():
             for restore in facts.restores:
                 if (restore.of_job or facts.job.job) == job:
-                    found.setdefault(restore.number, restore)
-        return found
+                    yield restore
 
     def checkpoint_facts(self) -> Iterator[CheckpointFacts]:
         """Yield every checkpoint as a row of the same kind as Spark's."""

@@ -17,4 +17,5 @@ class ObserverKind(Enum):
     OFFSETS = "offsets of transactions"
     DATABASE = "database"
     FLINK = "flink"
+    FLINK_CHECKPOINTS = "flink checkpoints of"
     CHECKPOINT_DIRECTORY = "checkpoints of"

@@ -66,6 +66,7 @@ def transaction_row(judged: Judged) -> TransactionRow:
         may_commit=judgement.may_commit,
         may_abort=judgement.may_abort,
         loses_data=judgement.loses_data,
+        commit_confirmation=judgement.commit_confirmation,
         evidence=judgement.evidence,
         revision=view.revision,
         updated_at_ms=view.updated_ms,

@@ -9,6 +9,7 @@ from collector.records.facts import KAFKA, PipelineFacts
 from collector.state import attempts, replayed_batches
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_commits import flink_case
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.verdicts.verdict_rules import judge
 from lifecycle.checkpoints import CheckpointState
@@ -71,6 +72,7 @@ class EvaluationContext:
             rulable=batch_attempt if batch_attempt is not None else _of_newest_run(state, view),
             limits=self.limits,
             now_ms=self.now_ms,
+            flink=flink_case(state.flink, view, commit_overdue_ms=self.limits.commit_overdue_ms, now_ms=self.now_ms),
         )
 
 

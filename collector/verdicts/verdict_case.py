@@ -9,6 +9,7 @@ from collector.records.facts import PipelineFacts
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_commits import FlinkCase
 from lifecycle.decisions import BatchAttempt
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
@@ -76,6 +77,8 @@ class Case:
     """What an abort decision would be about, by the decision log; None: unknown."""
     limits: Limits
     now_ms: int
+    flink: FlinkCase | None = None
+    """What Flink's checkpoints say of it; None: it belongs to no job that is known."""
 
     @property
     def overdue_ms(self) -> int:

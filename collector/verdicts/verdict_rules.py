@@ -13,7 +13,7 @@ from collector.records.facts import KAFKA
 from collector.records.observations import BranchProof
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
-from collector.verdicts import branch_evidence
+from collector.verdicts import branch_evidence, flink_commits
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
 from lifecycle.decisions import Ruling
 from lifecycle.durations import duration
@@ -101,6 +101,11 @@ def rule_6_ending(case: Case) -> Judgement | None:
     return _judgement(
         Verdict.IN_PROGRESS, 6, Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms)
     )
+
+
+def rules_of_flink(case: Case) -> Judgement | None:
+    """Rules 21 to 27: what Flink's checkpoints say of a transaction of a Flink job (flink_commits.py)."""
+    return flink_commits.judge(case.flink) if case.flink is not None else None
 
 
 def rule_7_foreign(case: Case) -> Judgement | None:
@@ -225,6 +230,7 @@ RULES: tuple[Rule, ...] = (
     rule_4_only_reported,
     rule_5_decisions_unknown,
     rule_6_ending,
+    rules_of_flink,
     rule_7_foreign,
     rule_8_commit_overdue,
     rule_9_just_decided,

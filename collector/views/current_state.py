@@ -20,7 +20,12 @@ from collector.records.branches import BranchFacts, DatabaseSnapshot
 from collector.records.broker_record_batch import BrokerRecords
 from collector.records.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
 from collector.records.flink_facts import FlinkJobFacts, newest_first
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+)
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.log_settings import LogSettings
 from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
@@ -321,6 +326,27 @@ class CurrentState:
         """Say whether folding it would add nothing: Flink reports its last ten checkpoints at every poll."""
         with self._lock:
             return self._state.flink.knows(seen)
+
+    def see_flink_committables(self, seen: Sequence[FlinkCommittables]) -> None:
+        """Note what checkpoints on disk list; it is not history, the files are read again after a restart."""
+        with self._lock:
+            for committables in seen:
+                self._state.flink.see_committables(committables)
+        self.changed()
+
+    def see_flink_polled(self, cluster: str, at_ms: int | None) -> None:
+        """Note when a cluster's REST API answered; None: it does not answer now."""
+        with self._lock:
+            before = self._state.flink.polled_ms.pop(cluster, None)
+            if at_ms is not None:
+                self._state.flink.polled_ms[cluster] = at_ms
+        if (before is None) is not (at_ms is None):
+            self.changed()
+
+    def flink_listings(self, committable: Committable) -> list[FlinkCommittables]:
+        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
+        with self._lock:
+            return self._state.flink.listings(committable)
 
     def newest_runs(self) -> list[PipelineNow]:
         """Return every pipeline that ever started a run, with its newest one, in no order."""

@@ -12,7 +12,10 @@ from lifecycle.verdicts import Evidence, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRow:
-    """One transaction; ``key`` names it and no later one of the same id, ``revision`` names what was seen of it."""
+    """One transaction; ``key`` names it and no later one of the same id, ``revision`` names what was seen of it.
+
+    ``commit_confirmation``: what a commit must repeat, empty where it is right without a condition.
+    """
 
     key: str
     resource_manager: str
@@ -38,6 +41,7 @@ class TransactionRow:
     may_commit: bool
     may_abort: bool
     loses_data: bool
+    commit_confirmation: str
     evidence: tuple[Evidence, ...]
     revision: str
     updated_at_ms: int | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class FlinkStatus(Enum):
@@ -83,3 +84,32 @@ class FlinkJob:
     def is_over(self) -> bool:
         """True when it will not run again under this id."""
         return self.state in ENDED or self.state == GONE
+
+
+class Committable(NamedTuple):
+    """A prepared Kafka transaction as a checkpoint lists it (KafkaCommittable): to be committed once the checkpoint counts."""
+
+    transaction: str
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkCommittables:
+    """What the file ``_metadata`` in directory ``path`` says of Kafka transactions. Times are epoch ms.
+
+    ``job``: the directory's job id, empty where the path does not say. ``written_ms``: the file's own time; ``read_ms``: when it
+    was read, by our clock. ``error``: why all or a part could not be read; the lists are then incomplete.
+    """
+
+    cluster: str
+    job: str
+    number: int
+    path: str
+    kind: FlinkKind | None
+    written_ms: int
+    read_ms: int
+    committables: frozenset[Committable] = frozenset()
+    prefixes: frozenset[str] = frozenset()
+    """The transactional id prefixes of the job's sinks."""
+    error: str = ""

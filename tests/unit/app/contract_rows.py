@@ -37,6 +37,7 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "may_commit": True,
         "may_abort": False,
         "loses_data": False,
+        "commit_confirmation": "",
         "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": opened + 900}],
         "revision": "r1",
         "updated_at_ms": now_ms(),

@@ -23,7 +23,7 @@ HANGING_COLUMNS = (
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline ours checkpoint_id batch "
     "attempt slot state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
-    "may_commit may_abort loses_data evidence revision updated_at_ms"
+    "may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
 )
 
 

@@ -1,0 +1,319 @@
+"""Whether an open Kafka transaction of a Flink job is to be committed or aborted, by what Flink's checkpoints list. Pure.
+
+Flink writes a checkpoint's ``_metadata`` before it records that the checkpoint is completed. So a listed transaction is to be
+committed for certain only once REST reported a checkpoint that holds it as completed, or once a job was restored from one; and
+never once the work was set back to before it, because its rows are then written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.time_format import utc
+from collector.state.flink_sinks import FlinkId
+from collector.state.transaction_view import TransactionView
+from lifecycle.verdicts import Evidence, Judgement, Verdict
+
+CLOCK_SKEW_MS = 1_000
+"""The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""
+REST = ObserverKind.FLINK.value
+METADATA = "_metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkCase:
+    """What is known of the Flink job of one open transaction. Times are epoch ms.
+
+    ``listings``: the checkpoints on disk of one job that list exactly this transaction, by number. ``job`` None: REST does not
+    know the job. ``polled``: its cluster's REST API answered the newest poll. ``restores``: those from checkpoints of this job,
+    by whichever job, oldest first. ``unattributed``: which job of that name started since, where it is not known from what.
+    """
+
+    start_ms: int
+    number: int
+    listings: tuple[FlinkCommittables, ...]
+    job: FlinkJobFacts | None
+    name: str
+    polled: bool
+    restores: tuple[Restore, ...] = ()
+    unattributed: str = ""
+    restored: FlinkCommittables | None = None
+    """What the checkpoint lists that this job was restored from last, where that was read whole."""
+    commit_overdue_ms: int = 2_000
+    now_ms: int = 0
+
+    @property
+    def first(self) -> FlinkCommittables:
+        """Return the first checkpoint that lists it."""
+        return self.listings[0]
+
+    @property
+    def began_after_restored(self) -> bool:
+        """Say whether it began after the checkpoint that its job was restored from was taken."""
+        return self.restored is not None and self.start_ms > self.restored.written_ms + CLOCK_SKEW_MS
+
+    @property
+    def is_alive(self) -> bool:
+        """Say whether the job runs, as REST says now."""
+        return self.polled and self.job is not None and not self.job.job.is_over
+
+    def restored_to(self) -> tuple[Restore | None, bool]:
+        """Return the last restore since it was listed that tells whether the work rests on it, and whether that is in doubt.
+
+        Restored from a checkpoint that lists it: it does. From an earlier one: it does not. A later checkpoint that does not list
+        it may be of either line of work.
+        """
+        numbers = {listing.number for listing in self.listings}
+        told: Restore | None = None
+        in_doubt = False
+        for restore in self.restores:
+            if restore.at_ms < self.first.written_ms - CLOCK_SKEW_MS:
+                continue
+            if restore.number in numbers or restore.number < self.first.number:
+                told, in_doubt = restore, False
+            elif told is not None and told.number < self.first.number:
+                in_doubt = True
+        return told, in_doubt
+
+    def completed(self) -> tuple[int, int, str] | None:
+        """Return (number, epoch ms, proof) of a checkpoint that lists it and counts; None: none is known to count."""
+        told, _ = self.restored_to()
+        if told is not None and told.number >= self.first.number:
+            return told.number, told.at_ms, "a job was restored from it"
+        for listing in self.listings:
+            seen = self.job.checkpoints.get(listing.number) if self.job is not None else None
+            if (
+                seen is None
+                or seen.status is not FlinkStatus.COMPLETED
+                or not seen.kind.commits
+                or seen.ended_ms is None
+            ):
+                continue
+            # Another checkpoint may have had this number before: the job was restored and took it again.
+            if seen.ended_ms >= listing.written_ms - CLOCK_SKEW_MS:
+                return listing.number, seen.ended_ms, "REST reported it as completed"
+        return None
+
+
+def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
+    """Return what is known of an open transaction's Flink job, or None for one of no job that is known."""
+    broker = view.broker
+    if broker is None or view.ours or not view.is_running or view.producer_epoch is None or view.producer_id is None:
+        return None
+    start_ms = broker.identity.start_ms
+    parsed = FlinkId.parse(view.transaction)
+    listings = [
+        listing
+        for listing in state.listings(Committable(view.transaction, view.producer_id, view.producer_epoch))
+        # An older client's producer keeps its epoch: a later transaction of it is not the one that is listed.
+        if start_ms <= listing.written_ms + CLOCK_SKEW_MS
+    ]
+    if listings:
+        owner = (listings[-1].cluster, listings[-1].job)
+        listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
+    else:
+        found = state.job_of_prefix(parsed.prefix) if parsed is not None else None
+        if found is None:
+            return None
+        owner = found
+    cluster, job = owner
+    facts = state.jobs.get(job)
+    restores = tuple(sorted(state.restores_from(job), key=lambda restore: restore.at_ms))
+    case = FlinkCase(
+        start_ms=start_ms,
+        number=parsed.number if parsed is not None else -1,
+        listings=tuple(sorted(listings, key=lambda listing: listing.number)),
+        job=facts,
+        name=facts.pipeline if facts is not None else f"{cluster}/{job}",
+        polled=cluster in state.polled_ms,
+        restores=restores,
+        restored=_restored(state, facts) if facts is not None else None,
+        commit_overdue_ms=commit_overdue_ms,
+        now_ms=now_ms,
+    )
+    if facts is None or not listings:
+        return case
+    told, _ = case.restored_to()
+    return replace(case, unattributed=_unattributed(state, facts, told.at_ms if told else case.first.written_ms))
+
+
+def judge(case: FlinkCase) -> Judgement | None:
+    """Return the verdict of the first rule that answers, or None: Flink's checkpoints say nothing about it."""
+    return next((found for rule in RULES if (found := rule(case)) is not None), None)
+
+
+def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
+    """A job of that name started since, and whether its work rests on this checkpoint is not known."""
+    if not case.listings:
+        return None
+    _, in_doubt = case.restored_to()
+    if not in_doubt and not case.unattributed:
+        return None
+    fact = case.unattributed or (
+        f"{case.name} was set back to before checkpoint {case.first.number} and restored again since: whether its work rests on "
+        "that checkpoint is not known"
+    )
+    doubt = Evidence(fact=fact, source=REST)
+    return Judgement(verdict=Verdict.UNKNOWN, rule=21, evidence=(_listed(case), doubt), may_abort=True, loses_data=True)
+
+
+def rule_22_set_back(case: FlinkCase) -> Judgement | None:
+    """The work was set back to before the checkpoint that lists it: its rows are written again."""
+    restore, _ = case.restored_to() if case.listings else (None, False)
+    if restore is None or restore.number >= case.first.number:
+        return None
+    fact = (
+        f"{case.name} was set back to checkpoint {restore.number}, before checkpoint {case.first.number} that lists it: "
+        "its rows are written again, and a commit would write them twice"
+    )
+    set_back = Evidence(fact=fact, source=REST, at_ms=restore.at_ms)
+    return Judgement(verdict=Verdict.ABORT_IT, rule=22, evidence=(_listed(case), set_back), may_abort=True)
+
+
+def rule_23_completed(case: FlinkCase) -> Judgement | None:
+    """A checkpoint that holds it counts, and it is still open: commit it. Before commit_overdue_ms its job commits it."""
+    completed = case.completed() if case.listings else None
+    if completed is None:
+        return None
+    number, at_ms, proof = completed
+    counts = Evidence(fact=f"checkpoint {number} of {case.name} counts: {proof}", source=REST, at_ms=at_ms)
+    if case.now_ms - at_ms < case.commit_overdue_ms:
+        return Judgement(verdict=Verdict.IN_PROGRESS, rule=23, evidence=(_listed(case), counts), loses_data=True)
+    return Judgement(
+        verdict=Verdict.COMMIT_IT,
+        rule=23,
+        evidence=(_listed(case), counts, _what_follows(case)),
+        may_commit=True,
+        loses_data=True,
+    )
+
+
+def rule_24_not_over(case: FlinkCase) -> Judgement | None:
+    """Its job runs, and the checkpoint that lists it has not ended: Flink commits it, or lists it again."""
+    if not case.listings or not case.is_alive:
+        return None
+    fact = f"{case.name} runs, and Flink has not reported checkpoint {case.first.number} as completed"
+    return Judgement(
+        verdict=Verdict.IN_PROGRESS,
+        rule=24,
+        evidence=(_listed(case), Evidence(fact=fact, source=REST)),
+        loses_data=True,
+    )
+
+
+def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
+    """It is listed, and nobody saw whether Flink recorded the checkpoint as completed before the job stopped."""
+    if not case.listings:
+        return None
+    written_ms = case.listings[-1].written_ms
+    if case.now_ms - written_ms < case.commit_overdue_ms:
+        return Judgement(verdict=Verdict.IN_PROGRESS, rule=25, evidence=(_listed(case),), loses_data=True)
+    name = checkpoint_name(case.first)
+    fact = (
+        f"nobody saw the end of this checkpoint: commit it only if the job is then restored from {name} or from a later one. "
+        "Restored from an earlier one, it writes these rows twice"
+    )
+    return Judgement(
+        verdict=Verdict.COMMIT_IT,
+        rule=25,
+        evidence=(_listed(case), Evidence(fact=fact, source=METADATA), _what_follows(case)),
+        may_commit=True,
+        may_abort=True,
+        loses_data=True,
+        commit_confirmation=name,
+    )
+
+
+def rule_26_lingering(case: FlinkCase) -> Judgement | None:
+    """Its job was restored from a checkpoint that was taken before it and does not list it: its rows are written again."""
+    restore = case.job.restores[-1] if case.job is not None and case.job.restores else None
+    if case.listings or restore is None or case.restored is None or case.restored.number != restore.number:
+        return None
+    if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored:
+        return None
+    fact = (
+        f"{case.name} was restored from checkpoint {restore.number}, which was written before it began and does not list it: "
+        "its rows are written again"
+    )
+    return Judgement(
+        verdict=Verdict.ABORT_IT,
+        rule=26,
+        evidence=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms),),
+        may_abort=True,
+    )
+
+
+def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
+    """Its job runs, and it began after the job's last start: the next checkpoint lists it."""
+    if case.listings or not case.is_alive or case.job is None:
+        return None
+    restored_ms = max((restore.at_ms for restore in case.job.restores), default=0)
+    if case.start_ms < max(case.job.job.started_ms, restored_ms) - CLOCK_SKEW_MS:
+        return None
+    fact = f"it belongs to {case.name}, which runs: its next checkpoint lists it"
+    return Judgement(
+        verdict=Verdict.IN_PROGRESS, rule=27, evidence=(Evidence(fact=fact, source=REST),), loses_data=True
+    )
+
+
+RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
+    rule_21_restore_not_known,
+    rule_22_set_back,
+    rule_23_completed,
+    rule_24_not_over,
+    rule_25_end_not_seen,
+    rule_26_lingering,
+    rule_27_job_runs,
+)
+
+
+def checkpoint_name(listing: FlinkCommittables) -> str:
+    """Return the last part of a checkpoint's path, ``chk-3``: what a person types to confirm a commit."""
+    return listing.path.rstrip("/").rpartition("/")[2]
+
+
+def _listed(case: FlinkCase) -> Evidence:
+    listing = case.first
+    fact = f"{listing.path}/{METADATA} lists exactly this transactional id, producer id and epoch"
+    return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
+
+
+def _what_follows(case: FlinkCase) -> Evidence:
+    fact = (
+        f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction has 'already been "
+        "fenced' and goes on; nothing is lost. An abort, or the timeout, loses its rows"
+    )
+    return Evidence(fact=fact, source=METADATA)
+
+
+def _unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int) -> str:
+    """Return which job of the same name started after ``after_ms`` from a checkpoint that is not known, or nothing.
+
+    One that was restored from a checkpoint of this job, or of such a job, is known.
+    """
+    since_ms = after_ms + CLOCK_SKEW_MS
+    for other in state.jobs.values():
+        job = other.job
+        if (job.cluster, job.name) != (facts.job.cluster, facts.job.name) or job.started_ms <= since_ms:
+            continue
+        sources = {restore.of_job for restore in other.restores if restore.of_job not in ("", job.job)}
+        known = (state.jobs.get(source) for source in sources - {facts.job.job})
+        if not sources or any(source is None or source.job.started_ms <= since_ms for source in known):
+            return (
+                f"job {job.job} of the same name started at {utc(job.started_ms)}, and it is not known that it was restored from a "
+                "checkpoint that holds this transaction: if it was not, a commit writes these rows twice"
+            )
+    return ""
+
+
+def _restored(state: FlinkState, facts: FlinkJobFacts) -> FlinkCommittables | None:
+    if not facts.restores:
+        return None
+    restore = facts.restores[-1]
+    of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {})
+    whole = (listing for listing in of_job.values() if listing.number == restore.number and not listing.error)
+    return next(whole, None)

@@ -1,0 +1,299 @@
+"""Open transactions of Flink jobs: each rule by cases, and random histories that are judged by a small model of Flink's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.records.flink_facts import FlinkState
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkKind,
+    FlinkStatus,
+)
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.verdicts import flink_commits, verdict_rules
+from collector.verdicts.flink_commits import flink_case
+from lifecycle.verdicts import Judgement, Verdict
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.observations import T0, broker_record, only_view
+from tests.unit.collector.verdicts.test_verdict_rules import case
+
+JOB, OTHER_JOB = "a" * 32, "b" * 32
+ID, PRODUCER, EPOCH = "orders-0-3", 7, 0
+OPENED, WRITTEN = 22_000, 30_100
+"""Checkpoint 3 is triggered 30 s after T0 and completed a second later (flink_observations)."""
+
+
+def open_view(opened: int = OPENED, epoch: int = EPOCH) -> Any:
+    return only_view(
+        broker_record(BrokerStatus.ONGOING, opened, transaction=ID, producer_id=PRODUCER, epoch=epoch, start=opened)
+    )
+
+
+def listing(
+    number: int = 3, *ids: Committable, written: int = WRITTEN, job: str = JOB, **fields: Any
+) -> FlinkCommittables:
+    """Return what checkpoint ``number`` lists: the transaction of these tests, or others."""
+    return FlinkCommittables(
+        cluster=CLUSTER,
+        job=job,
+        number=number,
+        path=f"file:///checkpoints/{job}/chk-{number}",
+        kind=FlinkKind.CHECKPOINT,
+        written_ms=T0 + written,
+        read_ms=T0 + written,
+        committables=frozenset(ids or (Committable(ID, PRODUCER, EPOCH),)),
+        prefixes=frozenset({"orders"}),
+        **fields,
+    )
+
+
+NOT_LISTED = Committable("orders-0-2", 5, 0)
+RUNS, FAILED_JOB = job(), job(state="FAILED")
+
+
+def restored_job(id_: str, number: int, at: int) -> FlinkJob:
+    """Return a job that was restored from a checkpoint of the first one."""
+    return job(
+        id_, restored=number, restored_at=at, restored_path=f"file:///c/{JOB}/chk-{number}", started_ms=T0 + at - 1_000
+    )
+
+
+RESTORED_FROM_3, RESTORED_FROM_2 = restored_job(OTHER_JOB, 3, 60_000), restored_job(OTHER_JOB, 2, 60_000)
+LATER_FROM_4, AGAIN_FROM_3 = restored_job("c" * 32, 4, 80_000), restored_job("c" * 32, 3, 80_000)
+STARTED_ANEW = job(OTHER_JOB, started_ms=T0 + 59_000)
+SAVEPOINT = checkpoint(3, kind=FlinkKind.SAVEPOINT)
+
+NOT_OVER, FAILED_3 = checkpoint(3, FlinkStatus.IN_PROGRESS), checkpoint(3, FlinkStatus.FAILED)
+EARLIER_3 = checkpoint(3, triggered_ms=T0, ended_ms=T0 + 500)
+LISTED_2, LISTED_4 = listing(2, NOT_LISTED, written=20_000), listing(4, written=40_100)
+LISTED_BY_OTHER = listing(3, NOT_LISTED, job=OTHER_JOB, written=65_000)
+OTHER_EPOCH = listing(3, Committable(ID, PRODUCER, EPOCH + 1))
+COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_PROGRESS, Verdict.UNKNOWN
+
+CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
+    # name, what was seen of Flink, whether REST answers now, ms after T0, verdict, rule, what must be typed
+    ("completed, job gone", [FAILED_JOB, checkpoint(3), listing()], False, 40_000, COMMIT, 23, ""),
+    ("completed, job alive and late", [RUNS, checkpoint(3), listing()], True, 40_000, COMMIT, 23, ""),
+    ("completed a moment ago", [RUNS, checkpoint(3), listing()], True, 32_000, GOES_ON, 23, ""),
+    ("a later one that lists it completed", [FAILED_JOB, checkpoint(4), listing(), LISTED_4], False, 50_000, COMMIT, 23, ""),
+    ("a later one that does not list it completed", [FAILED_JOB, checkpoint(4), listing()], False, 50_000, COMMIT, 25, "chk-3"),
+    ("set back and restored from a later one", [FAILED_JOB, RESTORED_FROM_2, LATER_FROM_4, listing()], True, 90_000, DOUBT, 21, ""),
+    ("set back and restored from it again", [FAILED_JOB, RESTORED_FROM_2, AGAIN_FROM_3, listing()], True, 90_000, COMMIT, 23, ""),
+    ("restored from it", [FAILED_JOB, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
+    ("set back to before it", [FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
+    ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, listing()], True, 70_000, DOUBT, 21, ""),
+    ("its job runs, it is not over", [RUNS, NOT_OVER, listing()], True, 40_000, GOES_ON, 24, ""),
+    ("its checkpoint failed", [RUNS, FAILED_3, listing()], True, 40_000, GOES_ON, 24, ""),
+    ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
+    ("REST is away, its end not seen", [RUNS, NOT_OVER, listing()], False, 40_000, COMMIT, 25, "chk-3"),
+    ("no REST at all", [listing()], False, 40_000, COMMIT, 25, "chk-3"),
+    ("no REST at all, just written", [listing()], False, 31_000, GOES_ON, 25, ""),
+    ("REST knows the earlier chk-3 alone", [FAILED_JOB, EARLIER_3, listing()], False, 40_000, COMMIT, 25, "chk-3"),
+    ("lingers after a restore", [FAILED_JOB, LISTED_2, RESTORED_FROM_2, LISTED_BY_OTHER], True, 70_000, ABORT, 26, ""),
+    ("its job runs", [RUNS, LISTED_2], True, 40_000, GOES_ON, 27, ""),
+    ("its job does not answer", [RUNS, LISTED_2], False, 40_000, None, 0, ""),
+    ("another epoch is listed", [RUNS, checkpoint(3), OTHER_EPOCH], False, 40_000, None, 0, ""),
+    ("nothing of its prefix is known", [RUNS, checkpoint(3)], True, 40_000, None, 0, ""),
+]  # fmt: skip
+
+
+def flink_state(seen: list[Any], polled: bool) -> FlinkState:
+    state = FlinkState()
+    for observation in seen:
+        if isinstance(observation, FlinkCommittables):
+            state.see_committables(observation)
+        elif hasattr(observation, "triggered_ms"):
+            state.see_checkpoint(observation)
+        else:
+            state.see_job(observation)
+    if polled:
+        state.polled_ms[CLUSTER] = T0
+    return state
+
+
+def judged(state: FlinkState, view: Any, at: int) -> Judgement | None:
+    found = flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + at)
+    return flink_commits.judge(found) if found is not None else None
+
+
+@pytest.mark.parametrize(
+    ("seen", "polled", "at", "verdict", "rule", "typed"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_case(seen: list[Any], polled: bool, at: int, verdict: Verdict | None, rule: int, typed: str) -> None:
+    found = judged(flink_state(seen, polled), open_view(), at)
+    if verdict is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)
+    assert found.evidence, "a verdict shows what it rests on"
+    assert found.may_commit is (verdict is Verdict.COMMIT_IT)
+    assert found.loses_data is (verdict is not Verdict.ABORT_IT)
+    assert found.may_abort is (verdict in (Verdict.ABORT_IT, Verdict.UNKNOWN) or bool(typed))
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {f"{rule}" for *_, rule, _ in CASES if rule} == {each.__name__.split("_")[1] for each in flink_commits.RULES}
+
+
+def test_a_later_transaction_of_an_older_client_s_epoch_is_not_the_one_that_is_listed() -> None:
+    state = flink_state([FAILED_JOB, checkpoint(3), listing()], False)
+    found = judged(state, open_view(opened=35_000), 50_000)
+    assert found is None
+
+
+def test_what_is_not_listed_any_more_is_not_committed() -> None:
+    state = flink_state([FAILED_JOB, checkpoint(3), listing(), listing(3, NOT_LISTED)], False)
+    assert judged(state, open_view(), 40_000) is None
+
+
+def test_a_verdict_of_flink_takes_the_place_of_foreign_and_of_nothing_else() -> None:
+    state = flink_state([FAILED_JOB, checkpoint(3), listing()], False)
+    view = open_view()
+    with_flink = replace(case(view, 40_000), flink=flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + 40_000))
+    assert verdict_rules.judge(with_flink).rule == 23
+    assert verdict_rules.judge(replace(with_flink, flink=None)).verdict is Verdict.FOREIGN
+
+
+Key = tuple[str, int]
+"""A checkpoint by its job and number; it opens one transaction, which goes by the same key."""
+
+
+@dataclass
+class ModelOfFlink:
+    """One application on its own: which checkpoints are recorded, and which of them the running job stands on."""
+
+    at: int = 0
+    job: str = f"{0:032x}"
+    jobs: int = 1
+    newest: int = 0
+    lineage: list[tuple[Key, tuple[Key, ...]]] = field(default_factory=list)
+    """The recorded checkpoints that the job's work rests on, oldest first, with what each commits."""
+    pending: list[Key] = field(default_factory=list)
+    """Listed by a checkpoint that was not recorded: the job's next one lists it again."""
+    written: dict[Key, int] = field(default_factory=dict)
+    recorded: dict[Key, int] = field(default_factory=dict)
+    restored: dict[str, tuple[Key, int]] = field(default_factory=dict)
+    started_at: dict[str, int] = field(default_factory=lambda: {f"{0:032x}": 0})
+    state: FlinkState = field(default_factory=FlinkState)
+
+    def transaction(self, job: str, number: int) -> Committable:
+        return Committable(f"orders-0-{number}", int(job, 16) * 1_000 + number, 0)
+
+    def write(self, is_recorded: bool) -> None:
+        """Take a checkpoint: write ``_metadata``, then record it or die before that."""
+        self.newest += 1
+        self.at += 10_000
+        key = (self.job, self.newest)
+        self.written[key] = self.at
+        self.pending.append(key)
+        listed = [self.transaction(*each) for each in self.pending]
+        self.state.see_committables(listing(self.newest, *listed, written=self.at, job=self.job))
+        if is_recorded:
+            self.at += 500
+            self.recorded[key] = self.at
+            self.lineage.append((key, tuple(self.pending)))
+            self.pending.clear()
+
+    def restore(self, steps_back: int) -> None:
+        """Start another job from a recorded checkpoint: the newest one, or an older one at a person's wish."""
+        if not self.lineage:
+            return
+        self.lineage = self.lineage[: max(1, len(self.lineage) - steps_back)]
+        self.at += 10_000
+        self.pending.clear()
+        source = self.lineage[-1][0]
+        self.job = f"{self.jobs:032x}"
+        self.jobs += 1
+        self.started_at[self.job] = self.at - 2_000
+        self.restored[self.job] = (source, self.at)
+        self.newest = source[1]
+
+    def fail_over(self) -> None:
+        """Restart the tasks of the same job from its newest recorded checkpoint; its numbers go on."""
+        if self.lineage:
+            self.at += 10_000
+            self.pending.clear()
+            self.restored[self.job] = (self.lineage[-1][0], self.at)
+
+    def poll(self) -> None:
+        """Have REST tell all that it knows."""
+        self.at += 3_000
+        for (id_, number), at in self.written.items():
+            ended = self.recorded.get((id_, number))
+            status = FlinkStatus.COMPLETED if ended is not None else FlinkStatus.IN_PROGRESS
+            self.state.see_checkpoint(
+                checkpoint(
+                    number, status, job=id_, triggered_ms=T0 + at - 100, ended_ms=None if ended is None else T0 + ended
+                )
+            )
+        for id_, started in self.started_at.items():
+            source = self.restored.get(id_)
+            told: dict[str, Any] = {"started_ms": T0 + started, "state": "RUNNING" if id_ == self.job else "FAILED"}
+            if source is not None:
+                (of_job, number), at = source
+                told |= {"restored": number, "restored_at": at, "restored_path": f"file:///c/{of_job}/chk-{number}"}
+            self.state.see_job(job(id_, **told))
+        self.state.polled_ms[CLUSTER] = T0 + self.at
+
+    def still_open(self) -> Iterator[tuple[Key, Any]]:
+        """Yield every transaction as if nothing had ended it, with the checkpoint that listed it."""
+        for key, at in self.written.items():
+            id_, producer_id, epoch = self.transaction(*key)
+            record = broker_record(
+                BrokerStatus.ONGOING,
+                at - 5_000,
+                transaction=id_,
+                producer_id=producer_id,
+                epoch=epoch,
+                start=at - 5_000,
+            )
+            yield key, only_view(record)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("write"), st.booleans()),
+    st.tuples(st.just("restore"), st.integers(0, 3)),
+    st.tuples(st.just("fail over"), st.just(0)),
+    st.tuples(st.just("poll"), st.just(0)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(STEPS, min_size=1, max_size=8), st.booleans())
+def test_no_history_makes_it_commit_for_certain_what_the_job_does_not_stand_on(
+    steps: list[tuple[str, Any]], dies: bool
+) -> None:
+    flink = ModelOfFlink()
+    for step, value in steps:
+        match step:
+            case "write":
+                flink.write(value)
+            case "restore":
+                flink.restore(value)
+            case "fail over":
+                flink.fail_over()
+            case "poll":
+                flink.poll()
+    flink.poll()
+    if dies:
+        flink.state.polled_ms.clear()
+    flink.at += 5_000
+    for key, view in flink.still_open():
+        found = judged(flink.state, view, flink.at)
+        assert found is not None
+        stands = any(key in committed for _, committed in flink.lineage)
+        if found.may_commit and not found.commit_confirmation:
+            assert stands, "a commit would write its rows twice"
+        if found.may_abort and not found.loses_data:
+            assert not stands, "an abort would lose its rows"
