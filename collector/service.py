@@ -261,6 +261,20 @@ def _observers(
     for name, url in settings.flink.items():
         interval_ms = tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_max_ms=retry_max_ms))
+    clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
+    if clusters:
+        from collector.sources.flink_committables import FlinkCommittablesReader
+    for name in clusters:
+        found.append(
+            FlinkCommittablesReader(
+                current,
+                name,
+                settings.flink_checkpoints.get(name, ()),
+                interval_ms=tunable.checkpoint_polling_ms,
+                remote_interval_ms=tunable.remote_checkpoint_polling_ms,
+                retry_max_ms=retry_max_ms,
+            )
+        )
     return found
 
 

@@ -1,8 +1,8 @@
-"""What ``--checkpoint NAME=URI`` and ``--flink NAME=URL`` name."""
+"""What ``--checkpoint NAME=URI``, ``--flink NAME=URL`` and ``--flink-checkpoints NAME=URI`` name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
@@ -14,21 +14,35 @@ CHECKPOINT_SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfs
 def checkpoints(given: Sequence[str]) -> dict[str, str]:
     """Return path or URI of each checkpoint directory, by the pipeline's name. Raises SettingsError."""
     found: dict[str, str] = {}
+    for name, location in _locations("--checkpoint", given):
+        if name in found:
+            raise SettingsError(f"--checkpoint {name} is given twice")
+        found[name] = location
+    return found
+
+
+def flink_checkpoints(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return paths or URIs of the directories below which Flink's jobs keep checkpoints, by the cluster's name.
+
+    A cluster may have several. Raises SettingsError.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name, location in _locations("--flink-checkpoints", given):
+        found[name] = (*found.get(name, ()), location)
+    return found
+
+
+def _locations(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
     for text in given:
         name, _, location = text.partition("=")
         if not name or not location:
-            raise SettingsError(f"--checkpoint is {text!r}; it takes NAME=DIR or NAME=URI")
-        if name in found:
-            raise SettingsError(f"--checkpoint {name} is given twice")
+            raise SettingsError(f"{option} is {text!r}; it takes NAME=DIR or NAME=URI")
         scheme = location.partition("://")[0] if "://" in location else "file"
         if scheme not in CHECKPOINT_SCHEMES:
-            raise SettingsError(f"--checkpoint {name} has scheme {scheme!r}; it takes {', '.join(CHECKPOINT_SCHEMES)}")
+            raise SettingsError(f"{option} {name} has scheme {scheme!r}; it takes {', '.join(CHECKPOINT_SCHEMES)}")
         if urlsplit(location).password:
-            raise SettingsError(
-                f"--checkpoint {name} holds a password; the storage's own environment variables take it"
-            )
-        found[name] = location
-    return found
+            raise SettingsError(f"{option} {name} holds a password; the storage's own environment variables take it")
+        yield name, location
 
 
 def flink(given: Sequence[str]) -> dict[str, str]:

@@ -131,6 +131,8 @@ class Settings:
     """Path or URI of each, by the pipeline's name."""
     flink: Mapping[str, str]
     """Address of each REST API, by the cluster's name."""
+    flink_checkpoints: Mapping[str, tuple[str, ...]]
+    """Paths or URIs of the directories of Flink's checkpoints, by the cluster's name."""
     databases: Mapping[str, DatabaseConnection]
     read_only: bool
     tunable: TunableSettings
@@ -163,6 +165,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         port=given.port,
         checkpoints=named_locations.checkpoints(given.checkpoint),
         flink=named_locations.flink(given.flink),
+        flink_checkpoints=named_locations.flink_checkpoints(given.flink_checkpoints),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
         tunable=_from_environment(environment, origins),
@@ -232,6 +235,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--flink", action="append", default=[], metavar="NAME=URL", help="a Flink JobManager's REST API"
+    )
+    parser.add_argument(
+        "--flink-checkpoints",
+        action="append",
+        default=[],
+        metavar="NAME=URI",
+        help="where a Flink cluster keeps checkpoints (state.checkpoints.dir), path or URI",
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
     _add_tls(parser)

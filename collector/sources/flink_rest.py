@@ -77,8 +77,13 @@ class FlinkRest(Observer):
         with self._client() as client:
             while not self.stopping.is_set():
                 self.poll(client)
+                self.current.see_flink_polled(self._cluster, now_ms())
                 self.polled()
                 self.stopping.wait(self._interval_s)
+
+    def failed(self, error: Exception) -> None:
+        """Have no job count as alive while REST does not answer."""
+        self.current.see_flink_polled(self._cluster, None)
 
     def poll(self, client: httpx.Client) -> None:
         """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""

@@ -1,0 +1,259 @@
+"""Reads which Kafka transactions Flink's checkpoints on disk list: the file ``_metadata`` of each, once, and again if it changes.
+
+Its places: each job's directory that REST told a checkpoint of, and the directories of ``--flink-checkpoints``. There a job's
+checkpoints lie in ``<job id>/chk-<number>`` (state.checkpoints.dir; FsCheckpointStorageAccess); savepoints lie where REST says.
+A thread of its own per cluster: a slow store holds up nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import BinaryIO, NamedTuple
+
+from pyarrow import fs
+
+from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT, read_checkpoint_metadata
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind, FlinkStatus
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import now_ms
+from collector.sources.source import Observer
+from collector.views.current_state import CurrentState
+from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
+from resource_managers.checkpoint_location import CheckpointLocation
+
+FILE = "_metadata"
+CHECKPOINTS_OF_A_JOB = 20
+"""The newest ones that are read of each job."""
+JOBS_OF_A_DIRECTORY = 500
+_JOB = re.compile(r"[0-9a-f]{32}")
+_CHECKPOINT = re.compile(r"chk-(?P<number>[0-9]{1,18})")
+_PRESTO = "s3p://"
+"""Flink's name for S3 by another client of its own."""
+
+
+class _Place(NamedTuple):
+    """A checkpoint's directory: its URI as a person knows it, its path on the filesystem."""
+
+    filesystem: fs.FileSystem
+    uri: str
+    path: str
+    job: str
+    number: int
+
+
+class FlinkCommittablesReader(Observer):
+    """``directories``: of ``--flink-checkpoints`` for this cluster; ``follows_rest``: REST tells of this cluster's checkpoints."""
+
+    kind = ObserverKind.FLINK_CHECKPOINTS
+
+    def __init__(
+        self,
+        current: CurrentState,
+        cluster: str,
+        directories: Iterable[str],
+        *,
+        interval_ms: int,
+        remote_interval_ms: int,
+        retry_max_ms: int,
+    ) -> None:
+        super().__init__(current, retry_max_ms, cluster)
+        self._cluster, self._directories = cluster, tuple(directories)
+        self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
+        self._filesystems: dict[str, fs.FileSystem] = {}
+        self._read: dict[str, tuple[int, int]] = {}
+        """Path -> (modification time in ns, size) of the ``_metadata`` that was read there."""
+        self._unread: dict[str, str] = {}
+        self._is_remote = False
+
+    @property
+    def note(self) -> str:
+        """Return what could not be read."""
+        if not self._unread:
+            return ""
+        uri, why = next(reversed(self._unread.items()))
+        return f"{len(self._unread)} places of checkpoints cannot be read, the last of them {uri}: {why}"
+
+    def observe(self) -> None:
+        """Read what is new until stopped. Raises ResourceManagerError when a directory of the settings cannot be listed."""
+        while not self.stopping.is_set():
+            self.read_new()
+            self.polled()
+            self.stopping.wait(self._remote_interval_s if self._is_remote else self._interval_s)
+
+    def read_new(self) -> None:
+        """Read every ``_metadata`` that is new or has changed. Raises ResourceManagerError."""
+        self._unread.clear()
+        places = {place.path: place for place in self._places()}
+        self._read = {path: seen for path, seen in self._read.items() if path in places}
+        found = [self._new(place) for place in sorted(places.values(), key=lambda place: place.number)]
+        new = [committables for committables in found if committables is not None]
+        if new:
+            self.current.see_flink_committables(new)
+            self.count(len(new))
+
+    def _new(self, place: _Place) -> FlinkCommittables | None:
+        try:
+            info = place.filesystem.get_file_info(f"{place.path}/{FILE}")
+            seen = (info.mtime_ns or 0, info.size or 0)
+            if info.type is not fs.FileType.File or self._read.get(place.path) == seen:
+                return None
+            committables = read_place(self._cluster, place, info)
+        except OSError as error:
+            self._unread[place.uri] = str(error)
+            return None
+        self._read[place.path] = seen
+        if committables.error:
+            self._unread[place.uri] = committables.error
+        return committables
+
+    def _places(self) -> list[_Place]:
+        """Return the newest checkpoints of each job that is known. Raises ResourceManagerError."""
+        found: list[_Place] = []
+        for directory in self._directories:
+            filesystem, path = self._opened(directory)
+            for entry in _directories(filesystem, path)[-JOBS_OF_A_DIRECTORY:]:
+                if _JOB.fullmatch(entry.base_name):
+                    uri = f"{directory.rstrip('/')}/{entry.base_name}"
+                    found += _of_job(filesystem, uri, entry.path, entry.base_name)
+        for uri, job, number in self._told():
+            try:
+                filesystem, path = self._opened(uri)
+                if not _CHECKPOINT.fullmatch(path.rpartition("/")[2]):
+                    found.append(_Place(filesystem, uri, path, job, number))
+                    continue
+                parent = path.rpartition("/")[0]
+                if not any(place.path.startswith(f"{parent}/") for place in found):
+                    found += _of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
+            except ResourceManagerError as error:
+                self._unread[uri] = str(error)
+        return found
+
+    def _told(self) -> list[tuple[str, str, int]]:
+        """Return (URI, job, number) of the newest completed checkpoints and savepoints of each job that REST told of."""
+        told: list[tuple[str, str, int]] = []
+        for facts in self.current.jobs():
+            if facts.job.cluster != self._cluster:
+                continue
+            completed = [c for c in facts.checkpoints.values() if c.status is FlinkStatus.COMPLETED and "/" in c.path]
+            newest = sorted(completed, key=lambda checkpoint: checkpoint.number)[-CHECKPOINTS_OF_A_JOB:]
+            told += [(checkpoint.path, facts.job.job, checkpoint.number) for checkpoint in reversed(newest)]
+        return told
+
+    def _opened(self, location: str) -> tuple[fs.FileSystem, str]:
+        """Return the filesystem and the path on it. Raises ResourceManagerError."""
+        filesystem, path = filesystem_of(location, self._filesystems)
+        self._is_remote = self._is_remote or not isinstance(filesystem, fs.LocalFileSystem)
+        return filesystem, path
+
+
+def filesystem_of(location: str, known: dict[str, fs.FileSystem] | None = None) -> tuple[fs.FileSystem, str]:
+    """Return the filesystem of a path or URI, and the path on it; ``known`` keeps opened ones. Raises ResourceManagerError."""
+    text = f"s3://{location.removeprefix(_PRESTO)}" if location.startswith(_PRESTO) else location
+    try:
+        place = CheckpointLocation.read(text)
+        if place.path:
+            return fs.LocalFileSystem(), place.path
+        root = "/".join(place.uri.split("/")[:3])
+        if known is not None and root in known:
+            return known[root], place.uri.partition("://")[2]
+        filesystem, path = place.filesystem()
+    except (SettingsError, OSError) as error:
+        raise ResourceManagerError(str(error)) from None
+    if known is not None and path == place.uri.partition("://")[2]:
+        known[root] = filesystem
+    return filesystem, path
+
+
+def read_again(committables: FlinkCommittables) -> FlinkCommittables | None:
+    """Return what the same checkpoint lists now, or None when its ``_metadata`` is not there any more.
+
+    Raises ResourceManagerError when its directory cannot be reached.
+    """
+    filesystem, path = filesystem_of(committables.path)
+    place = _Place(filesystem, committables.path, path, committables.job, committables.number)
+    try:
+        info = filesystem.get_file_info(f"{path}/{FILE}")
+        return read_place(committables.cluster, place, info) if info.type is fs.FileType.File else None
+    except OSError as error:
+        raise ResourceManagerError(f"{committables.path}/{FILE} cannot be read: {error}") from None
+
+
+def read_place(cluster: str, place: _Place, info: fs.FileInfo) -> FlinkCommittables:
+    """Return what a checkpoint's ``_metadata`` lists; what is wrong with it is in ``error``. Raises OSError."""
+    with place.filesystem.open_input_stream(info.path, compression=None) as stream:
+        data = stream.read(METADATA_LIMIT + 1)
+    read_ms = now_ms()
+    written_ms = info.mtime_ns // 1_000_000 if info.mtime_ns else read_ms
+
+    def found(error: str, **more: object) -> FlinkCommittables:
+        return FlinkCommittables(
+            cluster=cluster,
+            job=place.job,
+            path=place.uri,
+            written_ms=written_ms,
+            read_ms=read_ms,
+            error=error,
+            **({"number": place.number, "kind": None} | more),  # type: ignore[arg-type]
+        )
+
+    try:
+        metadata = read_checkpoint_metadata(data, lambda path: _open_state(place, path))
+    except MalformedRecord as error:
+        return found(str(error))
+    unread = metadata.unread
+    return found(
+        f"{len(unread)} states of sinks were not read, the first: {unread[0].state}: {unread[0].reason}"
+        if unread
+        else "",
+        number=metadata.checkpoint_id,
+        kind=metadata.kind,
+        committables=frozenset(
+            Committable(each.transactional_id, each.producer_id, each.producer_epoch) for each in metadata.to_commit
+        ),
+        prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
+    )
+
+
+def is_savepoint(committables: FlinkCommittables) -> bool:
+    """Say whether it is a savepoint, by its properties or by the name of its directory."""
+    if committables.kind is not None and committables.kind is not FlinkKind.CHECKPOINT:
+        return committables.kind.is_savepoint
+    return not _CHECKPOINT.fullmatch(committables.path.rstrip("/").rpartition("/")[2])
+
+
+def _open_state(place: _Place, path: str) -> BinaryIO:
+    """Open a state file: beside ``_metadata``, or under the job's own directory where the path is absolute. Raises OSError."""
+    if "/" not in path:
+        found: BinaryIO = place.filesystem.open_input_file(f"{place.path}/{path}")
+        return found
+    try:
+        _, absolute = filesystem_of(path)
+    except ResourceManagerError as error:
+        raise OSError(str(error)) from None
+    if not absolute.startswith(f"{place.path.rpartition('/')[0]}/"):
+        raise OSError(f"{path} is outside the directory of the job's checkpoints: it is not opened")
+    found = place.filesystem.open_input_file(absolute)
+    return found
+
+
+def _of_job(filesystem: fs.FileSystem, uri: str, path: str, job: str) -> list[_Place]:
+    """Return the newest checkpoints in a job's directory, oldest first. Raises ResourceManagerError."""
+    numbered = [
+        (int(match["number"]), entry)
+        for entry in _directories(filesystem, path)
+        if (match := _CHECKPOINT.fullmatch(entry.base_name))
+    ]
+    newest = sorted(numbered, key=lambda each: each[0])[-CHECKPOINTS_OF_A_JOB:]
+    return [_Place(filesystem, f"{uri}/{entry.base_name}", entry.path, job, number) for number, entry in newest]
+
+
+def _directories(filesystem: fs.FileSystem, path: str) -> list[fs.FileInfo]:
+    """Return the directories in a directory, the one that changed last at the end. Raises ResourceManagerError."""
+    try:
+        entries = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    except OSError as error:
+        raise ResourceManagerError(f"directory {path} cannot be listed: {error}") from None
+    return sorted(
+        (entry for entry in entries if entry.type is fs.FileType.Directory), key=lambda entry: entry.mtime_ns or 0
+    )
