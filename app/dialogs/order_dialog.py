@@ -52,9 +52,9 @@ class AskedOrder(order_form.Asked):
 
     @property
     def confirmation_text(self) -> str:
-        """Return the text that the operator must type, usually the transactional id; empty if no data is lost."""
-        if self.action is not Action.ABORT:
-            return ""
+        """Return what the operator must type: the id of what an abort loses, the checkpoint that a commit rests on, or nothing."""
+        if self.action is Action.COMMIT:
+            return next((shown.commit_confirmation for shown in self.shown if shown.commit_confirmation), "")
         return next((transaction.confirmation_text for transaction in self.shown if transaction.loses_data), "")
 
 
@@ -145,7 +145,9 @@ def _show_question(asked: AskedOrder) -> None:
     order_form.show(
         KEY,
         go=f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
-        warning="No known source can restore these rows. To abort anyway",
+        warning="No known source can restore these rows. To abort anyway"
+        if asked.action is Action.ABORT
+        else "A commit is right only if the job is then restored from this checkpoint or a later one. If so",
         confirmation_text=asked.confirmation_text,
         complaint=asked.complaint,
         give=partial(_give, asked),

@@ -101,8 +101,17 @@ def _listing(commands: Any, listing: Listing) -> None:
 
 
 def _orders(commands: Any) -> None:
-    commit = _order(commands, "commit", "commit transactions that a decision lists, or that hang although committed")
-    commit.add_argument("keys", nargs="+", metavar="KEY", help="key of a transaction, as the listings show it")
+    commit = _order(
+        commands,
+        "commit",
+        "commit transactions that a decision or a Flink checkpoint lists, or that hang although committed",
+    )
+    commit.add_argument("keys", nargs="*", metavar="KEY", help="key of a transaction, as the listings show it")
+    commit.add_argument(
+        "--verdict",
+        default="",
+        help="instead of keys: every transaction with this verdict, 'commit it', that may be committed",
+    )
     abort = _order(commands, "abort", "abort transactions: by key, or all that a filter means")
     abort.add_argument("keys", nargs="*", metavar="KEY", help="key of a transaction, as the listings show it")
     abort.add_argument(

@@ -66,9 +66,12 @@ def _wanted(client: Client, given: argparse.Namespace) -> list[Wanted]:
             return _of_batch(client, given)
         case "abort" if given.filter:
             return _of_filter(client, given)
+        case "commit" if given.verdict:
+            return _of_verdict(client, given)
         case action:
             if not given.keys:
-                raise WrongUse("abort takes one or more KEYs, or --filter NAME=VALUE")
+                other = "--filter NAME=VALUE" if action == "abort" else "--verdict VERDICT"
+                raise WrongUse(f"{action} takes one or more KEYs, or {other}")
             if action == "abort" and given.fingerprint:
                 raise WrongUse("--fingerprint goes with --filter")
             return [Wanted.of_rows(action, [_row(client, key) for key in given.keys])]
@@ -112,6 +115,25 @@ def _of_filter(client: Client, given: argparse.Namespace) -> list[Wanted]:
     _say(f"fingerprint: {preview['fingerprint']}")
     request = {"filter": preview["filter"], "fingerprint": given.fingerprint or preview["fingerprint"]}
     return [Wanted(action="abort", request=request)]
+
+
+def _of_verdict(client: Client, given: argparse.Namespace) -> list[Wanted]:
+    """Return the orders that commit all of a verdict: one for those without a condition, and one for each condition."""
+    if given.keys:
+        raise WrongUse("commit takes KEYs or --verdict, not both")
+    rows = client.get("/api/v1/transactions", verdict=given.verdict, limit=_LIMIT)["rows"]
+    rows = [row for row in rows if row["may_commit"]]
+    if not given.json:
+        print(table(rows, TRANSACTION_COLUMNS))
+    if not rows:
+        raise Refused(f"no transaction with the verdict {given.verdict!r} may be committed now")
+    conditions = sorted({row["commit_confirmation"] for row in rows})
+    if not given.yes and len(conditions) > 1:
+        _say(f"one order for each condition: {', '.join(condition or 'none' for condition in conditions)}")
+    return [
+        Wanted.of_rows("commit", [row for row in rows if row["commit_confirmation"] == condition])
+        for condition in conditions
+    ]
 
 
 def _give_one(client: Client, given: argparse.Namespace, wanted: Wanted, number: int) -> int:

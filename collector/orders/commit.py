@@ -5,7 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, ready_text, result_of, target_of
+from collector.orders.flink_commit import plan_flink_commit
+from collector.orders.plan import (
+    ActionResult,
+    OrderContext,
+    Plan,
+    PlannedAction,
+    joined,
+    ready_text,
+    result_of,
+    target_of,
+)
 from collector.runtime.clock import now_ms
 from collector.state.fold import OPERATOR
 from collector.verdicts.judging import Judged
@@ -20,12 +30,20 @@ from resource_managers.topics.decision_log import DecisionLog
 log = logging.getLogger(__name__)
 
 
-def plan_commit(context: OrderContext, found: Sequence[Judged], who: str) -> Plan:
-    """Return the plan that commits these transactions.
+def plan_commit(context: OrderContext, found: Sequence[Judged], who: str, confirm: str | None) -> Plan:
+    """Return the plan that commits these transactions; ours and those of Flink jobs take different checks, all of them first.
 
-    Raises OrderRefused when one of them is in no commit decision that counts or has ended, DecisionLogUnreadable,
-    ResourceManagerError.
+    ``confirm``: what was typed, None for a dry run. Raises OrderRefused when one of them is in no commit decision that counts
+    (ours), may not be committed (Flink's) or has ended, DecisionLogUnreadable, ResourceManagerError.
     """
+    of_flink = [judged for judged in found if not judged.view.ours and judged.judgement.may_commit]
+    others = [judged for judged in found if judged not in of_flink]
+    plans = [_plan_ours(context, others, who)] if others else []
+    plans += [plan_flink_commit(context, of_flink, confirm)] if of_flink else []
+    return joined(plans, [judged.view.key for judged in found])
+
+
+def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str) -> Plan:
     ledger = context.log.read_to_end()
     handles: list[Handle] = []
     batch_attempts: list[tuple[str, BatchAttempt]] = []

@@ -108,6 +108,10 @@ class DatabaseParticipant:
             instance=branch.instance,
         )
 
+    def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Commit nothing: no evidence is read yet that a foreign branch counts for its owner."""
+        return [f"{target.transaction}: nothing proves that its owner counts it as written" for target in targets]
+
     def fence(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Roll each back in the database that lists it."""
         errors: dict[int, str] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from collector.orders.audit import Intent
 from collector.orders.commit import record_committed
+from collector.orders.flink_commit import KIND
 from collector.orders.outcome_resolver import Probe
 from collector.orders.plan import ActionResult, OrderContext, PlannedAction, result_of
 from collector.records.orders import StepOutcome
@@ -32,7 +33,13 @@ class OutcomeProbes:
 
     def by_kind(self) -> dict[str, Probe]:
         """Return the probe for each kind of action."""
-        return {"commit": self.commit, "abort": self.abort, "fence": self.fence, "ended": self.ended}
+        return {
+            "commit": self.commit,
+            "abort": self.abort,
+            "fence": self.fence,
+            KIND: self.commit_of_others,
+            "ended": self.ended,
+        }
 
     def commit(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Probe a transaction that a counting decision lists and that was to be committed."""
@@ -87,6 +94,16 @@ class OutcomeProbes:
             return StepOutcome.UNKNOWN, "not open any more as it was seen; how it ended was not seen yet"
         (error,) = self._context.participants.fence([target], self._context.limit_s)
         return (StepOutcome.UNKNOWN, error) if error else (StepOutcome.ABORTED, "")
+
+    def commit_of_others(self, planned: PlannedAction, intent: Intent) -> ActionResult:
+        """Probe a Flink job's transaction that was to be committed: what is still open is left for another order."""
+        match self._observed_end(planned.key):
+            case TransactionState.COMMITTED:
+                return StepOutcome.ALREADY_COMMITTED, "seen committed"
+            case TransactionState.ABORTED | TransactionState.LOST:
+                return StepOutcome.LOST, "seen aborted: its rows are missing"
+            case _:
+                return StepOutcome.UNKNOWN, "not seen to end yet"
 
     def ended(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Return the end that a transaction of a batch had before the order, or why nothing was sent for it."""

@@ -28,6 +28,9 @@ class Participant(Settler, Protocol):
     def complete(self, handle: Handle) -> None:
         """Add what is missing of the end of one that was seen committed. Raises ResourceManagerError."""
 
+    def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Commit what ``find_open`` returned, which its owner is proven to count as written; an error text each, empty: done."""
+
     def find_open(self, seen: Sequence[TransactionView]) -> list[OpenTransactionView | None]:
         """Return each of these (foreign) transactions as it is open now, in order; None: that very one is not open any more.
 
@@ -75,6 +78,10 @@ class KafkaParticipant:
         """End them and shut out their writers."""
         return self._broker.shut_out(targets, limit_s)
 
+    def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """EndTxn(commit) for transactions of others; an error text each, empty: it is committed."""
+        return self._broker.commit_open(targets, limit_s)
+
 
 class Participants(Settlers[Participant]):
     """The resource managers that orders reach."""
@@ -97,3 +104,11 @@ class Participants(Settlers[Participant]):
             raise error
 
         return self._ask(seen, lambda participant, own: participant.find_open([seen[i] for i in own]), fail)
+
+    def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Commit transactions of others; return an error text per transaction, empty = it is committed."""
+        return self._ask(
+            targets,
+            lambda participant, own: participant.commit_open([targets[i] for i in own], limit_s),
+            lambda i, error: f"{targets[i].transaction}: {error}",
+        )

@@ -17,6 +17,7 @@ from collector.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
 from collector.orders.bulk_selection import require_unchanged, select
 from collector.orders.commit import plan_commit
 from collector.orders.confirmation import confirmation_text
+from collector.orders.flink_commit import commit_confirmation
 from collector.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
 from collector.orders.idempotency_locks import KeyLocks
 from collector.orders.outcome_resolver import OutcomeResolver
@@ -183,7 +184,8 @@ class Actions:
         found = self._seen(order)
         evidence += [_evidence(judged) for judged in found]
         if order.action is Action.COMMIT:
-            return plan_commit(self._context, found, who), ""
+            confirm = None if order.dry_run else order.confirm
+            return plan_commit(self._context, found, who, confirm), commit_confirmation(found)
         confirm = None if order.dry_run else order.confirm
         return plan_abort(self._context, found, who, confirm), confirmation_text(found)
 

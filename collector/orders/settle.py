@@ -31,7 +31,7 @@ def plan_settle(context: OrderContext, batch: Batch, who: str, confirm: str | No
     reached = [judged for judged in going if judged not in beyond]
     counting = context.log.read_to_end().counting(batch.batch_attempt)
     if counting is not None and counting.ruling is Ruling.COMMIT:
-        commit = [plan_commit(context, reached, who)] if reached else []
+        commit = [plan_commit(context, reached, who, None)] if reached else []
         return joined([*commit, _without_deed(beyond, _unreached), _without_deed(ended, _before)], keys)
     for judged in ended:
         if is_committed(judged):

@@ -142,6 +142,19 @@ def why_not_aborted(view: OpenTransactionView, described: Described, answer: Bro
     return f"{view.transaction}: it ended before, and its id went on ({answer}): look again"
 
 
+def why_not_committed(view: OpenTransactionView, described: Described, answer: BrokerAnswer) -> str:
+    """Return an empty text when this very transaction was committed by its owner, else what became of it."""
+    if isinstance(described, BrokerAnswer):
+        return f"{view.transaction}: its coordinator does not describe it: {answer}"
+    if _is_same(view, described) and described.state in (COMMITTED, "PrepareCommit"):
+        return ""
+    if is_open(view, described) and described.state == ONGOING:
+        return f"{view.transaction}: {answer}, still open"
+    if _is_same(view, described):
+        return f"{view.transaction}: it was aborted first ({described.state})"
+    return f"{view.transaction}: it ended before, and its id went on ({answer}): look again"
+
+
 def _is_same(view: OpenTransactionView, described: TransactionDescription) -> bool:
     has_start = view.started_at_ms is not None
     return has_start and (described.producer_id, described.started_at_ms) == (view.producer_id, view.started_at_ms)

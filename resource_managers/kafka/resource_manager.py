@@ -33,6 +33,7 @@ from resource_managers.kafka.descriptions import (
     number,
     readiness,
     why_not_aborted,
+    why_not_committed,
 )
 from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
@@ -209,6 +210,31 @@ class KafkaResourceManager:
                 if not errors[index]:
                     self._move_epoch(view, described)
                 del left[index]
+            if left:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(next(pauses))
+        return errors
+
+    def commit_open(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Commit open transactions of anybody; return an error text per transaction, empty = it is committed.
+
+        EndTxn(commit) with that very producer id and epoch. The caller has proof that its owner counts it as written.
+        """
+        deadline = time.monotonic() + limit_s
+        left = dict(enumerate(transactions))
+        errors = [""] * len(transactions)
+        pauses = RETRY.pauses()
+        connection = wire(self._connection)
+        while left:
+            items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
+            answers = connection.end_transactions(items, commit=True)
+            rows = connection.describe_transactions([view.transaction for view in left.values()])
+            for (index, view), answer in zip(list(left.items()), answers, strict=True):
+                described = rows[view.transaction]
+                errors[index] = "" if answer.is_done else why_not_committed(view, described, answer)
+                if answer.is_done or answer.is_refusal or not is_open(view, described):
+                    del left[index]
             if left:
                 if time.monotonic() > deadline:
                     break

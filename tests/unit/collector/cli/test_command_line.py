@@ -116,7 +116,7 @@ def test_a_missing_collector_has_its_own_exit_code(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["explode"], ["commit"], ["settle-batch", "p", "x"], ["audit", "--verdict", "x"]]
+    "command", [[], ["explode"], ["settle-batch", "p", "x"], ["audit", "--verdict", "x"]]
 )
 def test_wrong_arguments_end_with_2(command: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:

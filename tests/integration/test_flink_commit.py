@@ -1,0 +1,142 @@
+"""A Flink job's transactions on a real broker, committed by an order.
+
+A recorded checkpoint lists them: the producer ids and epochs in it are replaced by those that they have on this broker.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from demo.broker import Broker
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.command_line_process import command
+from tests.integration.kafka_fixtures import Sink, make_sink
+from tests.integration.pipeline_process import read_committed, wait_until
+from tests.unit.collector.records.flink_metadata_recordings import coordinator, metadata_bytes
+
+pytestmark = pytest.mark.integration
+RECORDING = "2.3-incrementing"
+NAME = "chk-3"
+"""The recorded checkpoint's."""
+
+
+@dataclass
+class Prepared:
+    """Transactions that a job of Flink has flushed and not committed: their ids are those of the recording."""
+
+    ids: list[str]
+    sink: Sink
+    producers: list[Producer]
+    metadata: bytes
+    """A ``_metadata`` that lists them with the producers that they have on this broker."""
+
+
+@pytest.fixture
+def prepared(connection: KafkaConnection) -> Prepared:
+    sink, marker = make_sink(connection, partitions=1), uuid.uuid4().hex[:6].encode()
+    recorded = {row["transactional_id"]: row for row in coordinator(RECORDING) if row["state"] == "ONGOING"}
+    data = metadata_bytes(RECORDING).replace(b"orders", marker)
+    ids, producers = [], []
+    for id_, row in recorded.items():
+        ids.append(id_.replace("orders", marker.decode()))
+        producer = Producer(connection.for_librdkafka(**{"transactional.id": ids[-1]}))
+        producer.init_transactions(LIMIT_S)
+        producer.begin_transaction()
+        producer.produce(sink.topic, b"of " + ids[-1].encode())
+        assert producer.flush(LIMIT_S) == 0
+        producers.append(producer)
+        (now,) = KafkaResourceManager(connection).describe([ids[-1]])
+        name = struct.pack(">H", len(id_)) + ids[-1].encode()
+        before = struct.pack(">hq", row["producer_epoch"], row["producer_id"]) + name
+        assert data.count(before) == 1
+        data = data.replace(before, struct.pack(">hq", now.producer_epoch, now.producer_id) + name)
+    return Prepared(ids=ids, sink=sink, producers=producers, metadata=data)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("flink")
+
+
+@pytest.fixture(scope="module")
+def collector(
+    broker: Broker, checkpoints: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CollectorProcess]:
+    arguments = ["--flink-checkpoints", f"shop={checkpoints}"]
+    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), arguments) as process:
+        yield process
+
+
+def write_checkpoint(checkpoints: Path, data: bytes) -> Path:
+    """Put a checkpoint's ``_metadata`` where a job of Flink puts it, as Flink does: written beside and renamed."""
+    directory = checkpoints / uuid.uuid4().hex / NAME
+    directory.mkdir(parents=True)
+    (directory / "_draft").write_bytes(data)
+    (directory / "_draft").rename(directory / "_metadata")
+    return directory
+
+
+def test_what_a_checkpoint_lists_is_committed_by_an_order_and_its_rows_are_seen(
+    collector: CollectorProcess, connection: KafkaConnection, prepared: Prepared, checkpoints: Path
+) -> None:
+    rows = [collector.wait_for(id_, verdict="foreign", may_commit=False) for id_ in prepared.ids]
+    directory = write_checkpoint(checkpoints, prepared.metadata)
+    rows = [collector.wait_for(id_, verdict="commit it", may_commit=True) for id_ in prepared.ids]
+    assert {row["commit_confirmation"] for row in rows} == {NAME}, "nobody saw the checkpoint's end"
+    assert any(f"{directory}/_metadata lists exactly" in fact["fact"] for fact in rows[0]["evidence"])
+
+    dry = command(collector, "commit", "--verdict", "commit it")
+    assert dry.code == 0
+    assert "--confirm takes 'chk-3'" in dry.err
+    unconfirmed = collector.order("commit", *rows)
+    assert unconfirmed.status_code == 409
+    assert "Repeat 'chk-3' in 'confirm'" in unconfirmed.json()["error"]["message"]
+    assert read_committed(connection, prepared.sink.topic).total() == 0
+
+    words = ("--yes", "--reason", "the job manager is gone", "--confirm", "chk-3", "--json")
+    done = command(collector, "commit", "--verdict", "commit it", *words)
+    assert (done.code, [step["outcome"] for step in done.answer["steps"]]) == (0, ["committed", "committed"])
+    expected = {b"of " + id_.encode(): 1 for id_ in prepared.ids}
+    wait_until("the rows are seen", lambda: dict(read_committed(connection, prepared.sink.topic)) == expected, LIMIT_S)
+    for id_ in prepared.ids:
+        collector.wait_for(id_, state="committed", verdict="settled")
+    audit = collector.rows("audit")[0]
+    assert (audit["outcome"], audit["reason"]) == ("accepted", "the job manager is gone")
+    assert "lists exactly" in json.dumps(audit["evidence"])
+
+
+def test_a_checkpoint_that_is_gone_or_damaged_or_names_another_epoch_commits_nothing(
+    collector: CollectorProcess, connection: KafkaConnection, prepared: Prepared, checkpoints: Path
+) -> None:
+    directory = write_checkpoint(checkpoints, prepared.metadata)
+    row = collector.wait_for(prepared.ids[0], verdict="commit it")
+    (directory / "_metadata").unlink()
+    refused = collector.order("commit", row, confirm=NAME)
+    assert refused.status_code == 409
+    assert "does not list it any more, or is gone" in refused.json()["error"]["message"]
+
+    (directory / "_metadata").write_bytes(prepared.metadata[: len(prepared.metadata) // 2])
+    row = collector.wait_for(prepared.ids[0], verdict="foreign", may_commit=False)
+    status = collector.observer("flink checkpoints of shop")
+    assert status["state"] == "up"
+    assert NAME in status["error"], "what cannot be read is said"
+    assert collector.order("commit", row, confirm=NAME).status_code == 409
+
+    (directory / "_metadata").write_bytes(prepared.metadata)
+    row = collector.wait_for(prepared.ids[0], verdict="commit it")
+    # The job takes its id again, as it does after a restore from an earlier checkpoint.
+    again = Producer(connection.for_librdkafka(**{"transactional.id": prepared.ids[0]}))
+    again.init_transactions(LIMIT_S)
+    refused = collector.order("commit", row, confirm=NAME)
+    assert refused.status_code == 409
+    assert read_committed(connection, prepared.sink.topic).total() == 0
