@@ -217,6 +217,22 @@ class ReportedTransaction:
         return transaction_key(self.resource_manager, *self.identity)
 
 
+def merged_reports(known: ReportedTransaction, new: ReportedTransaction) -> ReportedTransaction:
+    """Return what was reported of one transaction from two parts of it; ``known`` was reported first."""
+    times = dict(known.event_times)
+    for type_, at_ms in new.event_times.items():
+        times[type_] = min(at_ms, times.get(type_, at_ms))
+    return ReportedTransaction(
+        identity=known.identity,
+        reported_manager=max(known.reported_manager, new.reported_manager),
+        reported_batch_attempt=known.reported_batch_attempt or new.reported_batch_attempt,
+        reported_handle=known.reported_handle or new.reported_handle,
+        event_times=times,
+        lost_reason=max(known.lost_reason, new.lost_reason),
+        listed=known.listed or new.listed,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineFacts:
     """One pipeline of ours, by its prefix. Times are epoch ms of the newest event of the kind."""

@@ -1,4 +1,6 @@
-"""The one function that folds observations into current state. No I/O and no clock: the same observations, the same state.
+"""The one fold of observations into current state: each is a group of one, and many in columns are larger groups.
+
+No I/O and no clock: the same observations give the same state, however they are grouped.
 
 Observations of different sources may arrive in any order; those of the decision log arrive in log order, which its rules need.
 """
@@ -8,21 +10,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from collector.records import broker_record_batch, event_reports
 from collector.records.branches import branch_key, with_gone, with_listed
+from collector.records.broker_record_batch import BrokerRecords
+from collector.records.event_reports import CheckpointReport
 from collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
-    HandleIdentity,
     Init,
     Listed,
     PipelineFacts,
     ReportedTransaction,
     handle_identity,
     merged,
+    merged_reports,
     of_record,
 )
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import (
     BranchGone,
@@ -41,10 +47,9 @@ from collector.records.observations import (
 from collector.records.observer_kind import ObserverKind
 from collector.state.eviction import trim_when_needed
 from collector.state.state import LastDecided, State, put_with_older, take_from_older
-from lifecycle.decisions import BatchAttempt, CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
+from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
-from lifecycle.identity import Handle
 
 OPERATOR = "operator:"
 """What ``who`` starts with in decision log records that an operator caused."""
@@ -95,6 +100,32 @@ def apply(state: State, observation: Observation) -> Observation:
         state.events += 1
     trim_when_needed(state)
     return observation
+
+
+def put_records(state: State, records: BrokerRecords) -> None:
+    """Fold states of the coordinator's log in columns: the same state as one by one, one step per transaction."""
+    for transaction, first_ms, last_ms in broker_record_batch.uses(records):
+        state.ids.see(transaction, first_ms)
+        state.ids.see(transaction, last_ms)
+    for transaction, init in broker_record_batch.inits(records):
+        put_init(state, transaction, init)
+    for new in broker_record_batch.transactions(records):
+        put_transaction(state, new)
+    state.events += len(records)
+    trim_when_needed(state)
+
+
+def put_events(state: State, events: EventColumns) -> None:
+    """Fold lifecycle events of transactions and of checkpoints in columns, in the same way."""
+    for reported in event_reports.transactions(events):
+        put_reported(state, reported)
+    for report in event_reports.checkpoints(events):
+        _checkpoint_report(state, report)
+    for pipeline, at_ms, last_heartbeat in event_reports.heartbeats(events):
+        facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
+        state.pipelines[pipeline] = with_heartbeat(facts, at_ms, last_heartbeat)
+    state.events += len(events)
+    trim_when_needed(state)
 
 
 def _broker_record(state: State, record: BrokerRecord) -> None:
@@ -150,16 +181,16 @@ def _branch(state: State, seen: BranchListed | BranchGone) -> None:
 
 
 def _event(state: State, event: LifecycleEvent) -> None:
-    pipeline = _text(event, "pipeline")
+    pipeline = event_reports.text(event, "pipeline")
     settings = event.data.get("settings", {}) if event.type is EventType.PIPELINE_STARTED else {}
     if not isinstance(settings, dict):
         raise MalformedRecord(f"event field 'settings' is {settings!r}, not an object")
     kind = event.type.value.partition(".")[0]
-    attempt = _int(event, "attempt") if kind == "pipeline" else None
+    attempt = event_reports.whole_number(event, "attempt") if kind == "pipeline" else None
     if kind == "transaction":
-        _transaction_event(state, event)
+        put_reported(state, event_reports.transaction_of(event))
     elif kind == "checkpoint":
-        _checkpoint_event(state, event, pipeline)
+        _checkpoint_report(state, event_reports.checkpoint_of(event))
     facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
     answer = (event.at_ms, str(event.data.get("order", "")))
     if event.type is EventType.PIPELINE_STARTED:
@@ -178,61 +209,14 @@ def _event(state: State, event: LifecycleEvent) -> None:
     state.pipelines[pipeline] = with_heartbeat(facts, event.at_ms, f"event {event.type.value}")
 
 
-def _transaction_event(state: State, event: LifecycleEvent) -> None:
-    # Null means not reported.
-    handle = Handle.from_json(event.data["handle"]) if event.data.get("handle") is not None else None
-    identity = (
-        handle_identity(handle)
-        if handle is not None
-        else HandleIdentity(_text(event, "transaction"), _int(event, "producer_id"), _int(event, "producer_epoch"))
-    )
-    batch_attempt = None
-    if (
-        isinstance(event.data.get("checkpoint_id"), str)
-        and event.data.get("attempt") is not None
-        and "batch" in event.data
-    ):
-        batch, attempt = _int(event, "batch"), _int(event, "attempt")
-        batch_attempt = BatchAttempt(checkpoint_id=event.data["checkpoint_id"], batch=batch or 0, attempt=attempt or 0)
-    known = state.reported.get(identity) or ReportedTransaction(identity=identity)
-    manager = known.reported_manager
-    if identity.producer_id is None:
-        manager = max(manager, handle.resource_manager if handle is not None else _text(event, "resource_manager"))
-    _int(event, "slot")  # kept nowhere, but one that is no number makes the event malformed
-    first = min(event.at_ms, known.event_times.get(event.type, event.at_ms))
-    lost = event.type is EventType.TRANSACTION_LOST
-    state.reported[identity] = replace(
-        known,
-        reported_manager=manager,
-        reported_batch_attempt=known.reported_batch_attempt or batch_attempt,
-        reported_handle=known.reported_handle or handle,
-        event_times={**known.event_times, event.type: first},
-        lost_reason=max(known.lost_reason, _reason(event)) if lost else known.lost_reason,
-    )
+def put_reported(state: State, new: ReportedTransaction) -> None:
+    """Fold what one event or decision, or several about one transaction, report of it."""
+    known = state.reported.get(new.identity)
+    state.reported[new.identity] = new if known is None else merged_reports(known, new)
 
 
-def _checkpoint_event(state: State, event: LifecycleEvent, pipeline: str) -> None:
-    number = _int(event, "batch")
-    if number is None:
-        raise MalformedRecord(f"event {event.type.value} has no 'batch'")
-    rows = duration_ms = None
-    if event.type is EventType.CHECKPOINT_COMPLETED:
-        rows, duration_ms = _int(event, "rows"), _int(event, "duration_ms")
-    reason = _reason(event)
-    put_checkpoint_event(state, event.type, pipeline, number, event.at_ms, rows, duration_ms, reason)
-
-
-def put_checkpoint_event(
-    state: State,
-    type_: EventType,
-    pipeline: str,
-    number: int,
-    at_ms: int,
-    rows: int | None,
-    duration_ms: int | None,
-    reason: str,
-) -> None:
-    """Fold what one event reports of a checkpoint; rows and duration are those of a completed one, the reason a failed one's."""
+def _checkpoint_report(state: State, report: CheckpointReport) -> None:
+    type_, pipeline, number, at_ms, rows, duration_ms, reason = report
     known = state.checkpoints.get((pipeline, number)) or CheckpointFacts(pipeline=pipeline, number=number)
     sources = known.sources if _REPORTED_IN in known.sources else known.sources | {_REPORTED_IN}
     match type_:
@@ -278,9 +262,8 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
                 decided, state.last_decided.get(record.batch_attempt.checkpoint_id, decided)
             )
         for handle in record.handles:
-            identity = handle_identity(handle)
-            known = state.reported.get(identity) or ReportedTransaction(identity=identity)
-            state.reported[identity] = replace(known, listed=known.listed or Listed(record.batch_attempt, handle))
+            listed = Listed(record.batch_attempt, handle)
+            put_reported(state, ReportedTransaction(identity=handle_identity(handle), listed=listed))
     if isinstance(record, RunStarted | CheckpointTakenOver) or not record.who.startswith(OPERATOR):
         facts = state.pipelines.get(record.prefix) or PipelineFacts(pipeline=record.prefix)
         what = _REPORTED_BY[type(record)]
@@ -294,21 +277,3 @@ def with_heartbeat(facts: PipelineFacts, at_ms: int, last_heartbeat: str) -> Pip
     if (at_ms, last_heartbeat) <= (facts.last_seen_ms or -1, facts.last_heartbeat):
         return facts
     return replace(facts, last_seen_ms=at_ms, last_heartbeat=last_heartbeat)
-
-
-def _text(event: LifecycleEvent, name: str) -> str:
-    value = event.data.get(name)
-    if not isinstance(value, str) or not value:
-        raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not text")
-    return value
-
-
-def _reason(event: LifecycleEvent) -> str:
-    return str(event.data.get("reason") or "")
-
-
-def _int(event: LifecycleEvent, name: str) -> int | None:
-    value = event.data.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not a whole number")
-    return value

@@ -31,8 +31,7 @@ from collector.records.log_settings import LogSettings
 from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
 from collector.runtime.clock import now_ms
 from collector.state import branch_view, eviction, transaction_join, transaction_pages
-from collector.state.fold import apply
-from collector.state.fold_batch import put_events, put_records
+from collector.state.fold import apply, put_events, put_records
 from collector.state.state import State
 from collector.state.transaction_pages import OpeningKey
 from collector.verdicts import judging, known_ends

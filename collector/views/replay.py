@@ -11,8 +11,7 @@ from collector.history.store import Store
 from collector.records.facts import BrokerTransaction, Init
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
-from collector.state.fold import apply, put_init, put_transaction
-from collector.state.fold_batch import put_events
+from collector.state.fold import apply, put_events, put_init, put_transaction
 from collector.state.state import State
 from collector.state.transactional_ids import KnownIds
 from lifecycle.errors import MalformedRecord

@@ -14,8 +14,7 @@ from collector.records.formats.transaction_state import BrokerStatus, decode_key
 from collector.records.formats.transaction_state_batch import StateDecoder
 from collector.records.observations import BrokerRecord, Observed, Position
 from collector.sources.transaction_state_log import record_of
-from collector.state.fold import apply
-from collector.state.fold_batch import put_records
+from collector.state.fold import apply, put_records
 from collector.state.state import State
 
 SOURCE, PARTITIONS = "__transaction_state", 3

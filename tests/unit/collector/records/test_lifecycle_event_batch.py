@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from collector.history import row_encoding
+from collector.records import event_reports
 from collector.records.formats import lifecycle_event_batch
 from collector.records.observations import EventSeen, Observed, Position
-from collector.state import fold_batch
-from collector.state.fold import apply
-from collector.state.fold_batch import put_events
+from collector.state.fold import apply, put_events
 from collector.state.state import State
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import EventType, LifecycleEvent, decode, encode
@@ -100,7 +99,7 @@ def test_events_of_checkpoints_mean_the_same(seed: int) -> None:
 
 
 def test_groups_that_come_in_parts_fold_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_batch, "_MIXING", np.uint64(0))
+    monkeypatch.setattr(event_reports, "_MIXING", np.uint64(0))
     chance = random.Random(0)
     assert check([told(chance) for _ in range(300)]) == list(range(300))
 

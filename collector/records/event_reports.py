@@ -1,4 +1,4 @@
-"""Folds observations that come in columns: the same state as one by one, one step per transaction instead of one per record."""
+"""What lifecycle events report: of one event, and of many in columns, of which those of one transaction come together."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.records import broker_record_batch
-from collector.records.broker_record_batch import BrokerRecords
-from collector.records.facts import HandleIdentity, PipelineFacts, ReportedTransaction
+from collector.records.facts import HandleIdentity, ReportedTransaction, handle_identity
 from collector.records.formats.lifecycle_event_batch import TRANSACTION_TYPES, TYPES, EventColumns
 from collector.records.formats.transaction_state_batch import Integers
-from collector.state.eviction import trim_when_needed
-from collector.state.fold import put_checkpoint_event, put_init, put_transaction, with_heartbeat
-from collector.state.state import State
 from lifecycle.decisions import BatchAttempt
-from lifecycle.events import EventType
+from lifecycle.errors import MalformedRecord
+from lifecycle.events import EventType, LifecycleEvent
 from lifecycle.identity import HANDLE_FIELDS, Handle
 
 _BY_RANK = sorted(type_.value for type_ in TYPES)
@@ -26,66 +22,83 @@ _RANKS = np.array([_BY_RANK.index(type_.value) for type_ in TYPES])
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
-def put_records(state: State, records: BrokerRecords) -> None:
-    """Fold states of the coordinator's log."""
-    for transaction, first_ms, last_ms in broker_record_batch.uses(records):
-        state.ids.see(transaction, first_ms)
-        state.ids.see(transaction, last_ms)
-    for transaction, init in broker_record_batch.inits(records):
-        put_init(state, transaction, init)
-    for new in broker_record_batch.transactions(records):
-        put_transaction(state, new)
-    state.events += len(records)
-    trim_when_needed(state)
+class CheckpointReport(NamedTuple):
+    """What one event reports of a checkpoint; rows and duration are those of a completed one, the reason a failed one's."""
+
+    type: EventType
+    pipeline: str
+    number: int
+    at_ms: int
+    rows: int | None
+    duration_ms: int | None
+    reason: str
 
 
-def put_events(state: State, events: EventColumns) -> None:
-    """Fold lifecycle events of transactions and of checkpoints."""
-    for group in _groups(events):
-        _put_group(state, group)
-    for event in _checkpoint_events(events):
-        put_checkpoint_event(state, *event)
-    for pipeline, at_ms, last_heartbeat in _heartbeats(events):
-        facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
-        state.pipelines[pipeline] = with_heartbeat(facts, at_ms, last_heartbeat)
-    state.events += len(events)
-    trim_when_needed(state)
-
-
-class _Group(NamedTuple):
-    """What some events report of one transaction in one attempt at its batch."""
-
-    identity: HandleIdentity
-    batch_attempt: BatchAttempt
-    event_times: dict[EventType, int]
-    """The first time of each kind of event."""
-    lost_reason: str
-    handle: Handle | None
-    """The first one that was reported."""
-
-
-def _put_group(state: State, group: _Group) -> None:
-    identity, batch_attempt, event_times, lost_reason, handle = group
-    known, listed = state.reported.get(identity), None
-    if known is not None:
-        batch_attempt, handle, listed = (
-            known.reported_batch_attempt or batch_attempt,
-            known.reported_handle or handle,
-            known.listed,
+def transaction_of(event: LifecycleEvent) -> ReportedTransaction:
+    """Return what one event alone reports of its transaction. Raises MalformedRecord."""
+    # Null means not reported.
+    handle = Handle.from_json(event.data["handle"]) if event.data.get("handle") is not None else None
+    identity = (
+        handle_identity(handle)
+        if handle is not None
+        else HandleIdentity(
+            text(event, "transaction"), whole_number(event, "producer_id"), whole_number(event, "producer_epoch")
         )
-        lost_reason = max(known.lost_reason, lost_reason)
-        event_times |= {type_: min(at_ms, event_times.get(type_, at_ms)) for type_, at_ms in known.event_times.items()}
-    state.reported[identity] = ReportedTransaction(
+    )
+    batch_attempt = None
+    if (
+        isinstance(event.data.get("checkpoint_id"), str)
+        and event.data.get("attempt") is not None
+        and "batch" in event.data
+    ):
+        batch, attempt = whole_number(event, "batch"), whole_number(event, "attempt")
+        batch_attempt = BatchAttempt(checkpoint_id=event.data["checkpoint_id"], batch=batch or 0, attempt=attempt or 0)
+    manager = ""
+    if identity.producer_id is None:
+        manager = handle.resource_manager if handle is not None else text(event, "resource_manager")
+    whole_number(event, "slot")  # kept nowhere, but one that is no number makes the event malformed
+    return ReportedTransaction(
         identity=identity,
+        reported_manager=manager,
         reported_batch_attempt=batch_attempt,
         reported_handle=handle,
-        event_times=event_times,
-        lost_reason=lost_reason,
-        listed=listed,
+        event_times={event.type: event.at_ms},
+        lost_reason=_reason(event) if event.type is EventType.TRANSACTION_LOST else "",
     )
 
 
-def _groups(events: EventColumns) -> Iterator[_Group]:
+def checkpoint_of(event: LifecycleEvent) -> CheckpointReport:
+    """Return what an event reports of a checkpoint. Raises MalformedRecord."""
+    pipeline, number = text(event, "pipeline"), whole_number(event, "batch")
+    if number is None:
+        raise MalformedRecord(f"event {event.type.value} has no 'batch'")
+    rows = duration_ms = None
+    if event.type is EventType.CHECKPOINT_COMPLETED:
+        rows, duration_ms = whole_number(event, "rows"), whole_number(event, "duration_ms")
+    return CheckpointReport(event.type, pipeline, number, event.at_ms, rows, duration_ms, _reason(event))
+
+
+def text(event: LifecycleEvent, name: str) -> str:
+    """Return a text that an event must have. Raises MalformedRecord."""
+    value = event.data.get(name)
+    if not isinstance(value, str) or not value:
+        raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not text")
+    return value
+
+
+def _reason(event: LifecycleEvent) -> str:
+    return str(event.data.get("reason") or "")
+
+
+def whole_number(event: LifecycleEvent, name: str) -> int | None:
+    """Return a number that an event may have. Raises MalformedRecord for anything else."""
+    value = event.data.get(name)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise MalformedRecord(f"event {event.type.value} field {name!r} is {value!r}, not a whole number")
+    return value
+
+
+def transactions(events: EventColumns) -> Iterator[ReportedTransaction]:
     """Yield the events of transactions by transaction and batch, in the order in which each is reported first."""
     rows = (events.type_code < TRANSACTION_TYPES).nonzero()[0]
     if not rows.size:
@@ -113,7 +126,40 @@ def _groups(events: EventColumns) -> Iterator[_Group]:
                 checkpoint_id=checkpoint_id, batch=batch, attempt=attempt
             )
         reason = max((reasons.get(row, "") for row in members[first:end]), default="") if reasons else ""
-        yield _Group(HandleIdentity(transaction, producer_id, epoch), batch_attempt, event_times, reason, handle)
+        yield ReportedTransaction(
+            identity=HandleIdentity(transaction, producer_id, epoch),
+            reported_batch_attempt=batch_attempt,
+            reported_handle=handle,
+            event_times=event_times,
+            lost_reason=reason,
+        )
+
+
+def checkpoints(events: EventColumns) -> Iterator[CheckpointReport]:
+    """Yield what events report of checkpoints, in their order."""
+    rows = (events.type_code >= TRANSACTION_TYPES).nonzero()[0]
+    if not rows.size:
+        return
+    types, at_ms = (TYPES[code] for code in events.type_code[rows].tolist()), events.at_ms.to_numpy()[rows].tolist()
+    names = ("pipeline", "batch", "rows", "duration_ms", "reason")
+    found = (events.data.field(name).take(pa.array(rows)).to_pylist() for name in names)
+    for type_, at, (pipeline, number, count, took_ms, reason) in zip(
+        types, at_ms, zip(*found, strict=True), strict=True
+    ):
+        yield CheckpointReport(type_, pipeline, number, at, count, took_ms, reason or "")
+
+
+def heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:
+    """Yield the newest heartbeat of each pipeline: its name, epoch ms, what it was."""
+    if not len(events):
+        return
+    codes, names = _codes(events.data.field("pipeline"))
+    # Of signs at one moment the one with the last name stays.
+    newest = np.full(len(names), -1)
+    np.maximum.at(newest, codes, events.at_ms.to_numpy() * len(TYPES) + _RANKS[events.type_code])
+    for name, last_heartbeat in zip(names, newest.tolist(), strict=True):
+        at_ms, rank = divmod(last_heartbeat, len(TYPES))
+        yield name, at_ms, f"event {_BY_RANK[rank]}"
 
 
 def _first_times(types: list[EventType], at_ms: list[int]) -> dict[EventType, int]:
@@ -164,7 +210,9 @@ def _handles(column: pa.StructArray, rows: Integers, firsts: Integers) -> list[H
         return [None] * len(firsts)
     found = column.take(pa.array(rows[indexes]))
     values = (found.field(name).to_pylist() for name in HANDLE_FIELDS)
-    handles: list[Handle | None] = [_handle(*fields) for fields in zip(*values, strict=True)]
+    handles: list[Handle | None] = [
+        Handle(**dict(zip(HANDLE_FIELDS, fields, strict=True))) for fields in zip(*values, strict=True)
+    ]
     handles.append(None)
     number = np.cumsum(has_one) - 1
     count = np.add.reduceat(has_one, firsts, dtype=np.int64)
@@ -172,67 +220,8 @@ def _handles(column: pa.StructArray, rows: Integers, firsts: Integers) -> list[H
     return [handles[n] for n in np.where(count > 0, last - count + 1, -1).tolist()]
 
 
-def _handle(
-    resource_manager: str,
-    transaction: str,
-    producer_id: int,
-    producer_epoch: int,
-    slot: int,
-    rows: int,
-    bytes_: int,
-    fingerprint: str,
-    opened_at_ms: int,
-    prepared_at_ms: int,
-    timeout_ms: int,
-) -> Handle:
-    return Handle(
-        resource_manager=resource_manager,
-        transaction=transaction,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        slot=slot,
-        rows=rows,
-        bytes=bytes_,
-        fingerprint=fingerprint,
-        opened_at_ms=opened_at_ms,
-        prepared_at_ms=prepared_at_ms,
-        timeout_ms=timeout_ms,
-    )
-
-
 def _reasons(events: EventColumns) -> Mapping[int, str]:
     """Return why transactions were lost, by the rows that tell it."""
     lost = (events.type_code == TYPES.index(EventType.TRANSACTION_LOST)).nonzero()[0]
     reported = events.data.field("reason").take(pa.array(lost)).to_pylist()
     return {row: reason or "" for row, reason in zip(lost.tolist(), reported, strict=True)}
-
-
-def _checkpoint_events(
-    events: EventColumns,
-) -> Iterator[tuple[EventType, str, int, int, int | None, int | None, str]]:
-    """Yield the events of checkpoints in their order, as ``put_checkpoint_event`` takes them."""
-    rows = (events.type_code >= TRANSACTION_TYPES).nonzero()[0]
-    if not rows.size:
-        return
-    types, at_ms = (TYPES[code] for code in events.type_code[rows].tolist()), events.at_ms.to_numpy()[rows].tolist()
-    pipeline, number, reported_rows, duration_ms, reason = (
-        events.data.field(name).take(pa.array(rows)).to_pylist()
-        for name in ("pipeline", "batch", "rows", "duration_ms", "reason")
-    )
-    for type_, name, batch, at, count, took_ms, why in zip(
-        types, pipeline, number, at_ms, reported_rows, duration_ms, reason, strict=True
-    ):
-        yield type_, name, batch, at, count, took_ms, why or ""
-
-
-def _heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:
-    """Yield the newest heartbeat of each pipeline: its name, epoch ms, what it was."""
-    if not len(events):
-        return
-    codes, names = _codes(events.data.field("pipeline"))
-    # Of signs at one moment the one with the last name stays.
-    newest = np.full(len(names), -1)
-    np.maximum.at(newest, codes, events.at_ms.to_numpy() * len(TYPES) + _RANKS[events.type_code])
-    for name, last_heartbeat in zip(names, newest.tolist(), strict=True):
-        at_ms, rank = divmod(last_heartbeat, len(TYPES))
-        yield name, at_ms, f"event {_BY_RANK[rank]}"
