@@ -269,10 +269,3 @@ def _transact(cursor: duckdb.DuckDBPyConnection, statements: Sequence[Statement]
         with contextlib.suppress(duckdb.Error):
             cursor.rollback()
         raise
-
-
-def _one(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
-    row: tuple[Any, ...] | None = connection.execute(query).fetchone()
-    if row is None:
-        raise StoreFailed(f"history answered nothing to: {query}")
-    return row

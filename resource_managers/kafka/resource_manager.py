@@ -23,7 +23,7 @@ from lifecycle.outcomes import (
 )
 from lifecycle.resource_manager_kinds import KAFKA
 from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
-from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, PRODUCER_DEFAULTS, PlainWriter, check_columns
+from resource_managers.kafka.arrow_producer import PRODUCER_DEFAULTS, PlainWriter, check_columns
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import (
     OPEN_STATES,
@@ -263,15 +263,6 @@ class KafkaResourceManager:
         """Return how these transactional ids stand at their coordinators, ended ones too; unknown ids are left out."""
         rows = wire(self._connection).describe_transactions(ids) if ids else {}
         return [described.view() for described in rows.values() if not isinstance(described, BrokerAnswer)]
-
-    def read_markers(
-        self, prefix: str, slots: Sequence[int], limit_s: float = CALL_LIMIT_S
-    ) -> dict[int, Marker | None]:
-        """Return the stable marker of each slot, None where there is none. Raises ResourceManagerError.
-
-        UNSTABLE (a transaction of the slot is open) is waited for up to ``limit_s``.
-        """
-        return {slot: self._markers().stable(prefix, slot, limit_s) for slot in slots}
 
     def end_on_partition(
         self, partition: Partition, producer: tuple[int, int], coordinator_epoch: int, *, commit: bool

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lifecycle.identity import Fingerprint, Handle, Marker
 from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.kafka.transaction import KafkaOpenTransaction
 from resource_managers.protocol import OpenTransactionView, SlotAttempt
@@ -56,6 +57,10 @@ class Sink:
         return KafkaResourceManager(
             self.connection, topic=self.topic, transaction_timeout_ms=timeout_ms, producer_properties=properties
         )
+
+    def stable_marker(self, slot: int = 0, limit_s: float = LIMIT_S) -> Marker | None:
+        """Return the marker that this slot committed last; waits while a transaction of the slot is open."""
+        return KafkaMarkers(self.connection, "transaction_decisions").stable(self.prefix, slot, limit_s)
 
     def begin(
         self,

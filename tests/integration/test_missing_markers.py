@@ -254,7 +254,7 @@ def test_a_rollback_ends_the_offsets_too(sink: Sink) -> None:
     writer = without_its_offset(sink)
     sink.manager().rollback([handle_of(writer)], LIMIT_S)
     assert not writer.open_on(CONSUMER_OFFSETS)
-    assert sink.manager().read_markers(sink.prefix, [0]) == {0: Marker(batch=0, attempt=1, checkpoint_id="L")}
+    assert sink.stable_marker() == Marker(batch=0, attempt=1, checkpoint_id="L")
 
 
 def test_offsets_left_open_by_an_abort_are_ended_by_the_next_start(sink: Sink) -> None:
@@ -275,7 +275,7 @@ def test_a_commit_without_its_offset_is_known_by_its_coordinator(sink: Sink) -> 
     handle = committed_without_its_offset(sink)
     assert isinstance(sink.commit(handle, batch=2), Committed | AlreadyCommitted)
     assert not Writer.of(sink.connection, handle).open_on(CONSUMER_OFFSETS)
-    assert sink.manager().read_markers(sink.prefix, [0]) == {0: Marker(batch=2, attempt=1, checkpoint_id="L")}
+    assert sink.stable_marker() == Marker(batch=2, attempt=1, checkpoint_id="L")
 
 
 def test_committed_without_its_offset_is_never_called_lost(sink: Sink) -> None:

@@ -36,7 +36,7 @@ def topic_sink(connection, tmp_path) -> ProtocolSinks:
 
 
 def marker_of(sink: Sink) -> Marker | None:
-    return sink.manager().read_markers(sink.prefix, [0], LIMIT_S)[0]
+    return sink.stable_marker()
 
 
 def test_the_marker_is_inside_the_transaction_in_kafka(sink):
@@ -60,7 +60,7 @@ def test_nothing_is_called_lost_while_a_marker_is_unstable(sink):
     """UNSTABLE says only that some transaction of the slot is open: it may be the one that is asked about."""
     handle = sink.prepare(b"a", batch=4)
     with pytest.raises(ResourceManagerError, match="UnstableOffsetCommit"):
-        sink.manager().read_markers(sink.prefix, [0], 0.3)
+        sink.stable_marker(limit_s=0.3)
     # An epoch that the coordinator does not take, while a transaction of this very producer is open.
     other_epoch = replace(handle, producer_epoch=handle.producer_epoch + 1)
     marker = Marker(batch=4, attempt=1, checkpoint_id="L")
