@@ -178,11 +178,14 @@ def _fold_descending(hashes: Words, starts: Any, lengths: Any, octets: Any) -> N
     words = _unaligned_words(octets)
     ascending = -lengths
     for position in range(0, int(lengths[0]), 8):
-        whole, some = (int(n) for n in np.searchsorted(ascending, [-position - 8, -position - 1], side="right"))
+        whole, partial = (int(n) for n in np.searchsorted(ascending, [-position - 8, -position - 1], side="right"))
         if whole:
             _fold(hashes[:whole], words[starts[:whole] + position])
-        if some > whole:
-            _fold(hashes[whole:some], _last_words(words, starts[whole:some] + position, lengths[whole:some] - position))
+        if partial > whole:
+            _fold(
+                hashes[whole:partial],
+                _last_words(words, starts[whole:partial] + position, lengths[whole:partial] - position),
+            )
 
 
 def _fold(hashes: Words, words: Words) -> None:

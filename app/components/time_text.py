@@ -59,9 +59,9 @@ def amount(number: int | float | None) -> str:
     return f"{number:,.0f}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, singular: str, many: str | None = None) -> str:
     """Return ``1 transaction`` or ``4 transactions``."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 def since(at_ms: int | None, zone: tzinfo) -> Html:

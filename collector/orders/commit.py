@@ -60,12 +60,12 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str) -> Plan
         batch_attempts.append((listing[1].prefix, listing[1].batch_attempt))
     actions = tuple(
         PlannedAction(
-            key=one.view.key,
+            key=judged.view.key,
             description=context.participants.description(Action.COMMIT, handle),
             target=target_of("commit", handle, prefix, batch_attempt),
             checked=ready_text(readiness),
         )
-        for one, handle, (prefix, batch_attempt), readiness in zip(
+        for judged, handle, (prefix, batch_attempt), readiness in zip(
             found, handles, batch_attempts, context.participants.check(handles), strict=True
         )
     )

@@ -111,7 +111,7 @@ class HangingOrders:
         answers = self._partitions.open_producers(partitions, layout)
         for partition, error in answers.failed.items():
             raise ResourceManagerError(f"the leader of {partition_name(partition)} does not answer: {error}")
-        return {key_of(producer): producer for some in answers.found.values() for producer in some}
+        return {key_of(producer): producer for producers in answers.found.values() for producer in producers}
 
     def _plan_ordinary(self, context: OrderContext, suspect: Suspect, who: str, confirm: str | None) -> Plan:
         judged = self._judged(suspect)

@@ -67,18 +67,21 @@ def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence
 def headline(verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None) -> str:
     """Return one sentence that says what stands and what follows from it."""
     what = f"{count} transaction{'' if count == 1 else 's'} of {pipeline}{'' if batch is None else f', batch {batch}'}"
-    one = count == 1
-    is_, holds = ("is", "holds") if one else ("are", "hold")
+    is_single = count == 1
+    is_, holds = ("is", "holds") if is_single else ("are", "hold")
     held = "" if rows is None else f" of {rows:,} rows"
     match verdict:
         case Verdict.COMMIT_IT:
-            return f"{what} {is_} decided but not committed: commit {'it' if one else 'them'}, an abort would lose data{held}."
+            them = "it" if is_single else "them"
+            return f"{what} {is_} decided but not committed: commit {them}, an abort would lose data{held}."
         case Verdict.LOST:
-            return f"{what} {'was' if one else 'were'} decided and then aborted{held}: the batch must be replayed."
+            return (
+                f"{what} {'was' if is_single else 'were'} decided and then aborted{held}: the batch must be replayed."
+            )
         case Verdict.ABORT_IT:
             return f"{what} {is_} undecided and the driver is gone: abort, the batch will be replayed."
         case Verdict.AT_RISK:
-            return f"{what} {'has' if one else 'have'} less time left than a recovery of the pipeline needs."
+            return f"{what} {'has' if is_single else 'have'} less time left than a recovery of the pipeline needs."
         case Verdict.HANGING:
             return f"{what} {holds} partitions open that no coordinator will end."
         case Verdict.UNKNOWN:
@@ -86,7 +89,7 @@ def headline(verdict: Verdict, pipeline: str, batch: int | None, count: int, row
         case Verdict.FOREIGN:
             return f"{what} {holds} its partitions open for long: only its owner knows what an abort would lose."
         case Verdict.IN_PROGRESS | Verdict.SETTLED:
-            return f"{what} {'needs' if one else 'need'} nothing."
+            return f"{what} {'needs' if is_single else 'need'} nothing."
 
 
 def hanging_groups(findings: PartitionFindings) -> list[ActionRequired]:

@@ -95,7 +95,7 @@ class AbortedOffsets(Observer):
 
     def _poll_undone(self) -> None:
         wanted = list(self._unknown_places())[:MAX_PARTITIONS]
-        seen = [one for loss, partition in wanted if (one := self._found(loss, partition)) is not None]
+        seen = [offsets for loss, partition in wanted if (offsets := self._found(loss, partition)) is not None]
         observed = []
         for offsets in seen:
             position = Position(source=self.name, partition=0, offset=self._next_offset)

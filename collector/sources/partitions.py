@@ -203,8 +203,8 @@ class Partitions(Observer):
         self._failed({partition_name(p): error for p, error in (high.failed | stable.failed).items()})
         if partitions and not stable.found:
             self._layout = None
-            some = next(iter((high.failed | stable.failed).values()))
-            raise Unreachable(f"none of {len(partitions)} partitions returned its offsets: {some}")
+            failure = next(iter((high.failed | stable.failed).values()))
+            raise Unreachable(f"none of {len(partitions)} partitions returned its offsets: {failure}")
         for partition, offset in stable.found.items():
             self._tracker.saw_partition(partition, offset, high.found[partition], asked_ms)
 

@@ -65,8 +65,8 @@ class TailReader:
             message = consumer.poll(0.1)
             if message is None:
                 continue
-            one = left.get((message.topic(), message.partition()))
-            read = _tail_read(one, message) if one is not None else None
+            wanted = left.get((message.topic(), message.partition()))
+            read = _tail_read(wanted, message) if wanted is not None else None
             if read is None:
                 continue
             found.append(read)

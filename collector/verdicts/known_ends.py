@@ -45,7 +45,10 @@ def written_at(state: State, wanted: Collection[tuple[int, int]]) -> dict[tuple[
             at = (identity.producer_id, broker.handle_epoch)
             if at in wanted:
                 found.setdefault(at, []).append(broker)
-    return {at: WrittenAt(transactions=tuple(some), is_decided=_is_decided(state, some)) for at, some in found.items()}
+    return {
+        at: WrittenAt(transactions=tuple(transactions), is_decided=_is_decided(state, transactions))
+        for at, transactions in found.items()
+    }
 
 
 def _is_decided(state: State, transactions: Iterable[BrokerTransaction]) -> bool:

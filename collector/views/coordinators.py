@@ -29,7 +29,7 @@ class Coordinators:
         listed = self._partitions.transactional_ids(wanted, layout)
         remembered = self._current.ids_of_producers(wanted)
         ids = {number: listed.get(number, frozenset()) | remembered.get(number, frozenset()) for number in wanted}
-        described = self._partitions.describe_transactions({id_ for some in ids.values() for id_ in some})
+        described = self._partitions.describe_transactions({id_ for own in ids.values() for id_ in own})
         ends = self._known_ends(producers, layout)
         asked_ms = now_ms()
         found: dict[str, Doubt | None] = {}

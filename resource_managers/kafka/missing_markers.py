@@ -96,7 +96,7 @@ class MissingMarkers:
         except Unreachable as error:
             return [reason or f"{end}: {error}" for end, reason in zip(ended, reasons, strict=True)]
         answers = self._partitions.open_producers(layout.leaders.keys(), layout)
-        for producer in (producer for some in answers.found.values() for producer in some):
+        for producer in (producer for producers in answers.found.values() for producer in producers):
             index = over.get((producer.producer_id, producer.producer_epoch), -1)
             if index >= 0:
                 reasons[index] = self._end(ended[index], producer, layout) or reasons[index]

@@ -42,8 +42,8 @@ class KafkaRecordOffsets:
         """
         times = {_parsed(name): at_ms for name, at_ms in wanted.items()}
 
-        def ask(some: list[TopicPartition]) -> dict[TopicPartition, int | None]:
-            answer = wire(self._connection).admin.list_partition_offsets({at: times[at] for at in some})
+        def ask(partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+            answer = wire(self._connection).admin.list_partition_offsets({at: times[at] for at in partitions})
             return {at: _offset(found) for at, found in answer.items()}
 
         return self._each(list(times), ask)
@@ -51,8 +51,8 @@ class KafkaRecordOffsets:
     def ends(self, partitions: Collection[str]) -> dict[str, int | None]:
         """Return each partition's high watermark; partitions that do not answer are left out. Raises Unreachable."""
 
-        def ask(some: list[TopicPartition]) -> dict[TopicPartition, int | None]:
-            answer = wire(self._connection).admin.list_partition_offsets(dict.fromkeys(some, OffsetSpec.LATEST))
+        def ask(partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+            answer = wire(self._connection).admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
             return {at: _offset(found) for at, found in answer.items()}
 
         return self._each([_parsed(name) for name in partitions], ask)
