@@ -1,4 +1,4 @@
-"""Observations made again of history's rows. How they came there: row_encoding.py."""
+"""Observations made again of what history's queries return. Whole rows: observation_tables.py."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from collector.history.row_encoding import LISTED
 from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.records.formats import lifecycle_event_batch
 from collector.records.formats.lifecycle_event_batch import EventColumns
-from collector.records.observations import (
-    BranchGone,
-    BranchListed,
-    BranchProof,
-    DecisionSeen,
-    EventSeen,
-    OperatorOrder,
-)
+from collector.records.observations import DecisionSeen, EventSeen, OperatorOrder
 from collector.records.orders import StepOutcome
 from lifecycle import decisions
 from lifecycle import events as lifecycle_json
@@ -79,29 +71,6 @@ def decision_records(rows: Iterable[Sequence[Any]]) -> tuple[list[DecisionSeen],
         except MalformedRecord as error:
             log.warning("decision record %d of partition %d in history is left out: %s", offset, partition, error)
     return found, newer
-
-
-def branches(rows: Iterable[Sequence[Any]]) -> Iterator[BranchListed | BranchGone]:
-    """Yield the observations of rows of prepared_branches."""
-    for _, _, _, instance, resource_manager, transaction, what, at_ms, proof, prepared_ms, owner, database in rows:
-        if what == LISTED:
-            yield BranchListed(
-                instance=instance,
-                resource_manager=resource_manager,
-                transaction=transaction,
-                at_ms=at_ms,
-                prepared_ms=prepared_ms,
-                owner=owner,
-                database=database,
-            )
-        else:
-            yield BranchGone(
-                instance=instance,
-                resource_manager=resource_manager,
-                transaction=transaction,
-                at_ms=at_ms,
-                proof=BranchProof(proof) if proof is not None else None,
-            )
 
 
 def operator_orders(rows: Iterable[Sequence[Any]]) -> Iterator[OperatorOrder]:

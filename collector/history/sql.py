@@ -2,6 +2,8 @@
 
 # ruff: noqa: S608 (what is put together here is fixed text)
 
+from collector.history.observation_tables import QUARANTINED as QUARANTINED_TABLE
+from collector.history.observation_tables import TABLES, TRANSACTION_RECORDS
 from collector.records.facts import FROM_RECORDS, FromRecords
 from collector.records.formats.transaction_state import BrokerStatus
 
@@ -10,11 +12,9 @@ RECORD_OPENING = "insert into openings values (?)"
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
 MOVE_OFFSET = "insert or replace into source_offsets values (?, ?, ?)"
 
-EVENTS_FOLDED = """
-select (select count(*) from transaction_records) + (select count(*) from lifecycle_events)
-     + (select count(*) from decision_records) + (select count(*) from checkpoint_files)
-     + (select count(*) from flink_checkpoints) + (select count(*) from flink_jobs)
-     + (select count(*) from prepared_branches) + (select count(*) from transaction_offsets)
+_FOLDED = " + ".join(f"(select count(*) from {name})" for name in TABLES if name != QUARANTINED_TABLE.name)
+EVENTS_FOLDED = f"""
+select {_FOLDED}
      + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name <> 'quarantined')"""
 QUARANTINED_COUNT = """
 select (select count(*) from quarantined)
@@ -25,7 +25,7 @@ _SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over 
 
 
 def _aggregate(rule: FromRecords) -> str:
-    column = {"client_transaction_version": "client_version"}.get(rule.field, rule.field)
+    column = TRANSACTION_RECORDS.column_of(rule.field)
     statuses = ", ".join(f"'{status.name}'" for status in rule.statuses)
     chosen = "" if len(rule.statuses) == len(BrokerStatus) else f" filter (status in ({statuses}))"
     return f"{'min' if rule.takes_min else 'max'}({column}){chosen}"

@@ -16,7 +16,6 @@ from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus
 from collector.records.formats.transaction_state_batch import Flags, Integers, StateColumns
 
 _NO_MINIMUM, _NO_MAXIMUM = np.iinfo(np.int64).max, np.iinfo(np.int64).min
-_STATUS_NAMES = pa.array([status.name for status in BrokerStatus])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +42,6 @@ def records_of(source: str, partition: Integers, offset: Integers, states: State
             producer_epoch=np.where(rotated, LAST_EPOCH, states.producer_epoch),
         )
     return BrokerRecords(source=source, partition=partition, offset=offset, states=states)
-
-
-def history_columns(records: BrokerRecords) -> list[pa.Array]:
-    """Return the columns of history's transaction_records, in their order."""
-    states = records.states
-    sets = pa.array([list(partitions) for partitions in states.partition_sets], pa.list_(pa.string()))
-    return [
-        pa.DictionaryArray.from_arrays(np.zeros(len(records), np.int8), [records.source]).cast(pa.string()),
-        pa.array(records.partition.astype(np.int32)),
-        pa.array(records.offset),
-        states.transaction,
-        pa.array(states.producer_id),
-        pa.array(states.producer_epoch.astype(np.int32)),
-        _STATUS_NAMES.take(pa.array(states.status)),
-        pa.array(states.start_ms, mask=states.start_ms < 0),
-        pa.array(states.update_ms),
-        pa.array(states.timeout_ms.astype(np.int32)),
-        sets.take(pa.array(states.partition_set)),
-        pa.array(states.client_transaction_version.astype(np.int32)),
-    ]
 
 
 class _Named(NamedTuple):

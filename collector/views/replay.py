@@ -69,7 +69,7 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
         row_decoding.lifecycle_events(rows(sql.CHECKPOINT_EVENTS, checkpoints)),
         decided,
         observation_tables.CHECKPOINT_FILES.observations(rows(sql.CHECKPOINT_FILES, checkpoints)),
-        row_decoding.branches(rows(sql.BRANCHES_OF_CURRENT_STATE, kept)),
+        observation_tables.PREPARED_BRANCHES.observations(rows(sql.BRANCHES_OF_CURRENT_STATE, kept)),
         row_decoding.operator_orders(rows(sql.ORDERS_CARRIED_OUT, kept)),
         observation_tables.FLINK_CHECKPOINTS.observations(rows(sql.FLINK_CHECKPOINTS, checkpoints)),
         observation_tables.FLINK_JOBS.observations(rows(sql.FLINK_JOBS, checkpoints)),

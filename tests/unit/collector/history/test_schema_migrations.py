@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from collector.history.observation_tables import TABLES, ObservationTable
 from collector.history.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
 from collector.history.store import Store, StoreFailed
 from collector.orders.plan import PlannedAction
@@ -71,6 +73,17 @@ def test_a_file_of_any_version_ends_like_a_fresh_one_and_keeps_its_rows(version:
     assert schema_of(old) == schema_of(fresh)
     with duckdb.connect(str(old), read_only=True) as file:
         assert version_of(file) == len(STEPS)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_table_s_columns_are_those_of_its_list(table: ObservationTable) -> None:
+    kinds = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.bool_(): "BOOLEAN"}
+    kinds[pa.list_(pa.string())] = "VARCHAR[]"
+    with duckdb.connect() as file:
+        migrate(file, 1, STEPS)
+        query = "select column_name, data_type from duckdb_columns() where table_name = ? order by column_index"
+        found = file.execute(query, [table.name]).fetchall()
+    assert found == [(column.name, kinds[column.type]) for column in table.schema]
 
 
 def test_what_an_older_program_wrote_has_the_new_names(tmp_path: Path) -> None:
