@@ -82,12 +82,12 @@ class Run:
     def wait_until(self, what: str, holds: Callable[[], Any], limit_s: float) -> Any:
         """Return the first true answer of ``holds``. Raises AssertionError, naming ``what``, and GivenUp."""
 
-        def look() -> Any:
+        def check() -> Any:
             if self.given_up.is_set():
                 raise GivenUp(what)
             return holds()
 
-        return wait_until(what, look, limit_s)
+        return wait_until(what, check, limit_s)
 
     def start_another(self, checkpoint: Path | None = None) -> CrashPipeline:
         """Start another supervisor of this pipeline, by default on the same checkpoint directory."""
@@ -120,11 +120,11 @@ class Run:
     def missing(self) -> int:
         """Return how many records the readers have not seen yet; a record expected twice and seen once counts as one."""
         read = self.live.records() if self.live is not None else []
-        looked = self.watch.seen() if self.watch is not None else None
+        seen = self.watch.seen() if self.watch is not None else None
         # Most polls bring nothing new, so the count is repeated only after a change.
-        state = (len(read), id(looked), self.workload.counts.total(), len(self.rereads))
+        state = (len(read), id(seen), self.workload.counts.total(), len(self.rereads))
         if state != self._counted[0]:
-            self._counted = (state, looked, self._missing(read))
+            self._counted = (state, seen, self._missing(read))
         return self._counted[2]
 
     def _missing(self, read: list[KafkaRecord]) -> int:

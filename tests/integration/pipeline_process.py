@@ -34,11 +34,11 @@ def wait_until(what: str, holds: Callable[[], Any], limit_s: float = LIMIT_S) ->
         began = time.monotonic()
         if answer := holds():
             return answer
-        looked = time.monotonic()
-        if looked > deadline:
+        checked_s = time.monotonic()
+        if checked_s > deadline:
             raise AssertionError(f"waited {limit_s:.0f} s in vain for: {what}")
-        # A look that costs much is taken less often: it would slow down what it waits for.
-        time.sleep(min(max(0.1, 4 * (looked - began)), 1.0))
+        # A check that costs much is made less often: it would slow down what it waits for.
+        time.sleep(min(max(0.1, 4 * (checked_s - began)), 1.0))
 
 
 def make_topics(connection: KafkaConnection, *topics: str, partitions: int = 2) -> None:

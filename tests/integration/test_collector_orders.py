@@ -60,7 +60,9 @@ def test_a_decided_batch_is_committed_by_hand(collector: CollectorProcess, pipel
     collector.wait_for(handles[0].transaction, state="committed", verdict="settled")
 
 
-def test_a_second_commit_on_the_same_look_is_refused(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
+def test_a_second_commit_of_the_same_revision_is_refused(
+    collector: CollectorProcess, pipeline: ReportedPipeline
+) -> None:
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
     row = collector.wait_for(handle.transaction, verdict="commit it")

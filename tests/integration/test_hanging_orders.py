@@ -204,11 +204,11 @@ def test_what_its_coordinator_explains_by_now_is_refused(overdue: Opened, monkey
         overdue.orders.plan(overdue.context, overdue.orders.seen(order), order, "anna")
 
 
-def test_a_marker_that_had_no_answer_is_looked_up_and_never_written_again(overdue: Opened) -> None:
+def test_a_marker_without_an_answer_is_probed_and_not_written_again(overdue: Opened) -> None:
     as_marker = replace(overdue.suspect, doubt=replace(overdue.suspect.doubt, remedy=Remedy.MARKER))
     (planned,) = overdue.orders._plan_markers([as_marker]).actions
     assert OpenProducer.from_json(planned.target["producer"]) == overdue.suspect.producer
-    look = overdue.orders.by_kind()["marker"]
+    probe = overdue.orders.by_kind()["marker"]
     intent = Intent(
         intent=1,
         at_ms=now_ms(),
@@ -220,9 +220,9 @@ def test_a_marker_that_had_no_answer_is_looked_up_and_never_written_again(overdu
         idempotency_key="",
         digest="",
     )
-    assert look(planned, intent)[0] is StepOutcome.UNKNOWN
-    assert look(planned, replace(intent, given_s=time.monotonic() - LONG_MS / 1000))[0] is StepOutcome.REFUSED
+    assert probe(planned, intent)[0] is StepOutcome.UNKNOWN
+    assert probe(planned, replace(intent, given_s=time.monotonic() - LONG_MS / 1000))[0] is StepOutcome.REFUSED
     assert overdue.view is not None
     assert overdue.view.state == "Ongoing"
     overdue.producer.abort_transaction(LIMIT_S)
-    wait_until("it is seen ended", lambda: look(planned, intent)[0] is StepOutcome.ABORTED, LIMIT_S)
+    wait_until("it is seen ended", lambda: probe(planned, intent)[0] is StepOutcome.ABORTED, LIMIT_S)

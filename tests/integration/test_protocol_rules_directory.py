@@ -292,8 +292,8 @@ def test_an_original_is_refused_after_its_copy_was_taken_over(sinks, other_log, 
     runs = sinks.ledger().checkpoint_ids(sinks.prefix)
     who = changes.get("prefix", sinks.prefix)
     refused = rf"was taken over at .* by the pipeline with prefix '{who}', .*it goes on in file://{copy}"
-    for look in (DecisionLog(sinks.connection).read_to_end, lambda: DecisionLog(sinks.connection).snapshot("", "t")):
-        look()
+    for read in (DecisionLog(sinks.connection).read_to_end, lambda: DecisionLog(sinks.connection).snapshot("", "t")):
+        read()
         with pytest.raises(SettingsError, match=refused):
             sinks.run()
         with pytest.raises(SettingsError, match=refused):

@@ -55,7 +55,7 @@ def test_an_answer_is_shared_while_it_is_fresh() -> None:
     assert requests.get("b", lambda: next(numbers)) == 2, "another question"
 
 
-def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
+def test_who_asks_while_a_request_is_under_way_waits_for_it() -> None:
     requests, asked, may_answer, calls = SharedRequests(LIMIT_S), threading.Event(), threading.Event(), []
 
     def ask() -> int:
@@ -99,7 +99,7 @@ def test_fifty_tabs_ask_each_thing_once(client: CollectorClient, answers: Answer
     assert sorted(answers.asked) == ["overview", "status", "transactions"]
 
 
-def test_after_an_order_every_look_is_new(client: CollectorClient, answers: Answers) -> None:
+def test_after_an_order_every_request_is_new(client: CollectorClient, answers: Answers) -> None:
     shown = client.transactions()
     client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False)
     assert [one.state.value for one in client.transactions()] != [one.state.value for one in shown]

@@ -15,7 +15,7 @@ from benchmarks import collector_requests
 from collector.cli.listings import LISTINGS
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
-LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
+REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "status": [lambda client: client.status()],
     "overview": [lambda client: client.overview()],
     "transactions": [
@@ -42,7 +42,7 @@ LOOKS: dict[str, list[Callable[[CollectorClient], Any]]] = {
 """How pages call each method of the app's client that looks."""
 
 
-def asked_for(look: Callable[[CollectorClient], Any], monkeypatch: pytest.MonkeyPatch) -> str:
+def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what a method of the app's client asks the collector for."""
     found: list[str] = []
 
@@ -56,15 +56,15 @@ def asked_for(look: Callable[[CollectorClient], Any], monkeypatch: pytest.Monkey
         Settings.from_environment({"INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1", "INDOUBT_TOKEN": "t"})
     )
     with pytest.raises(CollectorError):
-        look(client)
+        request(client)
     client.close()
     return found[0]
 
 
-def test_every_look_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_request_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
-    assert methods - {"close", "order", "answer", "silence", "end_silence"} == set(LOOKS)
-    asked = {asked_for(look, monkeypatch) for looks in LOOKS.values() for look in looks}
+    assert methods - {"close", "order", "answer", "silence", "end_silence"} == set(REQUESTS)
+    asked = {asked_for(request, monkeypatch) for requests in REQUESTS.values() for request in requests}
     assert asked == {question.path.replace("{key}", quote(KEY, safe="")) for question in collector_requests.PAGES}
 
 

@@ -350,7 +350,7 @@ def test_a_record_that_is_passed_over_does_not_stop_the_log():
     assert ledger.apply(2, decision(0))
 
 
-def test_left_behind_is_where_a_run_wrote_and_no_later_one_looked():
+def test_left_behind_is_where_a_run_wrote_and_no_later_one_recovers():
     def started(writes_to, recovers_in):
         return replace(run(), writes_to=tuple(writes_to.split()), recovers_in=tuple(recovers_in.split()))
 

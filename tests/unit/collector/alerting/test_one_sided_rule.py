@@ -33,7 +33,7 @@ from tests.unit.collector.observations import (
 )
 
 KAFKA, MYSQL = handle(), database_handle()
-Look = Callable[..., AlertSnapshot]
+TakeSnapshot = Callable[..., AlertSnapshot]
 
 
 def told(of: Handle) -> Observation:
@@ -48,7 +48,7 @@ MYSQL_DONE = (branch_gone(MYSQL, BranchProof.COMMITTED), outcome(2, MYSQL, Settl
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Iterator[Look]:
+def take_snapshot(tmp_path: Path) -> Iterator[TakeSnapshot]:
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
     current.see_decision_log(DecisionLogStatus.READABLE)
@@ -75,9 +75,11 @@ def look(tmp_path: Path) -> Iterator[Look]:
         ((*PREPARED, *KAFKA_UNDONE, branch_gone(MYSQL, BranchProof.COMMITTED)), "mysql", "kafka"),
     ],
 )
-def test_a_batch_on_one_side_only(look: Look, observations: tuple[Observation, ...], done: str, missing: str) -> None:
+def test_a_batch_on_one_side_only(
+    take_snapshot: TakeSnapshot, observations: tuple[Observation, ...], done: str, missing: str
+) -> None:
     for at in (60_000, 3_600_000):
-        snapshot = look(*(observations if at == 60_000 else ()), at=at)
+        snapshot = take_snapshot(*(observations if at == 60_000 else ()), at=at)
         (one,) = snapshot.one_sided
         assert (one.pipeline, one.batch, one.done_in, one.missing_in) == (PREFIX, 41, (done,), (missing,))
     found = [finding for finding in rules.findings(snapshot, AlertSettings()) if finding.rule == "A10"]
@@ -95,9 +97,11 @@ def test_a_batch_on_one_side_only(look: Look, observations: tuple[Observation, .
         (run_started(), broker_record(BrokerStatus.ONGOING, 0), told(KAFKA), decided(1, KAFKA), *KAFKA_UNDONE),
     ],
 )
-def test_batches_whose_sides_do_not_contradict_each_other(look: Look, observations: tuple[Observation, ...]) -> None:
-    assert look(*observations, at=60_000).one_sided == ()
+def test_batches_whose_sides_do_not_contradict_each_other(
+    take_snapshot: TakeSnapshot, observations: tuple[Observation, ...]
+) -> None:
+    assert take_snapshot(*observations, at=60_000).one_sided == ()
 
 
-def test_a_driver_that_is_just_committing_is_given_the_time(look: Look) -> None:
-    assert look(*DECIDED, *KAFKA_DONE, at=1_200).one_sided == ()
+def test_a_driver_that_is_just_committing_is_given_the_time(take_snapshot: TakeSnapshot) -> None:
+    assert take_snapshot(*DECIDED, *KAFKA_DONE, at=1_200).one_sided == ()

@@ -67,5 +67,5 @@ def test_defaults_of_settings_are_those_of_rules_and_state_machine() -> None:
     assert alert_settings(TunableSettings()) == AlertSettings()
 
 
-def test_an_observer_that_polls_is_not_down_between_two_looks() -> None:
+def test_an_observer_that_polls_is_not_down_between_two_polls() -> None:
     assert alert_settings(TunableSettings(transaction_polling_ms=60_000)).observer_down_ms == 120_000

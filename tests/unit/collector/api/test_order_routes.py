@@ -97,7 +97,7 @@ def test_a_batch_that_is_gone_or_changed_is_not_settled(api: Api, key: str, seen
     assert api.rows("audit")[0]["action"] == "settle"
 
 
-def test_an_order_on_an_old_look_is_refused_and_says_what_changed(fresh_api: Api) -> None:
+def test_an_order_on_an_old_revision_is_refused_with_what_changed(fresh_api: Api) -> None:
     row = next(r for r in fresh_api.rows("transactions") if r["transaction"] == "ip-count-0-1")
     fresh_api.current.observe([observed(10, broker_record(BrokerStatus.PREPARE_COMMIT, 5000, epoch=5, version=2))])
     answer = fresh_api.order(keys=[row["key"]], seen={row["key"]: row["revision"]})

@@ -69,7 +69,7 @@ def test_requests_are_limited() -> None:
         limits.admit(ANNA, changes_something=False)
 
 
-def test_who_looks_too_often_can_still_give_orders() -> None:
+def test_a_client_that_reads_too_often_can_still_give_orders() -> None:
     limits = RequestLimits(requests_per_second=1, orders_per_minute=2, clock=Clock())
     for _ in range(10):
         limits.admit(ANNA, changes_something=False)

@@ -115,9 +115,7 @@ def test_a_missing_collector_has_its_own_exit_code(capsys: pytest.CaptureFixture
         assert "http://127.0.0.1:1 does not answer" in err
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["explode"], ["settle-batch", "p", "x"], ["audit", "--verdict", "x"]]
-)
+@pytest.mark.parametrize("command", [[], ["explode"], ["settle-batch", "p", "x"], ["audit", "--verdict", "x"]])
 def test_wrong_arguments_end_with_2(command: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main.main(command, {"INDOUBT_TOKEN": "t"})

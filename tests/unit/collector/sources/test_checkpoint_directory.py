@@ -109,7 +109,7 @@ def test_what_is_new_is_reported_once(directory: Directory) -> None:
     assert directory.reported() == []
 
 
-def test_a_look_costs_the_same_however_many_files_there_are(
+def test_a_poll_costs_the_same_however_many_files_there_are(
     directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_directory, "MAX_BACKLOG", 10)
@@ -124,7 +124,7 @@ def test_a_look_costs_the_same_however_many_files_there_are(
     assert counts["names"] <= 20 * (1 + 2 + 1 + 4)
 
 
-def test_many_new_files_are_found_in_one_look_and_read_in_several(directory: Directory) -> None:
+def test_many_new_files_are_found_in_one_poll_and_read_in_several(directory: Directory) -> None:
     directory.write(0)
     directory.reported()
     directory.asked.counts.clear()
@@ -136,7 +136,7 @@ def test_many_new_files_are_found_in_one_look_and_read_in_several(directory: Dir
     assert directory.asked.counts["listings"] == 0
 
 
-def test_the_past_is_read_newest_first_and_bounded_per_look(directory: Directory) -> None:
+def test_the_past_is_read_newest_first_and_bounded_per_poll(directory: Directory) -> None:
     directory.write(*range(250))
     assert directory.reported() == list(range(150, 250))
     assert directory.reported() == list(range(50, 150))

@@ -354,7 +354,7 @@ def test_checkpoints_forgotten_between_two_polls_are_counted(watched: Watched) -
     assert watched.observer.note.startswith("11 checkpoints ended between two polls")
 
 
-def test_requests_of_a_look_are_bounded_and_every_job_has_its_turn(
+def test_requests_of_a_poll_are_bounded_and_every_job_has_its_turn(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flink_rest, "MAX_REQUESTS", 10)

@@ -205,7 +205,7 @@ def test_foreign_branches_of_one_name_on_two_servers_are_two() -> None:
         ),
     ],
 )
-def test_the_age_counts_from_the_first_look(observed: list[Observation], first_seen: int) -> None:
+def test_a_branchs_age_counts_from_when_it_was_first_seen(observed: list[Observation], first_seen: int) -> None:
     branch = only_view(RUN, *observed).branch
     assert branch is not None
     assert branch.first_seen_ms == T0 + first_seen
@@ -219,7 +219,7 @@ def test_a_foreign_name_that_is_used_again_has_another_revision() -> None:
     assert only_view(RUN, branch_listed(MINE, at=1)).revision == only_view(*hidden).revision
 
 
-def test_history_keeps_the_first_look_and_the_end(tmp_path: Path) -> None:
+def test_history_keeps_when_a_branch_was_first_seen_and_its_end(tmp_path: Path) -> None:
     limits = Limits()
     gone_too = replace(MINE, transaction=f"{PREFIX}:40:0:0:0a1b2c3d")
     seen = [

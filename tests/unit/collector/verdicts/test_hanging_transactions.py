@@ -118,7 +118,7 @@ def test_it_is_proven_by_a_poll_long_enough_after_the_first_answer() -> None:
     ]
 
 
-def test_one_that_ended_between_the_looks_is_not_hanging() -> None:
+def test_a_transaction_that_ended_between_two_polls_is_not_hanging() -> None:
     assert step(step({}, 0, producer()), 3_000) == {}
 
 

@@ -96,7 +96,7 @@ def test_a_part_of_a_groups_offsets_forgets_none_of_the_others() -> None:
     assert seen.readers_of([QUIET]) == {"g": [QUIET]}
 
 
-def test_only_partitions_where_a_group_has_a_lag_need_a_newer_look() -> None:
+def test_only_partitions_where_a_group_has_a_lag_need_a_newer_poll() -> None:
     seen = tracker()
     seen.saw_group("g", "Stable", {PARTITION: 100, QUIET: 2}, T0, is_whole=True)
     assert seen.not_up_to_date(["g"]) == {PARTITION, QUIET}
@@ -105,7 +105,7 @@ def test_only_partitions_where_a_group_has_a_lag_need_a_newer_look() -> None:
     assert seen.not_up_to_date(["other"]) == set()
 
 
-def test_who_waits_longest_comes_first_and_markers_alone_need_no_look() -> None:
+def test_the_longest_wait_comes_first_and_markers_alone_need_no_poll() -> None:
     seen = tracker()
     later: Partition = ("later", 0)
     for ms in (0, 1_000, 2_000):
@@ -133,7 +133,7 @@ def test_who_waits_longest_comes_first_and_markers_alone_need_no_look() -> None:
         (10, 5_000, 1_000, 100, 10),
     ],
 )
-def test_each_look_takes_its_share_of_a_round(
+def test_each_poll_takes_its_share_of_a_round(
     total: int, interval_ms: int, round_ms: int, most: int, taken: int
 ) -> None:
     assert share(total, interval_ms, round_ms, most) == taken
