@@ -18,9 +18,9 @@ from collector.history.observation_tables import (
     ObservationTable,
 )
 from collector.records.broker_record_batch import BrokerRecords
+from collector.records.formats.arrow_columns import Integers
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.formats.transaction_state_batch import Integers
 from collector.records.observations import Observed, OperatorOrder
 from collector.runtime.clock import now_ms
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from collector.records.facts import FROM_RECORDS, BrokerIdentity, BrokerTransaction, Init
+from collector.records.formats.arrow_columns import Flags, Integers, text_codes
 from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus, is_rotated
-from collector.records.formats.transaction_state_batch import Flags, Integers, StateColumns
+from collector.records.formats.transaction_state_batch import StateColumns
 
 _NO_MINIMUM, _NO_MAXIMUM = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -44,21 +43,11 @@ def records_of(source: str, partition: Integers, offset: Integers, states: State
     return BrokerRecords(source=source, partition=partition, offset=offset, states=states)
 
 
-class _Named(NamedTuple):
-    code: NDArray[np.int32]
-    names: list[str]
-
-
-def _named(states: StateColumns) -> _Named:
-    encoded = states.transaction.dictionary_encode()
-    return _Named(encoded.indices.to_numpy(), encoded.dictionary.to_pylist())
-
-
 def uses(records: BrokerRecords) -> Iterator[tuple[str, int, int]]:
     """Yield (transactional id, time of its first record, time of its newest record) for each id, in order of appearance."""
     if not len(records):
         return
-    code, names = _named(records.states)
+    code, names = text_codes(records.states.transaction)
     order = np.argsort(code, kind="stable")
     firsts = np.flatnonzero(np.diff(code[order], prepend=-1))
     update_ms = records.states.update_ms[order]
@@ -84,7 +73,7 @@ def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
     rows = (states.start_ms >= 0).nonzero()[0]
     if not rows.size:
         return
-    code, names = _named(states)
+    code, names = text_codes(states.transaction)
     order = rows[np.lexsort((states.start_ms[rows], states.producer_id[rows], code[rows]))]
     code, producer_id, start_ms = code[order], states.producer_id[order], states.start_ms[order]
     is_new = np.ones(len(order), bool)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from collector.records.facts import HandleIdentity, ReportedTransaction, handle_identity
+from collector.records.formats.arrow_columns import Integers, filled, text_codes
 from collector.records.formats.lifecycle_event_batch import TRANSACTION_TYPES, TYPES, EventColumns
-from collector.records.formats.transaction_state_batch import Integers
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import EventType, LifecycleEvent
@@ -104,8 +103,8 @@ def transactions(events: EventColumns) -> Iterator[ReportedTransaction]:
     if not rows.size:
         return
     data = events.data
-    texts = [_codes(data.field(name)) for name in ("transaction", "checkpoint_id")]
-    fields = [_filled(data.field(name)) for name in ("producer_id", "producer_epoch", "batch", "attempt")]
+    texts = [text_codes(data.field(name)) for name in ("transaction", "checkpoint_id")]
+    fields = [filled(data.field(name), 0) for name in ("producer_id", "producer_epoch", "batch", "attempt")]
     rows, firsts = _grouped([*(code for code, _ in texts), *fields], rows)
     ends = [*firsts[1:].tolist(), len(rows)]
     first_rows = rows[firsts]
@@ -153,7 +152,7 @@ def heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:
     """Yield the newest heartbeat of each pipeline: its name, epoch ms, what it was."""
     if not len(events):
         return
-    codes, names = _codes(events.data.field("pipeline"))
+    codes, names = text_codes(events.data.field("pipeline"))
     # Of signs at one moment the one with the last name stays.
     newest = np.full(len(names), -1)
     np.maximum.at(newest, codes, events.at_ms.to_numpy() * len(TYPES) + _RANKS[events.type_code])
@@ -189,17 +188,6 @@ def _grouped(keys: list[Integers], rows: Integers) -> tuple[Integers, Integers]:
     sizes, firsts = sizes[turn], firsts[turn]
     begins = np.cumsum(sizes) - sizes
     return rows[order[np.repeat(firsts - begins, sizes) + np.arange(len(rows))]], begins
-
-
-def _codes(column: pa.Array) -> tuple[Integers, list[str]]:
-    """Return the index of each text in the list of different ones; -1 where there is none."""
-    encoded = column.dictionary_encode()
-    return pc.fill_null(encoded.indices, -1).to_numpy(), encoded.dictionary.to_pylist()
-
-
-def _filled(numbers: pa.Array) -> Integers:
-    found: Integers = pc.fill_null(numbers, 0).to_numpy()
-    return found
 
 
 def _handles(column: pa.StructArray, rows: Integers, firsts: Integers) -> list[Handle | None]:

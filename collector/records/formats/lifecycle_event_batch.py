@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from collector.records.formats.transaction_state_batch import Flags, Integers
+from collector.records.formats.arrow_columns import Flags, Integers, filled
 from lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
 from lifecycle.identity import HANDLE_FIELDS
 from lifecycle.json_record import MAX_WHOLE_NUMBER
@@ -137,8 +137,8 @@ def _columns(values: Sequence[bytes], joined: bytes) -> tuple[EventColumns, Flag
         at_ms = events["time"].cast(pa.timestamp("ms", "UTC")).cast(_INT)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    type_code = _filled(pc.index_in(events["type"], value_set=_TYPES), _UNKNOWN).astype(np.int64)
-    moments = _filled(at_ms, -1)
+    type_code = filled(pc.index_in(events["type"], value_set=_TYPES), _UNKNOWN).astype(np.int64)
+    moments = filled(at_ms, -1)
     ordinary = _ordinary(events, type_code) & (moments >= 0) & (moments < YEAR_10000_MS)
     data = events["data"]
     if not ordinary.all():
@@ -193,18 +193,13 @@ def _is_taken(numbers: pa.Array) -> Flags:
     bounds = pc.min_max(numbers).as_py()
     if (bounds["min"] or 0) >= -MAX_WHOLE_NUMBER and (bounds["max"] or 0) <= MAX_WHOLE_NUMBER:
         return np.ones(len(numbers), bool)
-    found = _filled(numbers, 0)
+    found = filled(numbers, 0)
     fine: Flags = (found <= MAX_WHOLE_NUMBER) & (found >= -MAX_WHOLE_NUMBER)
     return fine
 
 
 def _flags(flags: pa.Array) -> Flags:
     found: Flags = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _filled(numbers: pa.Array, missing: int) -> Integers:
-    found: Integers = (pc.fill_null(numbers, missing) if numbers.null_count else numbers).to_numpy()
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from collector.records.formats.arrow_columns import Flags, Integers
 from collector.records.formats.transaction_state import (
     DEFAULTS,
     HEAD,
@@ -32,8 +33,6 @@ from collector.records.formats.transaction_state import (
 )
 from lifecycle.errors import MalformedRecord
 
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 _MAX_LAYOUTS = 1_000
 """How many values are walked to find layouts, of the records of one call."""
 _SETS_CACHED = 50_000
