@@ -11,7 +11,8 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,25 @@ class Throughput:
     cpu: list[Sample]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRun:
+    """A run that is under way; its job keeps checkpoints below ``checkpoints``."""
+
+    process: subprocess.Popen[str]
+    checkpoints: Path
+
+    def result(self) -> tuple[int, int]:
+        """Wait for its end; return how many records a read_committed reader misses, and how many it saw twice."""
+        out, errors = self.process.communicate(timeout=RUN_LIMIT_S)
+        verified = [line for line in out.splitlines() if line.startswith("VERIFY ")]
+        if self.process.returncode != 0 or not verified:
+            raise RuntimeError(
+                f"flink.sh failure ended with code {self.process.returncode}:\n{out[-1000:]}{errors[-3000:]}"
+            )
+        seen = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)\b", verified[-1])}
+        return seen["missing"], seen["dups"]
+
+
 class Flink:
     """Runs ``flink.sh`` of a directory; its build is under FLINK_BASELINE_WORK, or ``.run/flink``."""
 
@@ -48,7 +68,7 @@ class Flink:
         if not self._script.exists():
             raise FileNotFoundError(f"{directory} has no flink.sh: give the directory that has it by --flink")
         work = os.environ.get("FLINK_BASELINE_WORK") or str(ROOT / ".run" / "flink")
-        self._environment = {**os.environ, "FLINK_BASELINE_WORK": work}
+        self._work, self._environment = Path(work), {**os.environ, "FLINK_BASELINE_WORK": work}
 
     def build(self, connection: KafkaConnection, topic: str) -> None:
         """Build it before the measured runs, by writing one record to ``topic``."""
@@ -94,6 +114,33 @@ class Flink:
         """
         arguments = [connection.bootstrap_servers, "latency", guarantee, str(checkpoint_ms), str(seconds)]
         return read_latency(self._run(arguments, RUN_LIMIT_S))
+
+    @contextmanager
+    def failure(
+        self, connection: KafkaConnection, outage_s: int, timeout_ms: int, rescue: str, environment: Mapping[str, str]
+    ) -> Iterator[FailureRun]:
+        """Run ``flink.sh failure``: kill between pre-commit and commit, an outage, a restore. ``rescue``: run after the kill."""
+        arguments = [
+            connection.bootstrap_servers,
+            "failure",
+            str(outage_s),
+            str(timeout_ms),
+            *([rescue] if rescue else []),
+        ]
+        process = subprocess.Popen(
+            ["bash", str(self._script), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**self._environment, **environment},
+            preexec_fn=die_with_parent,
+        )
+        # flink.sh names its checkpoints' directory after its own process.
+        yield FailureRun(process=process, checkpoints=self._work / "chk" / f"b{process.pid}")
+        if process.poll() is None:
+            process.terminate()
+            process.wait(RUN_LIMIT_S)
 
     def _run(self, arguments: Sequence[str], limit_s: float) -> str:
         done = subprocess.run(

@@ -7,7 +7,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,10 +21,17 @@ START_LIMIT_S = 60.0
 class RunningCollector:
     """Runs while its context is open, in its own directory; ``ready_s``: seconds from its start to its readiness."""
 
-    def __init__(self, bootstrap_servers: str, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self.url = ""
         self._token = secrets.token_urlsafe(16)
         self._command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
-        self._command += ["--directory", str(directory), "--port", "0"]
+        self._command += ["--directory", str(directory), "--port", "0", *arguments]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("INDOUBT_")}
         self._environment = {**inherited, "INDOUBT_VIEWER_TOKEN": f"benchmark:{self._token}", **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
@@ -43,7 +50,7 @@ class RunningCollector:
             self._command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
-        url = next((line.strip() for line in self._process.stdout if line.startswith("http")), "")
+        self.url = url = next((line.strip() for line in self._process.stdout if line.startswith("http")), "")
         headers = {"Authorization": f"Bearer {self._token}"}
         self.client = httpx.Client(base_url=url, headers=headers, timeout=30.0)
         while time.monotonic() < started + START_LIMIT_S and self._process.poll() is None:

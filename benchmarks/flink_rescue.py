@@ -1,0 +1,159 @@
+"""Records that Flink loses when it is killed between pre-commit and commit, without indoubt and with an order to commit.
+
+    python -m benchmarks.flink_rescue --flink DIR [--rounds 3] [--outage 30] [--timeout 15000] [--json]
+
+Each round runs ``flink.sh failure`` twice on the same broker: kill -9 as soon as checkpoint 3 has its ``_metadata``, an outage
+longer than the transaction timeout, a restore from that checkpoint, then a read_committed reader counts 250,000 records. In one
+of the two runs ``python -m collector commit --verdict 'commit it' --yes`` is given right after the kill. The collector has no
+REST API to ask, as when a JobManager died: it finds the checkpoint by --flink-checkpoints. Needs flink.sh, Maven and 5 minutes
+a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks import flink, machine
+from benchmarks.figures import row
+from benchmarks.running_collector import ROOT, RunningCollector
+from demo.broker import Broker
+from demo.prerequisites import java_home
+from resource_managers.kafka.connection import KafkaConnection
+
+RECORDS = 250_000
+"""What flink.sh produces for this run."""
+OPERATOR = "benchmark-operator"
+VERDICT_LIMIT_S = 12.0
+RESCUE_RESULT = "FLINK_RESCUE_RESULT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescue:
+    """What the order found: seconds from the checkpoint's ``_metadata`` to the verdict and to the end of the commit."""
+
+    verdict_s: float
+    committed_s: float
+    committed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One run: records that a read_committed reader misses, or saw twice; ``rescue``: None without an order."""
+
+    lost: int
+    duplicates: int
+    rescue: Rescue | None
+
+
+def rescue(checkpoint: Path) -> Rescue:
+    """Wait for the verdict and give the order, as a person on call does. Raises RuntimeError when there is nothing to commit."""
+    written_s = (checkpoint / "_metadata").stat().st_mtime
+    headers = {"Authorization": f"Bearer {os.environ['INDOUBT_TOKEN']}"}
+    url = f"{os.environ['INDOUBT_COLLECTOR_URL']}/api/v1/transactions"
+    deadline = time.time() + VERDICT_LIMIT_S
+    rows: list[dict[str, Any]] = []
+    while not rows:
+        if time.time() > deadline:
+            raise RuntimeError(f"no transaction had the verdict 'commit it' within {VERDICT_LIMIT_S:.0f} s of the kill")
+        rows = httpx.get(url, params={"verdict": "commit it"}, headers=headers).raise_for_status().json()["rows"]
+        time.sleep(0.02)
+    verdict_s = time.time() - written_s
+    words = ("--yes", "--reason", "Flink is gone", "--confirm", rows[0]["commit_confirmation"], "--json")
+    command = [sys.executable, "-m", "collector", "commit", "--verdict", "commit it", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise RuntimeError(f"the order ended with {done.returncode}: {done.stdout}{done.stderr}")
+    steps = json.loads(done.stdout.splitlines()[-1])["steps"]
+    committed = sum(step["outcome"] == "committed" for step in steps)
+    return Rescue(verdict_s=verdict_s, committed_s=time.time() - written_s, committed=committed)
+
+
+def run(
+    peer: flink.Flink, connection: KafkaConnection, work: Path, given: argparse.Namespace, *, rescued: bool
+) -> Outcome:
+    """Run the failure once."""
+    result = work / "rescue.json"
+    result.unlink(missing_ok=True)
+    command = f"{sys.executable} -m benchmarks.flink_rescue --rescue" if rescued else ""
+    # flink.sh reads its environment at its start, and the collector's address is known only later: a file hands it over.
+    environment = {RESCUE_RESULT: str(result)}
+    with peer.failure(connection, given.outage, given.timeout, command, environment) as failure:
+        places = ["--flink-checkpoints", f"flink={failure.checkpoints}"]
+        tokens = {"INDOUBT_OPERATOR_TOKEN": f"anna:{OPERATOR}"}
+        with RunningCollector(connection.bootstrap_servers, work / "collector", tokens, places) as collector:
+            result.with_suffix(".url").write_text(collector.url)
+            lost, duplicates = failure.result()
+    found = Rescue(**json.loads(result.read_text())) if rescued else None
+    return Outcome(lost=lost, duplicates=duplicates, rescue=found)
+
+
+def _rescue_command(checkpoint: str) -> int:
+    """What flink.sh runs after the kill: BOOTSTRAP and the checkpoint's directory are its arguments."""
+    result = Path(os.environ[RESCUE_RESULT])
+    os.environ |= {"INDOUBT_COLLECTOR_URL": result.with_suffix(".url").read_text(), "INDOUBT_TOKEN": OPERATOR}
+    result.write_text(json.dumps(asdict(rescue(Path(checkpoint)))))
+    return 0
+
+
+def main() -> int:
+    """Run the rounds, both sides in turns, and print them beside each other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flink", type=Path, metavar="DIR", help="directory of flink.sh")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--outage", type=int, default=30, help="seconds between the kill and the restore")
+    parser.add_argument("--timeout", type=int, default=15_000, help="transaction timeout in ms")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--rescue", nargs=2, metavar=("BOOTSTRAP", "CHECKPOINT"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.rescue:
+        return _rescue_command(given.rescue[1])
+    if given.flink is None:
+        print(f"Flink: {flink.NOT_MEASURED}")
+        return 2
+    os.environ["JAVA_HOME"] = java_home()
+    peer = flink.Flink(given.flink)
+    without: list[Outcome] = []
+    with_order: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        peer.build(connection, "flink_build")
+        for number in range(given.rounds):
+            for rescued in (False, True) if number % 2 == 0 else (True, False):
+                outcome = run(peer, connection, Path(work), given, rescued=rescued)
+                (with_order if rescued else without).append(outcome)
+                print(f"round {number}: {'with' if rescued else 'without'} an order: {outcome}", file=sys.stderr)
+    print(f"of {RECORDS:,} records; timeout {given.timeout} ms, outage {given.outage} s:")
+    print(
+        row("round", "lost without", "lost with", "twice with", "verdict after", "committed after", width=16, first=8)
+    )
+    for number, (alone, saved) in enumerate(zip(without, with_order, strict=True)):
+        assert saved.rescue is not None
+        times = (f"{saved.rescue.verdict_s:.2f} s", f"{saved.rescue.committed_s:.2f} s")
+        print(
+            row(str(number), f"{alone.lost:,}", f"{saved.lost:,}", f"{saved.duplicates:,}", *times, width=16, first=8)
+        )
+    print(machine.describe())
+    if given.json:
+        answer = {
+            "lost_without": [outcome.lost for outcome in without],
+            "lost_rescued": [outcome.lost for outcome in with_order],
+            "duplicates_rescued": [outcome.duplicates for outcome in with_order],
+            "verdict_s": [round(outcome.rescue.verdict_s, 2) for outcome in with_order if outcome.rescue is not None],
+        }
+        print(json.dumps(answer))
+    return 0 if all(outcome.lost == outcome.duplicates == 0 for outcome in with_order) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
