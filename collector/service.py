@@ -106,7 +106,11 @@ def _serve(
     settings: Settings, connection: KafkaConnection, tokens: KnownTokens, store: Store, listening: socket.socket
 ) -> None:
     tunable = settings.tunable
-    limits = Limits(commit_overdue_ms=tunable.commit_overdue_ms, driver_silent_ms=tunable.driver_silent_ms)
+    limits = Limits(
+        commit_overdue_ms=tunable.commit_overdue_ms,
+        flink_commit_overdue_ms=tunable.flink_commit_overdue_ms,
+        driver_silent_ms=tunable.driver_silent_ms,
+    )
     current = CurrentState(
         store, settled_kept=tunable.settled_kept, checkpoints_kept=tunable.checkpoints_kept, limits=limits
     )

@@ -78,6 +78,7 @@ class TunableSettings:
     """
 
     commit_overdue_ms: Whole = 2_000
+    flink_commit_overdue_ms: Whole = 1_500
     driver_silent_ms: Whole = 30_000
     foreign_old_ms: Whole = 30_000
     settled_kept: Whole = 10_000

@@ -143,9 +143,15 @@ class FlinkState:
         return known is not None and (known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS)
 
     def copy(self) -> FlinkState:
-        """Return a state that does not change with this one."""
+        """Return a state that does not change with this one, to be read: it has what checkpoints list by transaction alone."""
         jobs = {id_: replace(facts, checkpoints=dict(facts.checkpoints)) for id_, facts in self.jobs.items()}
-        return FlinkState(checkpoints_kept=self.checkpoints_kept, jobs=jobs)
+        return FlinkState(
+            checkpoints_kept=self.checkpoints_kept,
+            jobs=jobs,
+            polled_ms=dict(self.polled_ms),
+            _listings={committable: list(listings) for committable, listings in self._listings.items()},
+            _prefixes=dict(self._prefixes),
+        )
 
     def restored_from(self, job: str) -> dict[int, Restore]:
         """Return the first restore from each checkpoint of a job, by whichever job: proof that it was completed."""

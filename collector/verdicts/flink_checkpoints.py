@@ -17,6 +17,7 @@ from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId, Naming, Sink
+from collector.verdicts import flink_commits
 
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
@@ -53,6 +54,8 @@ class Evidence:
 
 def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence:
     """Return what became of the checkpoint that holds an aborted transaction: from Flink's REST API, else from the ids alone."""
+    if (listed := _by_listing(transaction, flink)) is not None:
+        return listed
     parsed = FlinkId.parse(transaction.identity.transaction)
     if parsed is None:
         return Evidence(fate=Fate.UNSEEN, why="its id is not of the form that Flink's KafkaSink builds")
@@ -61,11 +64,12 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> E
     if job is None:
         return by_ids or Evidence(fate=Fate.UNSEEN, why=unknown)
     start_ms, proven = transaction.identity.start_ms, flink.restored_from(job.job.job)
+    newest = max(flink.restores_from(job.job.job), key=lambda restore: restore.at_ms, default=None)
     is_pooled = sink.naming is Naming.POOLING
     number, sure = (None, False) if is_pooled else (parsed.number, _fits(sink, job))
-    found = by_job(job_case(start_ms, number, job, proven, sure=sure))
+    found = by_job(job_case(start_ms, number, job, proven, sure=sure, newest=newest))
     if sink.naming is Naming.UNKNOWN:
-        if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False))
+        if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False, newest=newest))
         if found.fate is not if_pooled.fate:
             why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
             found = Evidence(fate=Fate.UNSEEN, why=why, pipeline=job.pipeline)
@@ -134,6 +138,13 @@ class JobCase:
     restored: Restore | None
     """What set the work back after the transaction began: this job's first restore, else the newest checkpoint restored from."""
     sure: bool
+    newest: Restore | None = None
+    """The last restore from a checkpoint of this job since the transaction began, by any job."""
+
+    @property
+    def set_back(self) -> Restore | None:
+        """Return the last restore where it was from a checkpoint before the transaction."""
+        return self.newest if self.newest is not None and _is_before(self, self.newest.number) else None
 
     @property
     def completed(self) -> list[int]:
@@ -157,9 +168,15 @@ class JobCase:
 
 
 def job_case(
-    start_ms: int, number: int | None, facts: FlinkJobFacts, proven: Mapping[int, Restore], *, sure: bool
+    start_ms: int,
+    number: int | None,
+    facts: FlinkJobFacts,
+    proven: Mapping[int, Restore],
+    *,
+    sure: bool,
+    newest: Restore | None = None,
 ) -> JobCase:
-    """Return the case of a transaction that began at ``start_ms`` (epoch ms)."""
+    """Return the case of a transaction that began at ``start_ms`` (epoch ms); ``newest``: the last restore, by any job."""
     first = number or 0
     own = min((r for r in facts.restores if r.at_ms > start_ms), key=lambda r: r.at_ms, default=None)
     held: list[int] = []
@@ -182,6 +199,7 @@ def job_case(
         held=tuple(held),
         unseen=tuple(unseen),
         restored=restored if restored is not None and restored.at_ms > start_ms else None,
+        newest=newest if newest is not None and newest.at_ms > start_ms else None,
         sure=sure,
     )
 
@@ -193,8 +211,8 @@ def by_job(case: JobCase) -> Evidence:
 
 
 def rule_1_completed(case: JobCase) -> Evidence | None:
-    """A checkpoint that holds it was completed."""
-    if not case.completed:
+    """A checkpoint that holds it was completed, and the work was not set back to before it since."""
+    if not case.completed or case.set_back is not None:
         return None
     number = min(case.completed)
     why = _completed(case.facts, number, case.proven)
@@ -203,7 +221,7 @@ def rule_1_completed(case: JobCase) -> Evidence | None:
 
 def rule_2_set_back(case: JobCase) -> Evidence | None:
     """The work was set back to a checkpoint from before the transaction."""
-    restored = case.restored
+    restored = case.set_back or case.restored
     if restored is None or not _is_before(case, restored.number):
         return None
     why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, before it: it is written again"
@@ -271,6 +289,28 @@ def _is_before(case: JobCase, number: int) -> bool:
         return number < case.number
     seen = case.facts.checkpoints.get(number)
     return seen is not None and (seen.ended_ms or seen.triggered_ms) < case.start_ms
+
+
+def _by_listing(transaction: BrokerTransaction, flink: FlinkState) -> Evidence | None:
+    """Tell from what checkpoints on disk list, or return None where none lists it or none is known to count."""
+    case = flink_commits.case_of(flink, transaction)
+    if case is None or not case.listings:
+        return None
+    restore, in_doubt = case.restored_to()
+    if in_doubt or case.unattributed:
+        return None
+    if restore is not None and restore.number < case.first.number:
+        why = (
+            f"{case.name} was restored from checkpoint {restore.number}, before checkpoint {case.first.number} that lists it: "
+            "it is written again"
+        )
+        return Evidence(fate=Fate.REPLAYED, why=why, sure=True, checkpoint=restore.number, pipeline=case.name)
+    completed = case.completed()
+    if completed is None:
+        return None
+    number, _, proof = completed
+    why = f"checkpoint {number} of {case.name} lists it and counts ({proof})"
+    return Evidence(fate=Fate.COMPLETED, why=why, sure=True, checkpoint=number, pipeline=case.name)
 
 
 def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink) -> Evidence | None:

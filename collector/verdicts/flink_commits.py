@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
 from collector.records.observer_kind import ObserverKind
@@ -43,7 +44,7 @@ class FlinkCase:
     unattributed: str = ""
     restored: FlinkCommittables | None = None
     """What the checkpoint lists that this job was restored from last, where that was read whole."""
-    commit_overdue_ms: int = 2_000
+    commit_overdue_ms: int = 1_500
     now_ms: int = 0
 
     @property
@@ -101,14 +102,23 @@ class FlinkCase:
 
 def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
     """Return what is known of an open transaction's Flink job, or None for one of no job that is known."""
-    broker = view.broker
-    if broker is None or view.ours or not view.is_running or view.producer_epoch is None or view.producer_id is None:
+    if view.broker is None or view.ours or not view.is_running:
+        return None
+    return case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+
+
+def case_of(
+    state: FlinkState, broker: BrokerTransaction, *, commit_overdue_ms: int = 0, now_ms: int = 0
+) -> FlinkCase | None:
+    """Return the same of any foreign transaction, open or ended."""
+    id_, producer_id, epoch = broker.handle_identity
+    if producer_id is None or epoch is None:
         return None
     start_ms = broker.identity.start_ms
-    parsed = FlinkId.parse(view.transaction)
+    parsed = FlinkId.parse(id_)
     listings = [
         listing
-        for listing in state.listings(Committable(view.transaction, view.producer_id, view.producer_epoch))
+        for listing in state.listings(Committable(id_, producer_id, epoch))
         # An older client's producer keeps its epoch: a later transaction of it is not the one that is listed.
         if start_ms <= listing.written_ms + CLOCK_SKEW_MS
     ]
@@ -175,7 +185,7 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
 
 
 def rule_23_completed(case: FlinkCase) -> Judgement | None:
-    """A checkpoint that holds it counts, and it is still open: commit it. Before commit_overdue_ms its job commits it."""
+    """A checkpoint that holds it counts, and it is still open: commit it. Before flink_commit_overdue_ms its job commits it."""
     completed = case.completed() if case.listings else None
     if completed is None:
         return None

@@ -72,7 +72,9 @@ class EvaluationContext:
             rulable=batch_attempt if batch_attempt is not None else _of_newest_run(state, view),
             limits=self.limits,
             now_ms=self.now_ms,
-            flink=flink_case(state.flink, view, commit_overdue_ms=self.limits.commit_overdue_ms, now_ms=self.now_ms),
+            flink=flink_case(
+                state.flink, view, commit_overdue_ms=self.limits.flink_commit_overdue_ms, now_ms=self.now_ms
+            ),
         )
 
 

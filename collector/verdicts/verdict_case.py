@@ -31,6 +31,7 @@ class Limits:
     """The times that verdicts use (settings of the same names)."""
 
     commit_overdue_ms: int = 2_000
+    flink_commit_overdue_ms: int = 1_500
     driver_silent_ms: int = 30_000
 
 

@@ -19,7 +19,9 @@ from collector.records.formats.flink_records import (
     FlinkStatus,
 )
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.verdicts import flink_commits, verdict_rules
+from collector.verdicts.flink_checkpoints import Fate, evidence
 from collector.verdicts.flink_commits import flink_case
 from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
@@ -167,6 +169,30 @@ def test_a_verdict_of_flink_takes_the_place_of_foreign_and_of_nothing_else() -> 
 
 Key = tuple[str, int]
 """A checkpoint by its job and number; it opens one transaction, which goes by the same key."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "fate", "sure"),
+    [
+        ([FAILED_JOB, checkpoint(3), listing()], Fate.COMPLETED, True),
+        ([FAILED_JOB, RESTORED_FROM_3, listing()], Fate.COMPLETED, True),
+        ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], Fate.REPLAYED, True),
+        ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2], Fate.REPLAYED, False),
+        ([FAILED_JOB, checkpoint(3)], Fate.COMPLETED, False),
+    ],
+    ids=["completed", "restored from it", "set back", "set back, no list is known", "no list is known"],
+)
+def test_whether_an_aborted_one_was_lost_follows_from_the_same_lists(seen: list[Any], fate: Fate, sure: bool) -> None:
+    aborted = only_view(
+        broker_record(BrokerStatus.ONGOING, OPENED, transaction=ID, producer_id=PRODUCER, epoch=EPOCH, start=OPENED),
+        broker_record(
+            BrokerStatus.COMPLETE_ABORT, 90_000, transaction=ID, producer_id=PRODUCER, epoch=EPOCH, start=OPENED
+        ),
+    )
+    assert aborted.broker is not None
+    numbers = {number: SubtaskIds(taken_ms={}, committed={1: 1, 2: 1, 4: 1}) for number in range(1)}
+    found = evidence(aborted.broker, Sink(prefix="orders", subtasks=numbers), flink_state(seen, False).copy())
+    assert (found.fate, found.sure) == (fate, sure)
 
 
 @dataclass
