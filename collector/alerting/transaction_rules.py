@@ -52,7 +52,8 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
 
 
 def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
-    """In a commit decision that counts, and not committed within the limit."""
+    """Not committed within the limit although a commit decision counts that lists it; of Flink: its verdict is "commit it"."""
+    yield from _commits_of_flink(snapshot)
     for judged in snapshot.transactions:
         t = judged.view
         waits = t.state in (TransactionState.DECIDED, TransactionState.COMMITTING)
@@ -76,6 +77,28 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
                 Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),
                 Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
             ),
+            subject_labels=_labels(t),
+        )
+
+
+def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
+    """Fires at once: the verdict has waited already, and the broker's timeout loses the rows for good."""
+    for judged in snapshot.transactions:
+        t = judged.view
+        if t.ours or judged.judgement.verdict is not Verdict.COMMIT_IT:
+            continue
+        left = f" in {seconds(max(0, t.deadline_ms - snapshot.now_ms))}" if t.deadline_ms is not None else ""
+        condition = judged.judgement.commit_confirmation
+        yield Finding(
+            rule="A2",
+            subject=t.key,
+            group=f"A2|{t.pipeline}",
+            severity=Severity.CRITICAL,
+            summary=(
+                f"transaction {t.transaction} is listed by a Flink checkpoint and is not committed: the broker's timeout loses its "
+                f"rows{left}. Commit it{f', if its job is restored from {condition}' if condition else ''}"
+            ),
+            evidence=judged.judgement.evidence,
             subject_labels=_labels(t),
         )
 

@@ -15,6 +15,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from collector.history.store import Store
+from collector.records.formats.flink_records import Committable
+from collector.sources.flink_committables import FlinkCommittablesReader, filesystem_of
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
 from demo.broker import Broker
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.resource_manager import KafkaResourceManager
@@ -84,6 +89,24 @@ def write_checkpoint(checkpoints: Path, data: bytes) -> Path:
     (directory / "_draft").write_bytes(data)
     (directory / "_draft").rename(directory / "_metadata")
     return directory
+
+
+def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Path) -> None:
+    bucket = object_store.partition("://")[2]
+    filesystem, _ = filesystem_of(f"{object_store}/flink")
+    job = uuid.uuid4().hex
+    with filesystem.open_output_stream(f"{bucket}/flink/{job}/{NAME}/_metadata") as stream:
+        stream.write(metadata_bytes(RECORDING))
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    reader = FlinkCommittablesReader(
+        current, "shop", [f"{object_store}/flink"], interval_ms=10, remote_interval_ms=10, retry_max_ms=100
+    )
+    reader.read_new()
+    row = next(row for row in coordinator(RECORDING) if row["state"] == "ONGOING")
+    committable = Committable(row["transactional_id"], row["producer_id"], row["producer_epoch"])
+    assert [listing.job for listing in current.flink_listings(committable)] == [job]
+    store.close()
 
 
 def test_what_a_checkpoint_lists_is_committed_by_an_order_and_its_rows_are_seen(

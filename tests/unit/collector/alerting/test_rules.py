@@ -29,7 +29,7 @@ from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import PipelineHistory
 from collector.verdicts.verdict_rules import judge
 from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause
+from lifecycle.verdicts import AbortCause, Evidence, Judgement, Verdict
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.observations import (
     PREFIX,
@@ -161,6 +161,17 @@ def test_a2_is_quiet_once_a_later_batch_was_decided() -> None:
     judgement = judge(case(view, 60_000, later_batch_decided=True))
     one = Judged(view=view, judgement=judgement, pipeline=pipeline())
     assert not found("A2", AlertSnapshot(now_ms=T0 + 60_000, transactions=(one,)))
+
+
+def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
+    view = only_view(*FOREIGN)
+    evidence = (Evidence(fact="chk-3/_metadata lists exactly this transactional id", source="_metadata", at_ms=T0),)
+    judgement = Judgement(verdict=Verdict.COMMIT_IT, rule=25, evidence=evidence, commit_confirmation="chk-3")
+    snapshot = AlertSnapshot(now_ms=T0 + 2_000, transactions=(Judged(view=view, judgement=judgement, pipeline=None),))
+    (finding,) = found("A2", snapshot)
+    assert finding.severity is Severity.CRITICAL
+    assert "loses its rows in 58 s" in finding.summary
+    assert "if its job is restored from chk-3" in finding.summary
 
 
 def test_a3_hanging() -> None:

@@ -1,0 +1,163 @@
+"""Where checkpoints of Flink are looked for, which of them are read, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.history.store import Store
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from collector.records.observations import Observed, Position
+from collector.sources.flink_committables import (
+    CHECKPOINTS_OF_A_JOB,
+    FlinkCommittablesReader,
+    filesystem_of,
+    is_savepoint,
+    read_again,
+)
+from collector.verdicts.verdict_case import Limits
+from collector.views.current_state import CurrentState
+from lifecycle.errors import ResourceManagerError
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.records.flink_metadata_recordings import RECORDED, coordinator
+
+JOB = "a" * 32
+RECORDING = "2.3-incrementing"
+
+
+def listed(name: str = RECORDING) -> list[Committable]:
+    """Return what a recorded checkpoint lists: what its coordinator had open then."""
+    rows = [row for row in coordinator(name) if row["state"] == "ONGOING"]
+    return [Committable(row["transactional_id"], row["producer_id"], row["producer_epoch"]) for row in rows]
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Iterator[CurrentState]:
+    store = Store(tmp_path / "history.duckdb")
+    yield CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    store.close()
+
+
+def reader(current: CurrentState, *directories: Path | str) -> FlinkCommittablesReader:
+    places = map(str, directories)
+    return FlinkCommittablesReader(current, CLUSTER, places, interval_ms=10, remote_interval_ms=10, retry_max_ms=100)
+
+
+def put(directory: Path, name: str = RECORDING) -> Path:
+    """Lay a recorded checkpoint where a job keeps its own."""
+    shutil.copytree(RECORDED / name, directory)
+    return directory
+
+
+def seen_listings(current: CurrentState) -> list[FlinkCommittables]:
+    return current.flink_listings(listed()[0])
+
+
+def told_by_rest(current: CurrentState, *observations: Any) -> None:
+    """Have REST tell of a job and its checkpoints."""
+    current.observe(
+        [
+            Observed(position=Position(source="flink eu", partition=0, offset=number), observation=observation)
+            for number, observation in enumerate(observations)
+        ]
+    )
+
+
+def test_checkpoints_below_a_directory_are_read_once_and_again_when_they_change(
+    current: CurrentState, tmp_path: Path
+) -> None:
+    where = put(tmp_path / "flink" / JOB / "chk-3")
+    reading = reader(current, tmp_path / "flink")
+    reading.read_new()
+    (listing,) = seen_listings(current)
+    assert (listing.job, listing.number, listing.kind, listing.error) == (JOB, 3, FlinkKind.CHECKPOINT, "")
+    assert listing.committables == set(listed())
+    assert listing.prefixes == {"orders-2.3-incrementing"}
+    assert not is_savepoint(listing)
+
+    reading.read_new()
+    assert reading.status.records == 1, "what was read is not read again"
+    os.utime(where / "_metadata", ns=(1_795_000_000_000_000_000, 1_795_000_000_000_000_000))
+    reading.read_new()
+    (again,) = seen_listings(current)
+    assert again.written_ms == 1_795_000_000_000
+    assert reading.status.records == 2
+
+
+def test_the_directory_of_a_checkpoint_that_rest_told_of_is_followed(current: CurrentState, tmp_path: Path) -> None:
+    put(tmp_path / JOB / "chk-3")
+    told_by_rest(current, job(), checkpoint(2, path=f"file:{tmp_path}/{JOB}/chk-2"))
+    reader(current).read_new()
+    (listing,) = seen_listings(current)
+    assert listing.path == f"file:{tmp_path}/{JOB}/chk-3", "Flink wrote it and REST has not told of it yet"
+
+
+def test_a_savepoint_is_read_where_rest_says(current: CurrentState, tmp_path: Path) -> None:
+    put(tmp_path / "savepoint-aaaaaa-0123456789ab", "2.3-savepoint")
+    told_by_rest(current, job(), checkpoint(4, path=f"file:{tmp_path}/savepoint-aaaaaa-0123456789ab"))
+    reader(current).read_new()
+    (listing,) = current.flink_listings(listed("2.3-savepoint")[0])
+    assert is_savepoint(listing)
+    assert listing.job == JOB
+
+
+def test_only_the_newest_checkpoints_of_a_job_are_read(current: CurrentState, tmp_path: Path) -> None:
+    for number in range(CHECKPOINTS_OF_A_JOB + 5):
+        put(tmp_path / JOB / f"chk-{number}")
+    reading = reader(current, tmp_path)
+    reading.read_new()
+    assert reading.status.records == CHECKPOINTS_OF_A_JOB
+
+
+def test_a_damaged_checkpoint_is_named_and_hides_no_other(current: CurrentState, tmp_path: Path) -> None:
+    put(tmp_path / JOB / "chk-3")
+    damaged = put(tmp_path / JOB / "chk-4") / "_metadata"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    reading = reader(current, tmp_path)
+    reading.read_new()
+    assert [listing.path.rpartition("/")[2] for listing in seen_listings(current)] == ["chk-3"]
+    assert "1 places" in reading.note
+    assert "chk-4" in reading.note
+
+
+def test_a_state_file_that_is_gone_is_said(current: CurrentState, tmp_path: Path) -> None:
+    with_files = put(tmp_path / JOB / "chk-3", "2.3-state-files")
+    for state in with_files.iterdir():
+        if state.name not in ("_metadata", "coordinator.json"):
+            state.unlink()
+    reading = reader(current, tmp_path)
+    reading.read_new()
+    assert "states of sinks were not read" in reading.note
+
+
+def test_a_directory_that_is_not_there_yet_holds_nothing(current: CurrentState, tmp_path: Path) -> None:
+    reading = reader(current, tmp_path / "later")
+    reading.read_new()
+    assert reading.status.records == 0
+
+
+def test_a_store_that_cannot_be_opened_is_said(current: CurrentState, tmp_path: Path) -> None:
+    told_by_rest(current, job(), checkpoint(3, path="oss://bucket/chk-3"))
+    reading = reader(current)
+    reading.read_new()
+    assert "oss://bucket/chk-3" in reading.note
+    with pytest.raises(ResourceManagerError, match="oss"):
+        filesystem_of("oss://bucket/chk-3")
+
+
+def test_an_order_reads_a_checkpoint_as_it_is_at_that_moment(current: CurrentState, tmp_path: Path) -> None:
+    where = put(tmp_path / JOB / "chk-3")
+    reader(current, tmp_path).read_new()
+    (listing,) = seen_listings(current)
+    now = read_again(listing)
+    assert now is not None
+    assert replace(now, read_ms=0) == replace(listing, read_ms=0)
+    shutil.rmtree(where)
+    assert read_again(listing) is None
