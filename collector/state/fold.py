@@ -15,6 +15,7 @@ from collector.records.branches import branch_key, with_gone, with_listed
 from collector.records.broker_record_batch import BrokerRecords
 from collector.records.event_reports import CheckpointReport
 from collector.records.facts import (
+    CONSUMER_OFFSETS,
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
@@ -75,6 +76,7 @@ def apply(state: State, observation: Observation) -> Observation:
         case IdExpired():
             state.ids.expire(observation.transaction)
             state.inits.pop(observation.transaction, None)
+            state.longest_with_offsets.pop(observation.transaction, None)
         case EventSeen():
             _event(state, observation.event)
         case DecisionSeen():
@@ -161,6 +163,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.aborted.add(identity)
     if after.is_committing and (before is None or not before.is_committing):
         state.commits_of_id[identity.transaction] = state.commits_of_id.get(identity.transaction, 0) + 1
+        _put_length(state, after)
     latest = state.latest_of_id.get(identity.transaction)
     if before is not None:
         take_from_older(state, identity, before.handle_identity)
@@ -172,6 +175,15 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     else:
         state.settled.add(identity)
         put_with_older(state, identity)
+
+
+def _put_length(state: State, committed: BrokerTransaction) -> None:
+    """Note how long a committed transaction with offsets of consumers was open."""
+    id_, ended_ms = committed.identity.transaction, committed.ended_ms
+    known_ms = state.longest_with_offsets.get(id_)
+    if known_ms is None and not any(partition.startswith(CONSUMER_OFFSETS) for partition in committed.partitions):
+        return
+    state.longest_with_offsets[id_] = max(known_ms or 0, (ended_ms or 0) - committed.identity.start_ms)
 
 
 def _branch(state: State, seen: BranchListed | BranchGone) -> None:

@@ -41,6 +41,8 @@ class State:
     """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
     commits_of_id: dict[str, int] = field(default_factory=dict)
     """How many of an id's transactions in memory were committed, where any was."""
+    longest_with_offsets: dict[str, int] = field(default_factory=dict)
+    """Of ids whose committed transactions held offsets of consumers: the longest of them (ms)."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
     reported: dict[HandleIdentity, ReportedTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.records.facts import CONSUMER_OFFSETS
 from collector.records.observations import OffsetsSeen
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId
@@ -22,7 +23,6 @@ from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause
 
-OFFSETS_TOPIC = "__consumer_offsets-"
 COMMITTED = (TransactionState.COMMITTED, TransactionState.COMMITTING)
 UNDONE = (TransactionState.ABORTED, TransactionState.ABORTING, TransactionState.LOST)
 
@@ -48,6 +48,8 @@ class LossCase:
     replayed_ms: int | None = None
     """When its batch was completed after it was undone, or None."""
     flink: Evidence | None = None
+    reads_its_input: bool = False
+    """Its application is known to write the offsets of its input in its transactions (read_process_write.py)."""
 
     @property
     def view(self) -> TransactionView:
@@ -169,11 +171,17 @@ def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
 
 
 def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
-    """It held its own input's offsets, as read-process-write applications have it (Kafka Streams)."""
+    """It held its own input's offsets, as Kafka Streams and Connect have it; or it would have, as others of its id did."""
     broker = case.view.broker
-    if broker is None or not any(partition.startswith(OFFSETS_TOPIC) for partition in broker.partitions):
+    # An id of our form may be a pipeline's with another decision log: its offsets are markers, not its input's.
+    if broker is None or case.view.named_prefix is not None:
         return None
-    why = "it held the offsets of its input, and they were undone with it: the input is read again"
+    if any(partition.startswith(CONSUMER_OFFSETS) for partition in broker.partitions):
+        why = "it held the offsets of its input, and they were undone with it: the input is read again"
+    elif case.reads_its_input:
+        why = "its application writes the offsets of its input in the same transaction: the input is read again"
+    else:
+        return None
     return LossVerdict.HARMLESS, Certainty.LIKELY, why
 
 

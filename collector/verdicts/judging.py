@@ -10,6 +10,7 @@ from collector.state import attempts, replayed_batches
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_commits import flink_case
+from collector.verdicts.read_process_write import read_process_write_case
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.verdicts.verdict_rules import judge
 from lifecycle.checkpoints import CheckpointState
@@ -74,6 +75,9 @@ class EvaluationContext:
             now_ms=self.now_ms,
             flink=flink_case(
                 state.flink, view, commit_overdue_ms=self.limits.flink_commit_overdue_ms, now_ms=self.now_ms
+            ),
+            read_process_write=read_process_write_case(
+                state, view, driver_silent_ms=self.limits.driver_silent_ms, now_ms=self.now_ms
             ),
         )
 

@@ -18,6 +18,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from collector.verdicts.read_process_write import reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
 
 MAX_RECORDS = 20_000
@@ -113,7 +114,8 @@ def clues(state: State, view: TransactionView) -> AbortClues:
 
 def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> LossCase:
     replayed_ms = replayed_batches.replayed_ms(state, view)
-    return LossCase(clues=clues(state, view), log_status=status, replayed_ms=replayed_ms)
+    reads = reads_its_input(state, view.transaction)
+    return LossCase(clues=clues(state, view), log_status=status, replayed_ms=replayed_ms, reads_its_input=reads)
 
 
 def _may_be_flinks(case: LossCase) -> bool:

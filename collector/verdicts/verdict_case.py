@@ -10,6 +10,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_commits import FlinkCase
+from collector.verdicts.read_process_write import ReadProcessWriteCase
 from lifecycle.decisions import BatchAttempt
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
@@ -80,6 +81,8 @@ class Case:
     now_ms: int
     flink: FlinkCase | None = None
     """What Flink's checkpoints say of it; None: it belongs to no job that is known."""
+    read_process_write: ReadProcessWriteCase | None = None
+    """Its owner reads, processes and writes; None: it does not, or is ours."""
 
     @property
     def overdue_ms(self) -> int:

@@ -13,7 +13,7 @@ from collector.records.facts import KAFKA
 from collector.records.observations import BranchProof
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
-from collector.verdicts import branch_evidence, flink_commits
+from collector.verdicts import branch_evidence, flink_commits, read_process_write
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
 from lifecycle.decisions import Ruling
 from lifecycle.durations import duration
@@ -106,6 +106,11 @@ def rule_6_ending(case: Case) -> Judgement | None:
 def rules_of_flink(case: Case) -> Judgement | None:
     """Rules 21 to 27: what Flink's checkpoints say of a transaction of a Flink job (flink_commits.py)."""
     return flink_commits.judge(case.flink) if case.flink is not None else None
+
+
+def rules_of_read_process_write(case: Case) -> Judgement | None:
+    """Rules 28 and 29: an application that reads its input again (read_process_write.py)."""
+    return read_process_write.judge(case.read_process_write) if case.read_process_write is not None else None
 
 
 def rule_7_foreign(case: Case) -> Judgement | None:
@@ -231,6 +236,7 @@ RULES: tuple[Rule, ...] = (
     rule_5_decisions_unknown,
     rule_6_ending,
     rules_of_flink,
+    rules_of_read_process_write,
     rule_7_foreign,
     rule_8_commit_overdue,
     rule_9_just_decided,

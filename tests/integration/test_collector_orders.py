@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, Settled
 from resource_managers.kafka.connection import KafkaConnection
@@ -170,6 +170,35 @@ def test_an_abandoned_foreign_transaction_is_aborted_and_its_readers_go_on(
         "its cause is the operator",
         lambda: [r["cause"] for r in collector.rows("aborts") if r["transaction"] == id_] == ["operator"],
     )
+
+
+def test_what_a_read_process_write_application_left_open_is_aborted_without_a_doubt(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    sink, name = make_sink(connection, partitions=1), f"streams-{uuid.uuid4().hex[:8]}"
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": name}))
+    group = Consumer(connection.for_librdkafka(**{"group.id": name}))
+    producer.init_transactions(LIMIT_S)
+    for value in (b"committed", b"left open"):
+        producer.begin_transaction()
+        producer.produce(sink.topic, value)
+        offsets = [TopicPartition(sink.topic, 0, 1)]
+        producer.send_offsets_to_transaction(offsets, group.consumer_group_metadata(), LIMIT_S)
+        assert producer.flush(LIMIT_S) == 0
+        if value == b"committed":
+            producer.commit_transaction(LIMIT_S)
+    group.close()
+
+    row = collector.wait_for(name, verdict="in progress", rule=29, may_abort=False)
+    assert any("holds the offsets of its own input" in fact["fact"] for fact in row["evidence"])
+    row = collector.wait_for(name, verdict="abort it", rule=28, loses_data=False)
+    done = collector.order("abort", row).json()
+    assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted")
+    assert set(read_committed(connection, sink.topic)) == {b"committed"}
+    (loss,) = [
+        loss for loss in collector.rows("losses") if loss["transaction"] == name and loss["verdict"] != "not lost"
+    ]
+    assert (loss["verdict"], loss["certainty"]) == ("harmless", "likely")
 
 
 def test_an_order_never_hits_the_next_transaction_of_the_same_id(
