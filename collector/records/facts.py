@@ -157,7 +157,7 @@ def merged(known: BrokerTransaction, new: BrokerTransaction) -> BrokerTransactio
         known.partitions if new.partitions <= known.partitions else known.partitions | new.partitions,
         min(known.source, new.source) if known.source and new.source else known.source or new.source,
         *[
-            right if left is None else left if right is None else pick(left, right)
+            left if right is None or left == right else right if left is None else pick(left, right)
             for pick, left, right in zip(_PICKS, _FOUND(known), _FOUND(new), strict=True)
         ],
     )

@@ -62,6 +62,7 @@ class BrokerStatus(Enum):
 
 
 STATUSES = {status.value: status for status in BrokerStatus}
+_COMPLETE_COMMIT, _COMPLETE_ABORT = BrokerStatus.COMPLETE_COMMIT.value, BrokerStatus.COMPLETE_ABORT.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ class TransactionStateValue:
 
 def is_rotated(status: Any, producer_id: Any, previous_producer_id: Any) -> Any:
     """Return ``TransactionStateValue.rotated`` of the numbers of a state, or of columns of them."""
-    ends = (status == BrokerStatus.COMPLETE_COMMIT.value) | (status == BrokerStatus.COMPLETE_ABORT.value)
+    ends = (status == _COMPLETE_COMMIT) | (status == _COMPLETE_ABORT)
     return ends & (previous_producer_id != DEFAULTS["previous_producer_id"]) & (previous_producer_id != producer_id)
 
 
