@@ -23,10 +23,10 @@ class Tone(Enum):
 
 
 VERDICT_SIGNS: dict[Verdict, tuple[str, Tone, str]] = {
-    Verdict.COMMIT_IT: ("✔", Tone.URGENT, "decided: an abort would lose its rows"),
+    Verdict.COMMIT_IT: ("✔", Tone.URGENT, "it counts as written: an abort would lose its rows"),
     Verdict.LOST: ("✖", Tone.URGENT, "commit was decided, but it was aborted: its batch must be replayed"),
     Verdict.HANGING: ("∞", Tone.URGENT, "no coordinator will end it: it never ends by itself"),
-    Verdict.ABORT_IT: ("↶", Tone.WARNING, "undecided, and its driver is gone: the next run replays its batch"),
+    Verdict.ABORT_IT: ("↶", Tone.WARNING, "its owner is gone and writes its rows again: an abort loses nothing"),
     Verdict.AT_RISK: ("△", Tone.WARNING, "less time is left than recovery needs"),
     Verdict.UNKNOWN: ("?", Tone.NOTICE, "evidence is missing: no order is offered"),
     Verdict.FOREIGN: ("◇", Tone.NOTICE, "no checkpoint evidence: only its owner knows what an abort loses"),

@@ -57,20 +57,29 @@ def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence
         rows=rows,
         decided_at_ms=min(decided, default=None),
         deadline_ms=min(deadlines, default=None),
-        headline=headline(verdict, pipeline, batch, len(views), rows),
+        headline=headline(verdict, pipeline, batch, len(views), rows, ours=all(view.ours for view in views)),
         partitions=tuple(
             sorted({name for view in views if view.broker is not None for name in view.broker.partitions})
         ),
     )
 
 
-def headline(verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None) -> str:
+def headline(
+    verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None, *, ours: bool = True
+) -> str:
     """Return one sentence that says what stands and what follows from it."""
     what = f"{count} transaction{'' if count == 1 else 's'} of {pipeline}{'' if batch is None else f', batch {batch}'}"
     is_single = count == 1
     is_, holds = ("is", "holds") if is_single else ("are", "hold")
     held = "" if rows is None else f" of {rows:,} rows"
     match verdict:
+        case Verdict.COMMIT_IT if not ours:
+            them = "it" if is_single else "them"
+            return (
+                f"{what} {is_} listed by a Flink checkpoint and not committed: commit {them}, an abort would lose data."
+            )
+        case Verdict.ABORT_IT if not ours:
+            return f"{what} {is_} open, and the owner writes the rows again: abort, nothing is lost."
         case Verdict.COMMIT_IT:
             them = "it" if is_single else "them"
             return f"{what} {is_} decided but not committed: commit {them}, an abort would lose data{held}."
