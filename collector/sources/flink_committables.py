@@ -63,16 +63,17 @@ class FlinkCommittablesReader(Observer):
         self._filesystems: dict[str, fs.FileSystem] = {}
         self._read: dict[str, tuple[int, int]] = {}
         """Path -> (modification time in ns, size) of the ``_metadata`` that was read there."""
+        self._damaged: dict[str, tuple[str, str]] = {}
+        """Path -> (URI, why) of those that were read and not understood: they are read again once they change."""
         self._unread: dict[str, str] = {}
+        """URI -> why of what could not be reached in the newest poll."""
         self._is_remote = False
+        self._note = ""
 
     @property
     def note(self) -> str:
         """Return what could not be read."""
-        if not self._unread:
-            return ""
-        uri, why = next(reversed(self._unread.items()))
-        return f"{len(self._unread)} places of checkpoints cannot be read, the last of them {uri}: {why}"
+        return self._note
 
     def observe(self) -> None:
         """Read what is new until stopped. Raises ResourceManagerError when a directory of the settings cannot be listed."""
@@ -83,14 +84,21 @@ class FlinkCommittablesReader(Observer):
 
     def read_new(self) -> None:
         """Read every ``_metadata`` that is new or has changed. Raises ResourceManagerError."""
-        self._unread.clear()
+        self._unread = {}
         places = {place.path: place for place in self._places()}
         self._read = {path: seen for path, seen in self._read.items() if path in places}
+        self._damaged = {path: said for path, said in self._damaged.items() if path in places}
         found = [self._new(place) for place in sorted(places.values(), key=lambda place: place.number)]
         new = [committables for committables in found if committables is not None]
         if new:
             self.current.see_flink_committables(new)
             self.count(len(new))
+        unread = [*self._unread.items(), *self._damaged.values()]
+        self._note = (
+            f"{len(unread)} checkpoints cannot be read, the last of them {unread[-1][0]}: {unread[-1][1]}"
+            if unread
+            else ""
+        )
 
     def _new(self, place: _Place) -> FlinkCommittables | None:
         try:
@@ -103,17 +111,20 @@ class FlinkCommittablesReader(Observer):
             self._unread[place.uri] = str(error)
             return None
         self._read[place.path] = seen
+        self._damaged.pop(place.path, None)
         if committables.error:
-            self._unread[place.uri] = committables.error
+            self._damaged[place.path] = (place.uri, committables.error)
         return committables
 
     def _places(self) -> list[_Place]:
         """Return the newest checkpoints of each job that is known. Raises ResourceManagerError."""
         found: list[_Place] = []
+        listed: set[str] = set()
         for directory in self._directories:
             filesystem, path = self._opened(directory)
             for entry in _directories(filesystem, path)[-JOBS_OF_A_DIRECTORY:]:
                 if _JOB.fullmatch(entry.base_name):
+                    listed.add(entry.path)
                     uri = f"{directory.rstrip('/')}/{entry.base_name}"
                     found += _of_job(filesystem, uri, entry.path, entry.base_name)
         for uri, job, number in self._told():
@@ -123,7 +134,8 @@ class FlinkCommittablesReader(Observer):
                     found.append(_Place(filesystem, uri, path, job, number))
                     continue
                 parent = path.rpartition("/")[0]
-                if not any(place.path.startswith(f"{parent}/") for place in found):
+                if parent not in listed:
+                    listed.add(parent)
                     found += _of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
             except ResourceManagerError as error:
                 self._unread[uri] = str(error)
