@@ -95,7 +95,7 @@ class FlinkCommittablesReader(Observer):
             self.count(len(new))
         unread = [*self._unread.items(), *self._damaged.values()]
         self._note = (
-            f"{len(unread)} checkpoints cannot be read, the last of them {unread[-1][0]}: {unread[-1][1]}"
+            f"{len(unread)} checkpoint{'' if len(unread) == 1 else 's'} cannot be read, the last of them {unread[-1][0]}: {unread[-1][1]}"
             if unread
             else ""
         )

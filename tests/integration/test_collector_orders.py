@@ -172,7 +172,7 @@ def test_an_abandoned_foreign_transaction_is_aborted_and_its_readers_go_on(
     )
 
 
-def test_what_a_read_process_write_application_left_open_is_aborted_without_a_doubt(
+def test_what_kafka_streams_left_open_is_aborted_without_typing(
     collector: CollectorProcess, connection: KafkaConnection
 ) -> None:
     sink, name = make_sink(connection, partitions=1), f"streams-{uuid.uuid4().hex[:8]}"

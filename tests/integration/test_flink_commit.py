@@ -109,7 +109,7 @@ def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Pa
     store.close()
 
 
-def test_what_a_checkpoint_lists_is_committed_by_an_order_and_its_rows_are_seen(
+def test_what_a_checkpoint_lists_is_committed_and_its_rows_are_seen(
     collector: CollectorProcess, connection: KafkaConnection, prepared: Prepared, checkpoints: Path
 ) -> None:
     rows = [collector.wait_for(id_, verdict="foreign", may_commit=False) for id_ in prepared.ids]
@@ -138,7 +138,7 @@ def test_what_a_checkpoint_lists_is_committed_by_an_order_and_its_rows_are_seen(
     assert "lists exactly" in json.dumps(audit["evidence"])
 
 
-def test_a_checkpoint_that_is_gone_or_damaged_or_names_another_epoch_commits_nothing(
+def test_a_checkpoint_that_is_gone_or_damaged_commits_nothing(
     collector: CollectorProcess, connection: KafkaConnection, prepared: Prepared, checkpoints: Path
 ) -> None:
     directory = write_checkpoint(checkpoints, prepared.metadata)

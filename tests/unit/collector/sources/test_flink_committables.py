@@ -70,9 +70,7 @@ def told_by_rest(current: CurrentState, *observations: Any) -> None:
     )
 
 
-def test_checkpoints_below_a_directory_are_read_once_and_again_when_they_change(
-    current: CurrentState, tmp_path: Path
-) -> None:
+def test_checkpoints_are_read_once_and_again_when_they_change(current: CurrentState, tmp_path: Path) -> None:
     where = put(tmp_path / "flink" / JOB / "chk-3")
     reading = reader(current, tmp_path / "flink")
     reading.read_new()
@@ -124,7 +122,7 @@ def test_a_damaged_checkpoint_is_named_and_hides_no_other(current: CurrentState,
     reading.read_new()
     assert [listing.path.rpartition("/")[2] for listing in seen_listings(current)] == ["chk-3"]
     for _ in range(2):
-        assert "1 checkpoints" in reading.note
+        assert "1 checkpoint cannot" in reading.note
         assert "chk-4" in reading.note
         reading.read_new()
     shutil.rmtree(damaged.parent)

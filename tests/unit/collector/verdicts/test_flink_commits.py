@@ -148,7 +148,7 @@ def test_every_rule_has_a_case() -> None:
     assert {f"{rule}" for *_, rule, _ in CASES if rule} == {each.__name__.split("_")[1] for each in flink_commits.RULES}
 
 
-def test_a_later_transaction_of_an_older_client_s_epoch_is_not_the_one_that_is_listed() -> None:
+def test_a_later_transaction_at_the_same_epoch_is_not_the_listed_one() -> None:
     state = flink_state([FAILED_JOB, checkpoint(3), listing()], False)
     found = judged(state, open_view(opened=35_000), 50_000)
     assert found is None
@@ -297,9 +297,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=8), st.booleans())
-def test_no_history_makes_it_commit_for_certain_what_the_job_does_not_stand_on(
-    steps: list[tuple[str, Any]], dies: bool
-) -> None:
+def test_no_history_gives_a_certain_commit_that_flink_would_double(steps: list[tuple[str, Any]], dies: bool) -> None:
     flink = ModelOfFlink()
     for step, value in steps:
         match step:
