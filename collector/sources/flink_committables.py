@@ -1,7 +1,7 @@
 """Reads which Kafka transactions Flink's checkpoints on disk list: the file ``_metadata`` of each, once, and again if it changes.
 
-Its places: each job's directory that REST told a checkpoint of, and the directories of ``--flink-checkpoints``. There a job's
-checkpoints lie in ``<job id>/chk-<number>`` (state.checkpoints.dir; FsCheckpointStorageAccess); savepoints lie where REST says.
+Its places: the directory of each job of which REST reported a checkpoint, and those of ``--flink-checkpoints``. A job's checkpoints
+lie in ``<job id>/chk-<number>`` (state.checkpoints.dir; FsCheckpointStorageAccess); savepoints lie where REST says.
 A thread of its own per cluster: a slow store holds up nothing else.
 """
 
@@ -94,11 +94,11 @@ class FlinkCommittablesReader(Observer):
             self.current.see_flink_committables(new)
             self.count(len(new))
         unread = [*self._unread.items(), *self._damaged.values()]
-        self._note = (
-            f"{len(unread)} checkpoint{'' if len(unread) == 1 else 's'} cannot be read, the last of them {unread[-1][0]}: {unread[-1][1]}"
-            if unread
-            else ""
-        )
+        self._note = ""
+        if unread:
+            uri, why = unread[-1]
+            number = f"{len(unread)} checkpoint{'' if len(unread) == 1 else 's'}"
+            self._note = f"{number} cannot be read, the last of them {uri}: {why}"
 
     def _new(self, place: _Place) -> FlinkCommittables | None:
         try:
@@ -127,7 +127,7 @@ class FlinkCommittablesReader(Observer):
                     listed.add(entry.path)
                     uri = f"{directory.rstrip('/')}/{entry.base_name}"
                     found += _of_job(filesystem, uri, entry.path, entry.base_name)
-        for uri, job, number in self._told():
+        for uri, job, number in self._reported():
             try:
                 filesystem, path = self._opened(uri)
                 if not _CHECKPOINT.fullmatch(path.rpartition("/")[2]):
@@ -141,16 +141,16 @@ class FlinkCommittablesReader(Observer):
                 self._unread[uri] = str(error)
         return found
 
-    def _told(self) -> list[tuple[str, str, int]]:
-        """Return (URI, job, number) of the newest completed checkpoints and savepoints of each job that REST told of."""
-        told: list[tuple[str, str, int]] = []
+    def _reported(self) -> list[tuple[str, str, int]]:
+        """Return (URI, job, number) of each job's newest completed checkpoints and savepoints, as REST reported them."""
+        reported: list[tuple[str, str, int]] = []
         for facts in self.current.jobs():
             if facts.job.cluster != self._cluster:
                 continue
             completed = [c for c in facts.checkpoints.values() if c.status is FlinkStatus.COMPLETED and "/" in c.path]
             newest = sorted(completed, key=lambda checkpoint: checkpoint.number)[-CHECKPOINTS_OF_A_JOB:]
-            told += [(checkpoint.path, facts.job.job, checkpoint.number) for checkpoint in reversed(newest)]
-        return told
+            reported += [(checkpoint.path, facts.job.job, checkpoint.number) for checkpoint in reversed(newest)]
+        return reported
 
     def _opened(self, location: str) -> tuple[fs.FileSystem, str]:
         """Return the filesystem and the path on it. Raises ResourceManagerError."""

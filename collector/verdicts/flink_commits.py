@@ -69,22 +69,22 @@ class FlinkCase:
         it may be of either line of work.
         """
         numbers = {listing.number for listing in self.listings}
-        told: Restore | None = None
+        last: Restore | None = None
         in_doubt = False
         for restore in self.restores:
             if restore.at_ms < self.first.written_ms - CLOCK_SKEW_MS:
                 continue
             if restore.number in numbers or restore.number < self.first.number:
-                told, in_doubt = restore, False
-            elif told is not None and told.number < self.first.number:
+                last, in_doubt = restore, False
+            elif last is not None and last.number < self.first.number:
                 in_doubt = True
-        return told, in_doubt
+        return last, in_doubt
 
     def completed(self) -> tuple[int, int, str] | None:
         """Return (number, epoch ms, proof) of a checkpoint that lists it and counts; None: none is known to count."""
-        told, _ = self.restored_to()
-        if told is not None and told.number >= self.first.number:
-            return told.number, told.at_ms, "a job was restored from it"
+        last, _ = self.restored_to()
+        if last is not None and last.number >= self.first.number:
+            return last.number, last.at_ms, "a job was restored from it"
         for listing in self.listings:
             seen = self.job.checkpoints.get(listing.number) if self.job is not None else None
             if (
@@ -147,8 +147,8 @@ def case_of(
     )
     if facts is None or not listings:
         return case
-    told, _ = case.restored_to()
-    return replace(case, unattributed=_unattributed(state, facts, told.at_ms if told else case.first.written_ms))
+    last, _ = case.restored_to()
+    return replace(case, unattributed=_unattributed(state, facts, last.at_ms if last else case.first.written_ms))
 
 
 def judge(case: FlinkCase) -> Judgement | None:
