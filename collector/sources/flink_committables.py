@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import BinaryIO, NamedTuple
 
 from pyarrow import fs
 
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT, read_checkpoint_metadata
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind, FlinkStatus
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
 from collector.sources.source import Observer
@@ -198,40 +199,31 @@ def read_place(cluster: str, place: _Place, info: fs.FileInfo) -> FlinkCommittab
     read_ms = now_ms()
     written_ms = info.mtime_ns // 1_000_000 if info.mtime_ns else read_ms
 
-    def found(error: str, **more: object) -> FlinkCommittables:
-        return FlinkCommittables(
-            cluster=cluster,
-            job=place.job,
-            path=place.uri,
-            written_ms=written_ms,
-            read_ms=read_ms,
-            error=error,
-            **({"number": place.number, "kind": None} | more),  # type: ignore[arg-type]
-        )
-
+    nothing = FlinkCommittables(
+        cluster=cluster,
+        job=place.job,
+        number=place.number,
+        path=place.uri,
+        kind=None,
+        written_ms=written_ms,
+        read_ms=read_ms,
+    )
     try:
         metadata = read_checkpoint_metadata(data, lambda path: _open_state(place, path))
     except MalformedRecord as error:
-        return found(str(error))
+        return replace(nothing, error=str(error))
     unread = metadata.unread
-    return found(
-        f"{len(unread)} states of sinks were not read, the first: {unread[0].state}: {unread[0].reason}"
-        if unread
-        else "",
+    first = f"{unread[0].state}: {unread[0].reason}" if unread else ""
+    return replace(
+        nothing,
         number=metadata.checkpoint_id,
         kind=metadata.kind,
         committables=frozenset(
             Committable(each.transactional_id, each.producer_id, each.producer_epoch) for each in metadata.to_commit
         ),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
+        error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",
     )
-
-
-def is_savepoint(committables: FlinkCommittables) -> bool:
-    """Say whether it is a savepoint, by its properties or by the name of its directory."""
-    if committables.kind is not None and committables.kind is not FlinkKind.CHECKPOINT:
-        return committables.kind.is_savepoint
-    return not _CHECKPOINT.fullmatch(committables.path.rstrip("/").rpartition("/")[2])
 
 
 def _open_state(place: _Place, path: str) -> BinaryIO:

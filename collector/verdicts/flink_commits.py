@@ -35,7 +35,6 @@ class FlinkCase:
     """
 
     start_ms: int
-    number: int
     listings: tuple[FlinkCommittables, ...]
     job: FlinkJobFacts | None
     name: str
@@ -135,7 +134,6 @@ def case_of(
     restores = tuple(sorted(state.restores_from(job), key=lambda restore: restore.at_ms))
     case = FlinkCase(
         start_ms=start_ms,
-        number=parsed.number if parsed is not None else -1,
         listings=tuple(sorted(listings, key=lambda listing: listing.number)),
         job=facts,
         name=facts.pipeline if facts is not None else f"{cluster}/{job}",
@@ -216,7 +214,7 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
 
 
 def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
-    """It is listed, and nobody saw whether Flink recorded the checkpoint as completed before the job stopped."""
+    """It is listed, and it was not seen whether Flink recorded the checkpoint as completed before the job stopped."""
     if not case.listings:
         return None
     written_ms = case.listings[-1].written_ms
@@ -224,7 +222,7 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         return Judgement(verdict=Verdict.IN_PROGRESS, rule=25, evidence=(_listed(case),), loses_data=True)
     name = checkpoint_name(case.first)
     fact = (
-        f"nobody saw the end of this checkpoint: commit it only if the job is then restored from {name} or from a later one. "
+        f"the end of this checkpoint was not seen: commit it only if the job is then restored from {name} or from a later one. "
         "Restored from an earlier one, it writes these rows twice"
     )
     return Judgement(

@@ -39,7 +39,7 @@ def reads_its_input(state: State, transaction: str) -> bool:
 def read_process_write_case(
     state: State, view: TransactionView, *, driver_silent_ms: int, now_ms: int
 ) -> ReadProcessWriteCase | None:
-    """Return the case of an open transaction of somebody else's, or None for one of another kind."""
+    """Return the case of an open transaction of another application, or None for one of another kind."""
     # An id of our form may be a pipeline's with another decision log: its offsets are markers, and it may be decided.
     if view.broker is None or view.named_prefix is not None or not view.is_running:
         return None

@@ -115,7 +115,7 @@ def test_what_a_checkpoint_lists_is_committed_and_its_rows_are_seen(
     rows = [collector.wait_for(id_, verdict="foreign", may_commit=False) for id_ in prepared.ids]
     directory = write_checkpoint(checkpoints, prepared.metadata)
     rows = [collector.wait_for(id_, verdict="commit it", may_commit=True) for id_ in prepared.ids]
-    assert {row["commit_confirmation"] for row in rows} == {NAME}, "nobody saw the checkpoint's end"
+    assert {row["commit_confirmation"] for row in rows} == {NAME}, "its end was not seen"
     assert any(f"{directory}/_metadata lists exactly" in fact["fact"] for fact in rows[0]["evidence"])
 
     dry = command(collector, "commit", "--verdict", "commit it")

@@ -18,7 +18,6 @@ from collector.sources.flink_committables import (
     CHECKPOINTS_OF_A_JOB,
     FlinkCommittablesReader,
     filesystem_of,
-    is_savepoint,
     read_again,
 )
 from collector.verdicts.verdict_case import Limits
@@ -78,7 +77,6 @@ def test_checkpoints_are_read_once_and_again_when_they_change(current: CurrentSt
     assert (listing.job, listing.number, listing.kind, listing.error) == (JOB, 3, FlinkKind.CHECKPOINT, "")
     assert listing.committables == set(listed())
     assert listing.prefixes == {"orders-2.3-incrementing"}
-    assert not is_savepoint(listing)
 
     reading.read_new()
     assert reading.status.records == 1, "what was read is not read again"
@@ -102,7 +100,7 @@ def test_a_savepoint_is_read_where_rest_says(current: CurrentState, tmp_path: Pa
     told_by_rest(current, job(), checkpoint(4, path=f"file:{tmp_path}/savepoint-aaaaaa-0123456789ab"))
     reader(current).read_new()
     (listing,) = current.flink_listings(listed("2.3-savepoint")[0])
-    assert is_savepoint(listing)
+    assert listing.kind is FlinkKind.SAVEPOINT
     assert listing.job == JOB
 
 
