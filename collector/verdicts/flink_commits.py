@@ -131,14 +131,14 @@ def case_of(
         owner = found
     cluster, job = owner
     facts = state.jobs.get(job)
-    restores = tuple(sorted(state.restores_from(job), key=lambda restore: restore.at_ms))
     case = FlinkCase(
         start_ms=start_ms,
         listings=tuple(sorted(listings, key=lambda listing: listing.number)),
         job=facts,
         name=facts.pipeline if facts is not None else f"{cluster}/{job}",
         polled=cluster in state.polled_ms,
-        restores=restores,
+        # They concern listed transactions alone: to find them takes a look at every job.
+        restores=tuple(sorted(state.restores_from(job), key=lambda each: each.at_ms)) if listings else (),
         restored=_restored(state, facts) if facts is not None else None,
         commit_overdue_ms=commit_overdue_ms,
         now_ms=now_ms,
