@@ -5,6 +5,8 @@ RUN := .venv/bin/python
 WORKERS ?= 3
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
+# How many of them side by side; each waits more than it works.
+AT_ONCE ?= 2
 # Against which release of Kafka 'make brokers' runs what rests on a broker.
 KAFKA ?= 3.9.1
 # Compiled modules are kept, also where the environment forbids it: a hundred processes would compile Spark's and ours again.
@@ -36,7 +38,7 @@ browser: setup-tests
 	@$(RUN) -m pytest tests/browser
 
 crash: setup-tests    ## random schedules of faults: make crash SEEDS=20 (docs/faults.md)
-	@$(RUN) -m tests.crash --seeds $(SEEDS)
+	@$(RUN) -m tests.crash --seeds $(SEEDS) --at-once $(AT_ONCE)
 
 brokers: setup-tests  ## what rests on a broker, on another release: make brokers KAFKA=3.6.2 (docs/brokers.md)
 	@$(RUN) -m tests.brokers --kafka $(KAFKA)
