@@ -24,6 +24,7 @@ MAX_ROWS = 200
 ROWS_A_PAGE = 50
 _VERDICTS: WordSigns = {
     "lost": ("✖", Tone.URGENT, "its owner counts it as written, but it was aborted"),
+    "duplicated": ("⧉", Tone.URGENT, "committed, and its owner was set back to before it: it is written a second time"),
     "unknown": ("?", Tone.NOTICE, "no source shows whether its owner counts it as written"),
     "harmless": ("⊘", Tone.CALM, "aborted, and its owner knows: it never counted, or is written again"),
     "not lost": ("✔", Tone.GOOD, "committed: its records are there"),

@@ -79,5 +79,6 @@ RULES: tuple[AlertRule, ...] = (
     _rule("A10", "one side only", transaction_rules.a10_one_side_only, _T, _D, Source.DATABASES, for_ms=10_000),
     # Without a source: it also fires about a log that is unreadable for this very reason.
     _rule("A11", "finite log", source_rules.a11_finite_log),
+    _rule("A12", "duplicated", transaction_rules.a12_duplicated),
 )
 """``for_ms`` is 0 where the rule's own limit already waits."""

@@ -45,7 +45,10 @@ class AlertService:
             max_ms=tunable.notification_retry_max_ms,
             give_up_ms=tunable.notification_give_up_ms,
         )
-        losses = RecentLosses(lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0])
+        losses = RecentLosses(
+            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
+            lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
+        )
 
         def snapshot() -> AlertSnapshot:
             at_ms = now_ms()

@@ -10,6 +10,7 @@ from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Evidence, Verdict
@@ -157,6 +158,8 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
 
 def _lost_by_others(snapshot: AlertSnapshot) -> Iterator[Finding]:
     for loss in snapshot.losses:
+        if loss.verdict is not LossVerdict.LOST:
+            continue
         pipeline = loss.pipeline or loss.view.pipeline
         yield Finding(
             rule="A7",
@@ -166,6 +169,26 @@ def _lost_by_others(snapshot: AlertSnapshot) -> Iterator[Finding]:
             summary=(
                 f"{pipeline} lost the records of transaction {loss.view.transaction} ({loss.certainty.value}): it counts "
                 "them as written, and they were aborted: write them again from its input"
+            ),
+            evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
+            subject_labels=_labels(loss.view) | {"pipeline": pipeline},
+        )
+
+
+def a12_duplicated(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """A job was set back to before a committed transaction: its rows are written a second time."""
+    for loss in snapshot.losses:
+        if loss.verdict is not LossVerdict.DUPLICATED:
+            continue
+        pipeline = loss.pipeline or loss.view.pipeline
+        yield Finding(
+            rule="A12",
+            subject=loss.view.key,
+            group=f"A12|{pipeline}",
+            severity=Severity.CRITICAL if loss.certainty is Certainty.CERTAIN else Severity.WARNING,
+            summary=(
+                f"{pipeline} writes the records of transaction {loss.view.transaction} a second time ({loss.certainty.value}): "
+                "it was committed, and the job was restored from a checkpoint before it"
             ),
             evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
             subject_labels=_labels(loss.view) | {"pipeline": pipeline},

@@ -64,10 +64,11 @@ def ended(
     before: EndKey | None = None,
     since_ms: int = 0,
     transaction: str | None = None,
+    also: Collection[BrokerIdentity] = (),
 ) -> Newest:
     """Return up to ``most`` transactions in one of these states, newest end first; ``before``: those behind that one.
 
-    ``transaction``: of this id only.
+    ``transaction``: of this id only; ``also``: ended ones that count whatever their state is.
     """
 
     def fits(key: EndKey) -> bool:
@@ -80,6 +81,7 @@ def ended(
     found = [view for view in others if view.state in wanted and fits(end_sort_key(view))]
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
+    final += () if with_committed else (state.broker[identity] for identity in also)
     ends = sorted(b.ended_ms or 0 for b in final) if transaction is None else []
     # A key is made for those near this page alone: there may be tens of thousands.
     at = (len(ends) if before is None else bisect.bisect_left(ends, before[0])) - most

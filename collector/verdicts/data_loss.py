@@ -1,4 +1,4 @@
-"""Was data lost? For each transaction that has ended: not lost, lost, harmless, or unknown, with the reason. Pure functions.
+"""Was data lost, or written twice? For each transaction that has ended: the answer with its reason. Pure functions.
 
 Flink's KafkaCommitter prints one and the same error ("already fenced … most likely signals data loss") for a transaction that
 had been committed before a crash and for one that the broker had timed out. The coordinator's own records tell the two apart.
@@ -34,6 +34,8 @@ class LossVerdict(Enum):
     """Committed: its records are there."""
     LOST = "lost"
     """Its owner counts it as written, and the broker has undone it."""
+    DUPLICATED = "duplicated"
+    """Committed, and its owner was set back to before it: it is written a second time."""
     HARMLESS = "harmless"
     """Undone, and its owner knows: it never counted, or is written again."""
     UNKNOWN = "unknown"
@@ -41,7 +43,11 @@ class LossVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossCase:
-    """Everything that a rule may read. ``flink`` None: its id is not of Flink's form, or it is ours."""
+    """Everything that a rule may read.
+
+    ``flink``: what Flink's checkpoints say of one that was aborted, or that a committed one is written again; None: it is ours,
+    or its id is not of Flink's form, or there is nothing to say.
+    """
 
     clues: AbortClues
     log_status: DecisionLogStatus
@@ -84,16 +90,10 @@ def judge_loss(case: LossCase) -> Loss | None:
     )
     pipeline = (case.flink.pipeline if case.flink is not None else "") or view.pipeline
     if view.state in COMMITTED:
-        at = f" at {utc(view.ended_ms)}" if view.ended_ms is not None else ""
-        why = f"committed{at}: an error about it that came later (already fenced, data loss) is a false alarm"
+        verdict, certainty, why = _committed(case)
         return Loss(
-            view=view,
-            verdict=LossVerdict.NOT_LOST,
-            certainty=Certainty.CERTAIN,
-            why=why,
-            checkpoint=checkpoint,
-            pipeline=pipeline,
-        )
+            view=view, verdict=verdict, certainty=certainty, why=why, checkpoint=checkpoint, pipeline=pipeline
+        )  # fmt: skip
     if view.state not in UNDONE:
         return None
     cause = explain(case.clues)
@@ -108,6 +108,19 @@ def judge_loss(case: LossCase) -> Loss | None:
         checkpoint=checkpoint,
         pipeline=pipeline,
     )
+
+
+def _committed(case: LossCase) -> Answer:
+    """Committed: its records are there, and once more where its job was set back to before it."""
+    view, found = case.view, case.flink
+    at = f" at {utc(view.ended_ms)}" if view.ended_ms is not None else ""
+    if found is not None and found.fate is Fate.REPLAYED:
+        certainty = Certainty.CERTAIN if found.sure else Certainty.LIKELY
+        return LossVerdict.DUPLICATED, certainty, f"committed{at}, and {found.why}"
+    why = f"committed{at}: its records are there"
+    if not view.ours and FlinkId.parse(view.transaction) is not None:
+        why += ". If Flink logs 'already been fenced' about it, nothing is lost"
+    return LossVerdict.NOT_LOST, Certainty.CERTAIN, why
 
 
 def rule_empty(case: LossCase, cause: Inference) -> Answer | None:

@@ -66,7 +66,7 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> E
     start_ms, proven = transaction.identity.start_ms, flink.restored_from(job.job.job)
     newest = max(flink.restores_from(job.job.job), key=lambda restore: restore.at_ms, default=None)
     is_pooled = sink.naming is Naming.POOLING
-    number, sure = (None, False) if is_pooled else (parsed.number, _fits(sink, job))
+    number, sure = (None, False) if is_pooled else (parsed.number, fits(sink, job))
     found = by_job(job_case(start_ms, number, job, proven, sure=sure, newest=newest))
     if sink.naming is Naming.UNKNOWN:
         if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False, newest=newest))
@@ -89,7 +89,7 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
         return None, f"{known}: whether its checkpoint was completed is unknown"
     if len(ran) == 1:
         return ran[0], ""
-    fitting = [facts for facts in ran if _fits(sink, facts)]
+    fitting = [facts for facts in ran if fits(sink, facts)]
     if len(fitting) == 1:
         return fitting[0], ""
     names = ", ".join(sorted(facts.pipeline for facts in ran))
@@ -102,7 +102,7 @@ def _ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:
     return job.started_ms - CLOCK_SKEW_MS <= at_ms and (ended_ms is None or at_ms <= ended_ms + CLOCK_SKEW_MS)
 
 
-def _fits(sink: Sink, facts: FlinkJobFacts) -> bool:
+def fits(sink: Sink, facts: FlinkJobFacts) -> bool:
     """Say whether most of the sink's commits came just after the end of a checkpoint of this job (of their number)."""
     ran = [commit for commit in sink.commits if _ran_at(facts, commit[0])]
     compared = sorted(ran)[-COMMITS_COMPARED:]
@@ -225,7 +225,7 @@ def rule_2_set_back(case: JobCase) -> Evidence | None:
     if restored is None or not _is_before(case, restored.number):
         return None
     why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, before it: it is written again"
-    return case.answer(2, Fate.REPLAYED, why, restored.number, sure=case.sure)
+    return case.answer(2, Fate.REPLAYED, why, min(case.held, default=case.number), sure=case.sure)
 
 
 def rule_3_job_runs(case: JobCase) -> Evidence | None:
@@ -304,7 +304,9 @@ def _by_listing(transaction: BrokerTransaction, flink: FlinkState) -> Evidence |
             f"{case.name} was restored from checkpoint {restore.number}, before checkpoint {case.first.number} that lists it: "
             "it is written again"
         )
-        return Evidence(fate=Fate.REPLAYED, why=why, sure=True, checkpoint=restore.number, pipeline=case.name)
+        return Evidence(
+            fate=Fate.REPLAYED, why=why, sure=True, checkpoint=case.first.number, pipeline=case.name
+        )  # fmt: skip
     completed = case.completed()
     if completed is None:
         return None

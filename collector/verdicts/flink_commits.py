@@ -293,7 +293,8 @@ def _listed(case: FlinkCase) -> Evidence:
 def _what_follows(case: FlinkCase) -> Evidence:
     fact = (
         f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction has 'already been "
-        "fenced' and goes on; nothing is lost. An abort, or the timeout, loses its rows"
+        "fenced' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. An abort, or the "
+        "timeout, loses its rows"
     )
     return Evidence(fact=fact, source=METADATA)
 

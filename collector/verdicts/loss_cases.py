@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,10 @@ from collector.state.flink_sinks import FlinkId
 from collector.state.fold import apply, put_init, put_transaction
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
-from collector.verdicts import flink_checkpoints
+from collector.verdicts import flink_checkpoints, flink_duplicates
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from collector.verdicts.flink_duplicates import SetBack
 from collector.verdicts.read_process_write import reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
 
@@ -31,6 +32,8 @@ class LossInputs:
     """What is judged, copied out of a state: it needs no lock."""
 
     cases: tuple[LossCase, ...]
+    asks_flink: frozenset[int]
+    """Which of the cases, by their place, Flink's checkpoints may say something about."""
     starts: Mapping[str, int]
     """When the newest transaction of each id began, epoch ms."""
     commits: Mapping[str, int]
@@ -45,10 +48,13 @@ class LossInputs:
 def loss_inputs(state: State, status: DecisionLogStatus, views: Iterable[TransactionView]) -> LossInputs:
     """Return what judging these transactions needs. Call it under the state's lock."""
     cases = tuple(_case(state, status, view) for view in views if view.state in (*COMMITTED, *UNDONE))
-    wants_flink = any(_may_be_flinks(case) for case in cases)
+    known = flink_duplicates.set_backs(state.flink)
+    asks_flink = frozenset(n for n, case in enumerate(cases) if _asks_flink(case, state.flink, known))
+    wants_flink = bool(asks_flink)
     identities = (case.view.broker.identity for case in cases if case.view.broker is not None)
     return LossInputs(
         cases=cases,
+        asks_flink=asks_flink,
         starts={id_: newest.start_ms for id_, newest in state.latest_of_id.items()} if wants_flink else {},
         commits=dict(state.commits_of_id) if wants_flink else {},
         timed=tuple(state.broker.values()) if wants_flink and state.flink.jobs else (),
@@ -60,15 +66,16 @@ def loss_inputs(state: State, status: DecisionLogStatus, views: Iterable[Transac
 
 def judged(found: LossInputs) -> list[Loss]:
     """Return whether data was lost with each transaction, in the order given."""
-    ids = (FlinkId.parse(case.view.transaction) for case in found.cases if _may_be_flinks(case))
+    ids = (FlinkId.parse(found.cases[n].view.transaction) for n in found.asks_flink)
     prefixes = {id_.prefix for id_ in ids if id_ is not None}
     sinks = flink_sinks.sinks(found.starts, found.commits, found.inits, prefixes, found.timed)
     losses = []
-    for case in found.cases:
+    for n, case in enumerate(found.cases):
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)
-        if broker is not None and parsed is not None and _may_be_flinks(case):
+        if broker is not None and parsed is not None and n in found.asks_flink:
             sink = sinks.get(parsed.prefix) or flink_sinks.Sink(parsed.prefix)
-            case = replace(case, flink=flink_checkpoints.evidence(broker, sink, found.flink))
+            of = flink_checkpoints if case.view.state in UNDONE else flink_duplicates
+            case = replace(case, flink=of.evidence(broker, sink, found.flink))
         loss = judge_loss(case)
         if loss is not None:
             seen = found.offsets.get(broker.identity, {}) if broker is not None else {}
@@ -118,6 +125,26 @@ def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> Los
     return LossCase(clues=clues(state, view), log_status=status, replayed_ms=replayed_ms, reads_its_input=reads)
 
 
-def _may_be_flinks(case: LossCase) -> bool:
+def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> bool:
     view = case.view
-    return not view.ours and view.state in UNDONE and FlinkId.parse(view.transaction) is not None
+    if view.ours or view.broker is None or FlinkId.parse(view.transaction) is None:
+        return False
+    return view.state in UNDONE or flink_duplicates.may_be_twice(view.broker, flink, known)
+
+
+def committed_and_written_again(state: State, since_ms: int = 0) -> list[BrokerIdentity]:
+    """Return the committed transactions in memory that a Flink job may be writing again, after a restore since then.
+
+    Call it under the state's lock.
+    """
+    restores = (restore.at_ms for facts in state.flink.jobs.values() for restore in facts.restores)
+    if max(restores, default=0) < max(1, since_ms):
+        return []
+    known = flink_duplicates.set_backs(state.flink, since_ms)
+    return [
+        identity
+        for identity, broker in state.broker.items()
+        if broker.is_final
+        and broker.is_committing
+        and flink_duplicates.may_be_twice(broker, state.flink, known, since_ms)
+    ]

@@ -16,7 +16,7 @@ from collector.state.transaction_view import TransactionView
 from collector.state.transactional_ids import PrefixReport
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues, infer
-from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss
+from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
 from collector.views.current_state import CurrentState
 from lifecycle.durations import HOUR_MS
 from lifecycle.states import TransactionState
@@ -62,14 +62,32 @@ def losses_in_memory(
 ) -> tuple[list[Loss], int]:
     """Return whether data was lost with each of the newest ``most`` transactions in memory that were undone, newest first.
 
-    And how many more there are. ``committed``: also those that were committed; ``since_ms``: those that ended since;
-    ``before``: those behind that one.
+    And how many more there are. Committed ones are among them where they are written again, and all of them with
+    ``committed``; ``since_ms``: those that ended since; ``before``: those behind that one.
     """
     wanted, status = (*COMMITTED, *UNDONE) if committed else UNDONE, current.decision_log_status[0]
     with current.reading() as state:
-        found = transaction_pages.ended(state, wanted, most=most, before=before, since_ms=since_ms)
+        again = [] if committed else loss_cases.committed_and_written_again(state)
+        found = transaction_pages.ended(
+            state, wanted, most=EVERY if again else most, before=before, since_ms=since_ms, also=again
+        )
         inputs = loss_cases.loss_inputs(state, status, found.views)
-    return loss_cases.judged(inputs), found.more
+    judged = loss_cases.judged(inputs)
+    if not again:
+        return judged, found.more
+    # Which of them are written again is known of what was judged only.
+    kept = [loss for loss in judged if loss.verdict is not LossVerdict.NOT_LOST]
+    return kept[:most], max(0, len(kept) - most)
+
+
+def duplicates(current: CurrentState, since_ms: int) -> list[Loss]:
+    """Return the transactions in memory that were committed and are written again after a restore since then (epoch ms)."""
+    status = current.decision_log_status[0]
+    with current.reading() as state:
+        again = loss_cases.committed_and_written_again(state, since_ms)
+        views = [transaction_join.at_coordinator(state, identity) for identity in again]
+        inputs = loss_cases.loss_inputs(state, status, views)
+    return [loss for loss in loss_cases.judged(inputs) if loss.verdict is LossVerdict.DUPLICATED]
 
 
 def losses_in_history(

@@ -529,7 +529,9 @@ def test_what_flink_lost_is_an_alert_for_an_hour(tmp_path: Path) -> None:
         assert {one.view.transaction for one in lost.values()} >= {"orders-eu-0-17", "orders-eu-1-17"}
         clock_s = 0.0
         recent = RecentLosses(
-            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0], lambda: clock_s
+            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
+            lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
+            lambda: clock_s,
         )
         last_ms = max(one.view.ended_ms or 0 for one in lost.values())
         found = recent.at(last_ms)

@@ -1,0 +1,109 @@
+"""Whether a committed transaction of a Flink job is written a second time: the job was set back to before it since. Pure.
+
+A job goes on from the newest checkpoint that counts, so a restore from an older one is a person's choice, or follows a commit
+by hand of a checkpoint that Flink never recorded. Either way what was committed behind it is in Kafka twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from collector.records.facts import BrokerTransaction
+from collector.records.flink_facts import FlinkState, Restore
+from collector.records.formats.flink_records import Committable, FlinkStatus
+from collector.runtime.time_format import utc
+from collector.state.flink_sinks import FlinkId, Naming, Sink
+from collector.verdicts import flink_commits
+from collector.verdicts.flink_checkpoints import CLOCK_SKEW_MS, Evidence, Fate, fits, job_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBack:
+    """A restore from a checkpoint of ``job`` behind which others had completed; it undid the work since ``undone_ms``."""
+
+    job: str
+    undone_ms: int
+    restore: Restore
+
+
+def set_backs(flink: FlinkState, since_ms: int = 0) -> list[SetBack]:
+    """Return the restores since then of jobs that are known, by whichever job, from a checkpoint that was not the newest."""
+    found = []
+    for facts in flink.jobs.values():
+        for restore in facts.restores:
+            source = flink.jobs.get(restore.of_job or facts.job.job)
+            if source is None or restore.at_ms < since_ms:
+                continue
+            is_older = any(
+                seen.number > restore.number
+                and seen.status is FlinkStatus.COMPLETED
+                and seen.kind.commits
+                and seen.triggered_ms < restore.at_ms
+                for seen in reversed(source.checkpoints.values())
+            )
+            if is_older:
+                taken = source.checkpoints.get(restore.number)
+                undone_ms = taken.triggered_ms if taken is not None else source.job.started_ms
+                found.append(SetBack(job=source.job.job, undone_ms=undone_ms, restore=restore))
+    return found
+
+
+def may_be_twice(
+    transaction: BrokerTransaction, flink: FlinkState, known: Collection[SetBack], since_ms: int = 0
+) -> bool:
+    """Say whether a committed transaction is worth the question: its job was set back, since then, to before it."""
+    start_ms = transaction.identity.start_ms
+    if any(each.undone_ms - CLOCK_SKEW_MS <= start_ms < each.restore.at_ms for each in known):
+        return FlinkId.parse(transaction.identity.transaction) is not None
+    case = _listed(transaction, flink)
+    return case is not None and any(
+        restore.number < case.first.number and restore.at_ms >= since_ms for restore in case.restores
+    )
+
+
+def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence | None:
+    """Return which restore has a committed transaction written again, or None where none is known to."""
+    case = _listed(transaction, flink)
+    if case is not None:
+        first = case.first
+        back = [
+            restore
+            for restore in case.restores
+            if restore.number < first.number and restore.at_ms >= first.written_ms - CLOCK_SKEW_MS
+        ]
+        return _evidence(case.name, back, first.number, "that lists it", sure=True)
+    parsed = FlinkId.parse(transaction.identity.transaction)
+    ended_ms = transaction.ended_ms
+    if parsed is None or ended_ms is None or sink.naming is Naming.UNKNOWN:
+        return None
+    job, _ = job_of(transaction, sink, flink)
+    if job is None:
+        return None
+    since = [restore for restore in flink.restores_from(job.job.job) if restore.at_ms > ended_ms]
+    if sink.naming is Naming.INCREMENTING:
+        back = [restore for restore in since if restore.number < parsed.number]
+        return _evidence(job.pipeline, back, parsed.number, "that holds it", sure=fits(sink, job))
+    taken = {number: seen.ended_ms or seen.triggered_ms for number, seen in job.checkpoints.items()}
+    start_ms = transaction.identity.start_ms
+    back = [restore for restore in since if taken.get(restore.number, start_ms) < start_ms]
+    return _evidence(job.pipeline, back, None, "", sure=False)
+
+
+def _listed(transaction: BrokerTransaction, flink: FlinkState) -> flink_commits.FlinkCase | None:
+    id_, producer_id, epoch = transaction.handle_identity
+    if producer_id is None or epoch is None or not flink.listings(Committable(id_, producer_id, epoch)):
+        return None
+    case = flink_commits.case_of(flink, transaction)
+    return case if case is not None and case.listings else None
+
+
+def _evidence(name: str, back: Collection[Restore], holds: int | None, how: str, *, sure: bool) -> Evidence | None:
+    if not back:
+        return None
+    last = max(back, key=lambda restore: restore.at_ms)
+    before = f"before checkpoint {holds} {how}" if holds is not None else "which was taken before it"
+    why = (
+        f"{name} was restored from checkpoint {last.number} at {utc(last.at_ms)}, {before}: its rows are written again"
+    )
+    return Evidence(fate=Fate.REPLAYED, why=why, sure=sure, checkpoint=holds, pipeline=name)
