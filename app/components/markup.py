@@ -10,6 +10,8 @@ import html
 import re
 from collections.abc import Iterable
 
+from lifecycle.visible_text import visible
+
 
 class Html(str):
     """Text that is already markup: only ``el`` and ``join`` make it."""
@@ -20,12 +22,6 @@ class Html(str):
 Child = object
 _VOID = frozenset({"br", "hr"})
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&\"'^=@/])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-
-
-def visible(text: object) -> str:
-    """Return the text with each control and direction-changing character as a visible ``\\uXXXX``."""
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 def el(name: str, *children: Child, **attributes: object) -> Html:

@@ -12,9 +12,10 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorError, Failure
 from app.client.collector_rows import Orderable
-from app.components.markup import el, visible
+from app.components.markup import el
 from lifecycle.orders import Action
 from lifecycle.rows.orders import OrderResult
+from lifecycle.visible_text import visible
 
 REASON_CHARACTERS = 3
 

@@ -19,6 +19,7 @@ from app.components.time_text import amount, counted, exact_time
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
 from lifecycle.rows.ends import LossRow, OffsetRange
+from lifecycle.visible_text import actual
 
 MAX_ROWS = 200
 ROWS_A_PAGE = 50
@@ -47,7 +48,7 @@ def _losses() -> None:
         width=520,
     )
     wanted = (asked or "").strip()
-    losses = live.collector().losses(transaction=wanted, limit=MAX_ROWS)
+    losses = live.collector().losses(transaction=actual(wanted), limit=MAX_ROWS)
     live.write(el("h3", f"Outcome of {wanted}" if wanted else "Was data lost?", el("small", _how_many(losses))))
     if not losses:
         live.write(_nothing(wanted))

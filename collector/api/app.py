@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector.api import table_routes
+from collector.api import table_routes, transaction_key
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
@@ -79,7 +79,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
             )
         )
 
-    @app.get("/api/v1/transactions/{key:path}")
+    @app.get(f"/api/v1/transactions/{{key:{transaction_key.NAME}}}")
     def transaction(_: KnownCaller, key: str) -> Response:
         return row_answer(_transaction(dependencies, key))
 

@@ -15,6 +15,7 @@ from collector.cli.listings import LISTINGS, PARAMETERS, Listing
 from collector.cli.text_table import lines, table
 from lifecycle.clock import now_ms
 from lifecycle.errors import SettingsError
+from lifecycle.visible_text import actual
 
 DONE, NOT_DONE, WRONG_USE, UNREACHABLE = orders.DONE, orders.NOT_DONE, orders.WRONG_USE, 3
 ORDERS = ("commit", "abort", "settle-batch", "restart", "stop")
@@ -58,7 +59,7 @@ def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
         if name == "since" and value:
             value = moment_ms(value, now_ms())
         if value:
-            wanted[PARAMETERS[name]] = "true" if value is True else str(value)
+            wanted[PARAMETERS[name]] = "true" if value is True else actual(str(value))
     if listing.has_pages and given.after:
         wanted["after"] = given.after
     answer = client.get(listing.path, **wanted)

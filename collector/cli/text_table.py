@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lifecycle.durations import duration
+from lifecycle.visible_text import visible
 
 MAX_TEXT = 100
 _DURATIONS = frozenset(
@@ -54,8 +55,8 @@ def cell(name: str, value: Any) -> str:
             text = ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
         case _:
             text = str(value)
-    # What came from outside stays on its line and moves no cursor.
-    text = "".join(sign if sign.isprintable() else "�" for sign in text)
+    # What came from outside stays on its line and moves no cursor, and can be copied.
+    text = visible(text)
     return text if name in _WHOLE or len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 

@@ -110,7 +110,7 @@ def test_a_request_is_logged_by_its_route_with_nothing_that_was_sent(
         api.client.post("/api/v1/orders", headers=OPERATOR, json={"password": SECRET})
     requests = [r.getMessage().partition(" in ")[0] for r in caplog.records if r.name == "collector.api.middleware"]
     assert requests == [
-        "GET /api/v1/transactions/{key:path}: 404",
+        "GET /api/v1/transactions/{key:transaction_key}: 404",
         "GET /api/v1/status: 401",
         "GET no route: 404",
         "POST /api/v1/orders: 422",

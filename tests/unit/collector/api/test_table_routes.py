@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 
 from collector.api.openapi import ARROW
-from tests.unit.collector.api.served_api import VIEWER, Api
-from tests.unit.collector.observations import PREFIX, handle
+from collector.records.formats.transaction_state import BrokerStatus
+from tests.unit.collector.api.served_api import VIEWER, Api, observed
+from tests.unit.collector.observations import PREFIX, broker_record, handle
 
 BLOCKED_COLUMNS = (
     "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction holder_producer_id "
@@ -73,6 +75,14 @@ def test_one_transaction_has_its_time_line_decision_and_handle(api: Api) -> None
     assert one["handle"] == handle().to_json()
     assert [e["at_ms"] for e in one["timeline"]] == sorted(e["at_ms"] for e in one["timeline"])
     assert {e["source"] for e in one["timeline"]} == {"__transaction_state", "lifecycle events", "decision log"}
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "a/b?c#d", "\x1b[2J", "end\n"])
+def test_whatever_an_owner_names_it_one_transaction_is_found(api: Api, name: str) -> None:
+    api.current.observe([observed(900, broker_record(BrokerStatus.ONGOING, 5, transaction=name))])
+    (key,) = (row["key"] for row in api.rows("transactions") if row["transaction"] == name)
+    found = api.client.get(f"/api/v1/transactions/{quote(key, safe='')}", headers=VIEWER)
+    assert (found.status_code, found.json()["transaction"]) == (200, name)
 
 
 def test_arrow_has_the_same_rows_as_json(api: Api) -> None:

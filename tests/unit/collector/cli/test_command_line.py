@@ -81,7 +81,7 @@ def test_what_is_not_known_to_the_table_is_shown_all_the_same() -> None:
 
 
 def test_text_from_outside_moves_no_cursor() -> None:
-    assert text_table.cell("reason", "a\x1b[2Jb\nc") == "a�[2Jb�c"
+    assert text_table.cell("reason", "a\x1b[2Jb\nc") == r"a\u001b[2Jb\u000ac"
     assert text_table.cell("reason", "x" * 500).endswith("…")
     assert text_table.cell("duration_ms", 1234) == "1.2 s"
 
