@@ -147,9 +147,8 @@ def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
         ("state", "verdict"),
         {(state.value, verdict.value): count for (state, verdict), count in counts.items()},
     )
-    open_, oldest, least = _by_pipeline(
-        [judged.view for judged in unsettled if judged.view.is_running], seen.now_ms, labels
-    )
+    running = [judged.view for judged in unsettled if judged.view.is_running]
+    open_, oldest, least = _by_pipeline(running, seen.now_ms, labels)
     yield _gauge("indoubt_open_transactions", "Transactions that are open, by pipeline.", ("pipeline",), open_)
     yield _gauge(
         "indoubt_oldest_open_transaction_age_seconds", "Age of the oldest open transaction.", ("pipeline",), oldest
@@ -159,6 +158,12 @@ def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
         "Least time before the broker aborts one of the open transactions.",
         ("pipeline",),
         least,
+    )
+    yield _gauge(
+        "indoubt_transaction_time_left_ratio",
+        "Least share of its timeout that is left to one of the open transactions, from 1 down.",
+        ("pipeline",),
+        _least_share(running, seen.now_ms, labels),
     )
     committed, aborted = seen.ends
     yield _counter("indoubt_commits", "Transactions seen to be committed by the coordinators.", (), {(): committed})
@@ -181,6 +186,17 @@ def _by_pipeline(
             left_s = (view.deadline_ms - now_ms) / 1000
             least[at] = min(least.get(at, left_s), left_s)
     return open_, oldest, least
+
+
+def _least_share(
+    running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels
+) -> dict[tuple[str, ...], float]:
+    shares: dict[tuple[str, ...], float] = {}
+    for view in running:
+        if view.deadline_ms is not None and view.timeout_ms:
+            at, share = (labels.of_transaction(view),), (view.deadline_ms - now_ms) / view.timeout_ms
+            shares[at] = min(shares.get(at, share), share)
+    return shares
 
 
 def _partitions(seen: Seen) -> Iterator[Metric]:

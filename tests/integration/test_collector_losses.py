@@ -156,7 +156,7 @@ def test_the_same_error_for_a_committed_and_a_lost_transaction(
     collector.wait_for(flink.id_of(3), state="committed")
     (committed,) = losses(collector, flink.id_of(3))
     assert (committed["verdict"], committed["certainty"]) == ("not lost", "certain")
-    assert "false alarm" in committed["why"]
+    assert "already been fenced" in committed["why"]
 
     # It is killed after checkpoint 4 was completed and before it was committed, and is away for longer than the timeout.
     offsets = flink.write(flink.take(4), 3)

@@ -177,6 +177,8 @@ def test_metrics_show_what_stands(api: AlertApi) -> None:
     left = found["indoubt_transaction_time_left_seconds"][("pipeline", PREFIX),]
     age = found["indoubt_oldest_open_transaction_age_seconds"][("pipeline", PREFIX),]
     assert left + age == pytest.approx(60)
+    share = found["indoubt_transaction_time_left_ratio"][("pipeline", PREFIX),]
+    assert share == pytest.approx(left / 60)
     assert (found["indoubt_aborts_total"][()], found["indoubt_commits_total"][()]) == (1, 0)
     alerts = found["indoubt_alerts"]
     assert alerts[("rule", "A1"), ("severity", "critical"), ("state", "firing")] == 1
