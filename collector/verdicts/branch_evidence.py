@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collector.records.branches import BranchDetail, BranchFacts
 from collector.records.observations import BranchProof
+from collector.records.xids import owner_of
 from lifecycle.verdicts import Evidence
 from resource_managers.database.session import WaitingSession
 
@@ -20,6 +21,10 @@ def listed(branch: BranchFacts, detail: BranchDetail | None, polled_ms: int | No
         else "; the server keeps no time: its age counts from when it was first seen"
     )
     found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=polled_ms)]
+    made_by = owner_of(branch.resource_manager, branch.transaction)
+    if made_by is not None:
+        told = f" ({made_by.detail})" if made_by.detail else ""
+        found.append(Evidence(fact=f"its xid is one of {made_by.program}{told}", source=branch.listed_by))
     if detail is None:
         return tuple(found)
     if detail.locks.waiting:
