@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from resource_managers.mysql.xa_xid import XaXid
+
 
 class FlinkStatus(Enum):
     """How a checkpoint stands (CheckpointStatsStatus)."""
@@ -94,9 +96,13 @@ class Committable(NamedTuple):
     producer_epoch: int
 
 
+Listed = Committable | XaXid
+"""A transaction as a checkpoint lists it: in Kafka, or in a database by its xid (collector/records/xids.py: as_listed)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkCommittables:
-    """What the file ``_metadata`` in directory ``path`` says of Kafka transactions. Times are epoch ms.
+    """What the file ``_metadata`` in directory ``path`` says of transactions. Times are epoch ms.
 
     ``job``: the directory's job id, empty where the path does not say. ``written_ms``: the file's own time; ``read_ms``: when it
     was read, by our clock. ``error``: why all or a part could not be read; the lists are then incomplete.
@@ -109,7 +115,7 @@ class FlinkCommittables:
     kind: FlinkKind | None
     written_ms: int
     read_ms: int
-    committables: frozenset[Committable] = frozenset()
+    committables: frozenset[Listed] = frozenset()
     prefixes: frozenset[str] = frozenset()
     """The transactional id prefixes of the job's sinks."""
     error: str = ""

@@ -1,4 +1,4 @@
-"""Which Kafka transactions a completed checkpoint or savepoint of Flink commits, read from its file ``_metadata``.
+"""Which Kafka and XA transactions a completed checkpoint or savepoint of Flink commits, read from its file ``_metadata``.
 
 A state of more than ``execution.checkpointing.data-inline-threshold`` bytes (20 kB) lies in a file beside ``_metadata``.
 """
@@ -12,6 +12,7 @@ from typing import BinaryIO, TypeVar
 import pyarrow as pa
 
 from collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from collector.records.formats.flink_metadata.jdbc_sink_states import FUNCTION_STATE, FlinkBranch, read_function_state
 from collector.records.formats.flink_metadata.metadata_file import (
     FlinkOperator,
     Subtask,
@@ -23,6 +24,7 @@ from collector.records.formats.flink_metadata.sink_states import (
     WRITER_STATE,
     FlinkCommittable,
     FlinkWriterState,
+    read_branches,
     read_committables,
     read_writer_state,
 )
@@ -58,7 +60,7 @@ class UnreadState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkCheckpointMetadata:
-    """What ``_metadata`` says of Kafka transactions, operator by operator and subtask by subtask in the order of the file."""
+    """What ``_metadata`` says of transactions, operator by operator and subtask by subtask in the order of the file."""
 
     version: int
     """Of the file's format."""
@@ -70,6 +72,8 @@ class FlinkCheckpointMetadata:
     writer_states: tuple[FlinkWriterState, ...]
     unread: tuple[UnreadState, ...]
     """Sinks of other systems are here too: their states have the same names."""
+    branches: tuple[FlinkBranch, ...] = ()
+    """What the JDBC sinks have prepared: a restore from this checkpoint commits all of it."""
 
     @property
     def to_commit(self) -> tuple[FlinkCommittable, ...]:
@@ -92,7 +96,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
     """
     if len(data) > METADATA_LIMIT:
         raise MalformedRecord(f"_metadata has more than {METADATA_LIMIT} bytes, which is more than this program reads")
-    file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE}))
+    file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE}))
     states = _SinkStates(data, open_state)
     for subtask in file.subtasks:
         states.read(subtask)
@@ -102,6 +106,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
         kind=file.kind,
         committables=tuple(states.committables),
         writer_states=tuple(states.writer_states),
+        branches=states.branches,
         unread=tuple(states.unread),
     )
 
@@ -114,7 +119,15 @@ class _SinkStates:
         self._transactions_left = TRANSACTION_LIMIT
         self.committables: list[FlinkCommittable] = []
         self.writer_states: list[FlinkWriterState] = []
+        self._of_functions: list[FlinkBranch] = []
+        self._of_sinks: dict[FlinkOperator, list[FlinkBranch]] = {}
         self.unread: list[UnreadState] = []
+
+    @property
+    def branches(self) -> tuple[FlinkBranch, ...]:
+        """Return what is prepared. Two of the newer sinks in a job make the same xids: none of theirs can then be told apart."""
+        of_sink = next(iter(self._of_sinks.values())) if len(self._of_sinks) == 1 else []
+        return (*self._of_functions, *of_sink)
 
     def read(self, subtask: Subtask) -> None:
         """Add what one subtask holds."""
@@ -137,13 +150,31 @@ class _SinkStates:
             return
         if content is None:
             raise MalformedRecord("_metadata lists its elements and no bytes")
-        elements = read_elements(self._opened(content), offsets)
-        if name == COMMITTER_STATE:
+        elements = read_elements(self._opened(content), offsets, have_lengths=name != FUNCTION_STATE)
+        if name == FUNCTION_STATE:
+            branches = (branch for element in elements for branch in read_function_state(element, operator))
+            self._of_functions += self._within_limit(branches, lambda _: 1)
+        elif name == COMMITTER_STATE:
             found = (committable for element in elements for committable in read_committables(element, operator))
             self.committables += self._within_limit(found, lambda _: 1)
         else:
-            writers = (read_writer_state(element, operator) for element in elements)
-            self.writer_states += self._within_limit(writers, lambda writer: 1 + len(writer.precommitted))
+            self._read_writers(operator, elements)
+
+    def _read_writers(self, operator: FlinkOperator, elements: Iterator[BigEndianReader]) -> None:
+        """Add what writers keep, of the Kafka sink or of the JDBC sink."""
+        writers: list[FlinkWriterState] = []
+        branches: list[FlinkBranch] | None = None
+        for element in elements:
+            found = read_branches(element, operator)
+            if found is None:
+                writers += self._within_limit(
+                    iter([read_writer_state(element, operator)]), lambda writer: 1 + len(writer.precommitted)
+                )
+            else:
+                branches = (branches or []) + self._within_limit(iter(found), lambda _: 1)
+        self.writer_states += writers
+        if branches is not None:
+            self._of_sinks.setdefault(operator, []).extend(branches)
 
     def _within_limit(self, found: Iterator[T], transactions: Callable[[T], int]) -> list[T]:
         kept = []

@@ -26,10 +26,13 @@ ELEMENT_BYTES_LIMIT = 2**24
 """Uncompressed bytes of a compressed element at most; a committable takes about 100."""
 
 
-def read_elements(reader: BigEndianReader, offsets: Sequence[int]) -> Iterator[BigEndianReader]:
+def read_elements(
+    reader: BigEndianReader, offsets: Sequence[int], *, have_lengths: bool = True
+) -> Iterator[BigEndianReader]:
     """Yield a reader for each element, in the order of ``offsets``, which count from where ``reader`` begins.
 
-    Raises UnknownVersion, MalformedRecord: also where elements overlap, which Flink never writes.
+    Without lengths a reader ends where the next element begins, the last one's where the states end. Raises UnknownVersion,
+    MalformedRecord: also where elements overlap, which Flink never writes, and where states without lengths are compressed.
     """
     begin = reader.at
     version = reader.int32("the version of the operator states")
@@ -38,12 +41,19 @@ def read_elements(reader: BigEndianReader, offsets: Sequence[int]) -> Iterator[B
             f"{reader.source}, byte {begin}: the version of the operator states is {version}; this program knows 5 and 6"
         )
     is_compressed = version >= _WITH_COMPRESSION and reader.int8("whether operator states are compressed") != 0
-    for offset in offsets:
+    if is_compressed and not have_lengths:
+        raise reader.error("this state is compressed, which this program does not read", begin)
+    for index, offset in enumerate(offsets):
         at = begin + offset
         if not reader.at <= at <= reader.end:
             raise reader.error(f"an element begins at byte {at}, outside {reader.at} to {reader.end}", reader.at)
         reader.at = at
-        if is_compressed:
+        if not have_lengths:
+            end = begin + offsets[index + 1] if index + 1 < len(offsets) else reader.end
+            if end > reader.end:
+                raise reader.error(f"an element ends at byte {end}, outside the states", at)
+            yield reader.part(end - at, "an element")
+        elif is_compressed:
             yield _decompressed(reader)
         else:
             yield reader.part(reader.int32("the size of an element"), "an element")

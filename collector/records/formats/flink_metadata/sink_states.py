@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from collector.records.formats.flink_metadata.jdbc_sink_states import (
+    WRITER_VERSION,
+    FlinkBranch,
+    is_jdbc_committable,
+    read_jdbc_writer_state,
+)
 from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from lifecycle.errors import UnknownVersion
+from lifecycle.errors import MalformedRecord, UnknownVersion
 
 COMMITTER_STATE, WRITER_STATE = "streaming_committer_raw_states", "writer_raw_states"
 """The names of the operator states, of which each element is written by one of the serializers below."""
@@ -102,6 +108,8 @@ def _of_checkpoint(
         subtask = writer.int32("a writer's subtask") if version >= 1 else None
         for _, request in _versioned_list(writer, "a commit request", _REQUEST_VERSIONS):
             _, committable = _versioned(request, "a committable", _COMMITTABLE_VERSIONS, is_all=False)
+            if is_jdbc_committable(committable):
+                continue
             epoch = committable.int16("the producer epoch")
             producer_id = committable.int64("the producer id")
             transactional_id = committable.utf("the transactional id")
@@ -125,6 +133,16 @@ def _of_checkpoint(
         # Received and failed; before version 2 also those that were handed on.
         writer.skip(8 if version >= 2 else 12, "the numbers of committables")
         writer.ends("a writer's committables")
+
+
+def read_branches(element: BigEndianReader, operator: FlinkOperator) -> list[FlinkBranch] | None:
+    """Return what one element of the writer's state lists as prepared when it is JdbcSink's, else None."""
+    state = BigEndianReader(element.data, element.source, element.at, element.end)
+    try:
+        _, part = _versioned(state, "the writer's state", (WRITER_VERSION,))
+        return list(read_jdbc_writer_state(part, operator))
+    except MalformedRecord:
+        return None
 
 
 def read_writer_state(element: BigEndianReader, operator: FlinkOperator) -> FlinkWriterState:
