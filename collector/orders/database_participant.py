@@ -109,11 +109,19 @@ class DatabaseParticipant:
         )
 
     def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
-        """Commit nothing: no evidence is read yet that a foreign branch counts for its owner."""
-        return [f"{target.transaction}: nothing proves that its owner counts it as written" for target in targets]
+        """Commit each in the database that lists it."""
+        return self._end_open(targets, lambda manager, own: manager.commit_open(own, limit_s))
 
     def fence(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Roll each back in the database that lists it."""
+        return self._end_open(targets, lambda manager, own: manager.fence(own, limit_s))
+
+    def _end_open(
+        self,
+        targets: Sequence[OpenTransactionView],
+        end: Callable[[DatabaseResourceManager, list[OpenTransactionView]], list[str]],
+    ) -> list[str]:
+        """Return an error text per target, empty = it is ended."""
         errors: dict[int, str] = {}
         for instance, manager in self._managers.items():
             own = [
@@ -121,7 +129,7 @@ class DatabaseParticipant:
                 for i, target in enumerate(targets)
                 if isinstance(target, PlacedBranch) and target.instance == instance
             ]
-            errors |= dict(zip(own, manager.fence([targets[index] for index in own], limit_s), strict=True))
+            errors |= dict(zip(own, end(manager, [targets[index] for index in own]), strict=True))
         return [
             errors.get(index, f"{target.transaction}: no database lists it") for index, target in enumerate(targets)
         ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
-from collector.records.formats.flink_records import Committable, FlinkCommittables
+from collector.records.formats.flink_records import FlinkCommittables
 from collector.records.orders import StepOutcome
+from collector.verdicts.flink_commits import listed_as
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused, ResourceManagerError
 from lifecycle.orders import Action
@@ -86,9 +87,9 @@ def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
     from collector.sources.flink_committables import read_again
 
     view = judged.view
-    if view.producer_id is None or view.producer_epoch is None:
+    committable = listed_as(view)
+    if committable is None:
         raise OrderRefused(f"transaction {view.key}: its producer is not known")
-    committable = Committable(view.transaction, view.producer_id, view.producer_epoch)
     why = "no checkpoint lists it any more"
     for listing in context.current.flink_listings(committable):
         try:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import (
-    Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkJob,
     FlinkStatus,
+    Listed,
 )
 
 SOURCE = "flink REST"
@@ -60,7 +60,7 @@ class FlinkState:
     """(cluster, job) -> directory of a checkpoint -> what its ``_metadata`` lists, oldest read first."""
     polled_ms: dict[str, int] = field(default_factory=dict)
     """When each cluster's REST API answered last, by our clock."""
-    _listings: dict[Committable, list[FlinkCommittables]] = field(default_factory=dict)
+    _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
     _prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Transactional id prefix -> (cluster, job) that was seen to use it last."""
 
@@ -124,7 +124,7 @@ class FlinkState:
             else:
                 self._listings.pop(committable, None)
 
-    def listings(self, committable: Committable) -> list[FlinkCommittables]:
+    def listings(self, committable: Listed) -> list[FlinkCommittables]:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         return list(self._listings.get(committable, ()))
 

@@ -1,4 +1,4 @@
-"""Reads which Kafka transactions Flink's checkpoints on disk list: the file ``_metadata`` of each, once, and again if it changes.
+"""Reads which transactions Flink's checkpoints on disk list: the file ``_metadata`` of each, once, and again if it changes.
 
 Its places: the directory of each job of which REST reported a checkpoint, and those of ``--flink-checkpoints``. A job's checkpoints
 lie in ``<job id>/chk-<number>`` (state.checkpoints.dir; FsCheckpointStorageAccess); savepoints lie where REST says.
@@ -219,7 +219,13 @@ def read_place(cluster: str, place: _Place, info: fs.FileInfo) -> FlinkCommittab
         number=metadata.checkpoint_id,
         kind=metadata.kind,
         committables=frozenset(
-            Committable(each.transactional_id, each.producer_id, each.producer_epoch) for each in metadata.to_commit
+            [
+                *(
+                    Committable(each.transactional_id, each.producer_id, each.producer_epoch)
+                    for each in metadata.to_commit
+                ),
+                *(branch.xid for branch in metadata.branches),
+            ]
         ),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
         error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",

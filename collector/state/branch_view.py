@@ -9,9 +9,9 @@ from collector.state.state import State
 from lifecycle.branch_id import BranchId
 from lifecycle.states import TransactionState
 
-ABORT = "abort"
+ABORT, COMMIT = "abort", "commit"
 ORDERED_AWAY_MS = 60_000
-"""A foreign branch that is gone within this time of an operator's abort was ended by it."""
+"""A foreign branch that is gone within this time of an operator's order was ended by it."""
 OUTLIVED_MS = 2_000
 """A poll this long after a reported end shows the state after it: clocks differ, and a poll takes time."""
 FINAL_PROOFS = (BranchProof.COMMITTED, BranchProof.TOMBSTONE)
@@ -27,7 +27,9 @@ def end(branch: BranchFacts, order: OperatorOrder | None, *, is_decided: bool) -
         return None
     if branch.proof is BranchProof.TOMBSTONE:
         return TransactionState.LOST if is_decided else TransactionState.ABORTED
-    if _was_ordered_away(branch, order) or (branch.proof is BranchProof.NO_MARKER and not is_decided):
+    if _was_ordered_away(branch, order, COMMIT):
+        return TransactionState.COMMITTED
+    if _was_ordered_away(branch, order, ABORT) or (branch.proof is BranchProof.NO_MARKER and not is_decided):
         return TransactionState.ABORTED
     return None
 
@@ -58,8 +60,8 @@ def unproven_branches(state: State, resource_manager: str) -> list[str]:
     return found
 
 
-def _was_ordered_away(branch: BranchFacts, order: OperatorOrder | None) -> bool:
-    """Say whether an operator's abort ended a foreign branch: it has no marker, so only that it was gone just then tells."""
-    if branch.proof is not None or branch.gone_ms is None or order is None or order.action != ABORT:
+def _was_ordered_away(branch: BranchFacts, order: OperatorOrder | None, action: str) -> bool:
+    """Say whether an operator's order ended a foreign branch: it has no marker, so only that it was gone just then tells."""
+    if branch.proof is not None or branch.gone_ms is None or order is None or order.action != action:
         return False
     return 0 <= branch.gone_ms - order.at_ms <= ORDERED_AWAY_MS

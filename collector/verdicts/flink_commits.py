@@ -1,4 +1,4 @@
-"""Whether an open Kafka transaction of a Flink job is to be committed or aborted, by what Flink's checkpoints list. Pure.
+"""Whether an open transaction of a Flink job is to be committed or aborted, by what Flink's checkpoints list. Pure.
 
 Flink writes a checkpoint's ``_metadata`` before it records that the checkpoint is completed. So a listed transaction is to be
 committed for certain only once REST reported a checkpoint that holds it as completed, or once a job was restored from one; and
@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus, Listed
 from collector.records.observer_kind import ObserverKind
+from collector.records.xids import as_listed, xid_of, xid_owner
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId
 from collector.state.transaction_view import TransactionView
@@ -29,9 +31,11 @@ METADATA = "_metadata"
 class FlinkCase:
     """What is known of the Flink job of one open transaction. Times are epoch ms.
 
+    ``is_branch``: it is one of a database, which keeps it prepared for ever and shows it, perhaps, later than it was prepared.
     ``listings``: the checkpoints on disk of one job that list exactly this transaction, by number. ``job`` None: REST does not
     know the job. ``polled``: its cluster's REST API answered the newest poll. ``restores``: those from checkpoints of this job,
-    by whichever job, oldest first. ``unattributed``: which job of that name started since, where it is not known from what.
+    by whichever job, oldest first. ``last_restore``: the newest that decides what becomes of a transaction that none lists.
+    ``unattributed``: which job of that name started since, where it is not known from what.
     """
 
     start_ms: int
@@ -40,9 +44,11 @@ class FlinkCase:
     name: str
     polled: bool
     restores: tuple[Restore, ...] = ()
+    last_restore: Restore | None = None
     unattributed: str = ""
     restored: FlinkCommittables | None = None
-    """What the checkpoint lists that this job was restored from last, where that was read whole."""
+    """What the checkpoint of ``last_restore`` lists, where that was read whole."""
+    is_branch: bool = False
     commit_overdue_ms: int = 1_500
     now_ms: int = 0
 
@@ -101,7 +107,11 @@ class FlinkCase:
 
 def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
     """Return what is known of an open transaction's Flink job, or None for one of no job that is known."""
-    if view.broker is None or view.ours or not view.is_running:
+    if view.ours or not view.is_running:
+        return None
+    if view.branch is not None:
+        return _case_of_branch(state, view.branch, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    if view.broker is None:
         return None
     return case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
 
@@ -109,7 +119,7 @@ def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: i
 def case_of(
     state: FlinkState, broker: BrokerTransaction, *, commit_overdue_ms: int = 0, now_ms: int = 0
 ) -> FlinkCase | None:
-    """Return the same of any foreign transaction, open or ended."""
+    """Return the same of any foreign transaction in Kafka, open or ended."""
     id_, producer_id, epoch = broker.handle_identity
     if producer_id is None or epoch is None:
         return None
@@ -129,6 +139,55 @@ def case_of(
         if found is None:
             return None
         owner = found
+    facts = state.jobs.get(owner[1])
+    restore = facts.restores[-1] if facts is not None and facts.restores else None
+    case = _case(state, owner, listings, start_ms, restore)
+    return replace(case, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+
+
+def _case_of_branch(state: FlinkState, branch: BranchFacts, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
+    """Return the same of a foreign branch in a database."""
+    xid = xid_of(branch.resource_manager, branch.transaction)
+    found = xid_owner(xid.format_id, xid.gtrid, xid.bqual) if xid is not None else None
+    if xid is None or found is None or found.flink is None or branch.since_ms is None:
+        return None
+    listings = [
+        listing
+        for listing in state.listings(as_listed(xid))
+        # An xid may be made again after a restore, where its branch part is not random: a later branch is not the listed one.
+        if (branch.prepared_ms is None and found.flink.is_function)
+        or branch.since_ms <= listing.written_ms + CLOCK_SKEW_MS
+    ]
+    facts = state.jobs.get(found.flink.job)
+    if listings:
+        owner = (listings[-1].cluster, listings[-1].job)
+        listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
+        facts = state.jobs.get(owner[1])
+    elif facts is not None:
+        owner = (facts.job.cluster, facts.job.job)
+    else:
+        return None
+    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts))
+    return replace(case, is_branch=True, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+
+
+def _restore_of_branch(state: FlinkState, facts: FlinkJobFacts | None) -> Restore | None:
+    """Return the newest restore of the job whose id the xid has; once that job is over, also of jobs that go on from it."""
+    if facts is None:
+        return None
+    if not facts.job.is_over:
+        return facts.restores[-1] if facts.restores else None
+    found = (*facts.restores, *state.restores_from(facts.job.job))
+    return max(found, key=lambda each: each.at_ms, default=None)
+
+
+def _case(
+    state: FlinkState,
+    owner: tuple[str, str],
+    listings: list[FlinkCommittables],
+    start_ms: int,
+    last_restore: Restore | None,
+) -> FlinkCase:
     cluster, job = owner
     facts = state.jobs.get(job)
     case = FlinkCase(
@@ -139,9 +198,8 @@ def case_of(
         polled=cluster in state.polled_ms,
         # They concern listed transactions alone: to find them takes a look at every job.
         restores=tuple(sorted(state.restores_from(job), key=lambda each: each.at_ms)) if listings else (),
-        restored=_restored(state, facts) if facts is not None else None,
-        commit_overdue_ms=commit_overdue_ms,
-        now_ms=now_ms,
+        last_restore=last_restore,
+        restored=_restored(state, facts, last_restore) if facts is not None and last_restore is not None else None,
     )
     if facts is None or not listings:
         return case
@@ -189,8 +247,12 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
         return None
     number, at_ms, proof = completed
     counts = Evidence(fact=f"checkpoint {number} of {case.name} counts: {proof}", source=REST, at_ms=at_ms)
-    if case.now_ms - at_ms < case.commit_overdue_ms:
-        return Judgement(verdict=Verdict.IN_PROGRESS, rule=23, evidence=(_listed(case), counts), loses_data=True)
+    evidence: tuple[Evidence, ...] = (_listed(case), counts)
+    if case.is_branch and case.is_alive:
+        fact = f"{case.name} runs: it commits the branch itself, and would fail at one that is gone"
+        evidence = (*evidence, Evidence(fact=fact, source=REST))
+    if case.now_ms - at_ms < case.commit_overdue_ms or (case.is_branch and case.is_alive):
+        return Judgement(verdict=Verdict.IN_PROGRESS, rule=23, evidence=evidence, loses_data=True)
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=23,
@@ -238,7 +300,7 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
 
 def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     """Its job was restored from a checkpoint that was taken before it and does not list it: its rows are written again."""
-    restore = case.job.restores[-1] if case.job is not None and case.job.restores else None
+    restore = case.last_restore
     if case.listings or restore is None or case.restored is None or case.restored.number != restore.number:
         return None
     if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored:
@@ -279,6 +341,16 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
 )
 
 
+def listed_as(view: TransactionView) -> Listed | None:
+    """Return how a checkpoint would list a transaction; None: as nothing, its producer or its xid is not known."""
+    if view.branch is not None:
+        xid = xid_of(view.branch.resource_manager, view.branch.transaction)
+        return as_listed(xid) if xid is not None else None
+    if view.producer_id is None or view.producer_epoch is None:
+        return None
+    return Committable(view.transaction, view.producer_id, view.producer_epoch)
+
+
 def checkpoint_name(listing: FlinkCommittables) -> str:
     """Return the last part of a checkpoint's path, ``chk-3``: what a person types to confirm a commit."""
     return listing.path.rstrip("/").rpartition("/")[2]
@@ -286,11 +358,18 @@ def checkpoint_name(listing: FlinkCommittables) -> str:
 
 def _listed(case: FlinkCase) -> Evidence:
     listing = case.first
-    fact = f"{listing.path}/{METADATA} lists exactly this transactional id, producer id and epoch"
+    fact = f"{listing.path}/{METADATA} lists exactly this {'xid' if case.is_branch else 'transactional id, producer id and epoch'}"
     return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
 
 
 def _what_follows(case: FlinkCase) -> Evidence:
+    if case.is_branch:
+        fact = (
+            f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction is 'unknown to "
+            "RM (ignoring)' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. A rollback "
+            "loses its rows"
+        )
+        return Evidence(fact=fact, source=METADATA)
     fact = (
         f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction has 'already been "
         "fenced' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. An abort, or the "
@@ -319,10 +398,7 @@ def _unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int) -> str
     return ""
 
 
-def _restored(state: FlinkState, facts: FlinkJobFacts) -> FlinkCommittables | None:
-    if not facts.restores:
-        return None
-    restore = facts.restores[-1]
+def _restored(state: FlinkState, facts: FlinkJobFacts, restore: Restore) -> FlinkCommittables | None:
     of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {})
     whole = (listing for listing in of_job.values() if listing.number == restore.number and not listing.error)
     return next(whole, None)

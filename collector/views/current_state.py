@@ -21,10 +21,10 @@ from collector.records.broker_record_batch import BrokerRecords
 from collector.records.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
 from collector.records.flink_facts import FlinkJobFacts, newest_first
 from collector.records.formats.flink_records import (
-    Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkJob,
+    Listed,
 )
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.log_settings import LogSettings
@@ -342,7 +342,7 @@ class CurrentState:
         if (before is None) is not (at_ms is None):
             self.changed()
 
-    def flink_listings(self, committable: Committable) -> list[FlinkCommittables]:
+    def flink_listings(self, committable: Listed) -> list[FlinkCommittables]:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         with self._lock:
             return self._state.flink.listings(committable)

@@ -198,6 +198,19 @@ class DatabaseResourceManager(ABC):
         """Roll back prepared branches, ours or foreign; return an error text per transaction, empty = done."""
         return self._end([view.transaction for view in transactions], limit_s)
 
+    def commit_open(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Commit prepared branches of others; return an error text per transaction, empty = it is committed.
+
+        The caller knows that their owner counts them as written.
+        """
+        return settlement.each(
+            [view.transaction for view in transactions],
+            limit_s,
+            self._open_to_settle,
+            settlement.commit_foreign,
+            lambda transaction, reason: f"{transaction}: {reason}",
+        )
+
     def _end(self, transactions: Sequence[str], limit_s: float) -> list[str]:
         return settlement.each(
             transactions,

@@ -125,6 +125,24 @@ def commit_listed(session: DatabaseSession, handle: Handle) -> CommitOutcome:
     return outcome_of(handle, proof, not_proven)
 
 
+def commit_foreign(session: DatabaseSession, transaction: str) -> str:
+    """Commit one prepared branch of others; return an error text, empty: it is committed. Raises ResourceManagerError.
+
+    It is not repeated while the connection that prepared it closes: MariaDB may then answer OK and commit nothing, and there is
+    no marker to tell.
+    """
+    try:
+        session.commit_prepared(transaction)
+    except NoSuchBranch:
+        if is_listed(session, transaction):
+            return (
+                f"{transaction} is listed by {session.branch_table} and cannot be committed yet: the connection that prepared it "
+                "is still open. End that connection, then order again"
+            )
+        return f"{transaction}: {session.branch_table} does not list it any more: its owner knows how it ended"
+    return ""
+
+
 def outcome_of(handle: Handle, proof: MarkerState | None, not_proven: str) -> CommitOutcome:
     """Return what its marker says became of a decided branch that no database lists; ``not_proven``: why, without one."""
     match proof:

@@ -1,0 +1,166 @@
+"""Branches of Flink's JDBC sinks in databases: rules 21 to 27 by cases, where they differ from transactions in Kafka."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.records.flink_facts import FlinkState
+from collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
+from collector.records.xids import as_listed
+from collector.state.transaction_view import TransactionView
+from collector.verdicts import flink_commits, verdict_rules
+from collector.verdicts.flink_commits import flink_case, listed_as
+from lifecycle.verdicts import Verdict
+from resource_managers.mysql.xa_xid import XaXid
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.observations import T0, branch_listed, case, database_handle, only_view
+
+JOB, OTHER_JOB = "a" * 32, "b" * 32
+PREPARED, WRITTEN = 30_050, 30_100
+"""Checkpoint 3 is triggered 30 s after T0 and completed a second later (flink_observations)."""
+FUNCTION = XaXid(format_id=201, gtrid=bytes.fromhex(JOB) + bytes(4) + b"\3" + bytes(7), bqual=b"rand")
+SINK = XaXid(format_id=202, gtrid=bytes.fromhex(JOB) + bytes(18), bqual=b"\0\0\0\1" + bytes(7) + b"\2\0")
+BANK = XaXid(format_id=1, gtrid=b"bank", bqual=b"7")
+
+
+def branch(xid: XaXid, prepared: int, *, is_postgres: bool = True) -> TransactionView:
+    """Return the view of a prepared branch; in MySQL ``prepared`` is when it was first seen."""
+    if not is_postgres:
+        return only_view(branch_listed(replace(database_handle("mysql"), transaction=str(xid)), at=prepared))
+    gid = "_".join([str(xid.format_id), base64.b64encode(xid.gtrid).decode(), base64.b64encode(xid.bqual).decode()])
+    of = replace(database_handle("postgres"), transaction=gid)
+    return only_view(branch_listed(of, at=prepared + 500, prepared_ms=T0 + prepared))
+
+
+def listing(number: int = 3, *xids: XaXid, written: int = WRITTEN, job: str = JOB, **fields: Any) -> FlinkCommittables:
+    return FlinkCommittables(
+        cluster=CLUSTER,
+        job=job,
+        number=number,
+        path=f"file:///checkpoints/{job}/chk-{number}",
+        kind=FlinkKind.CHECKPOINT,
+        written_ms=T0 + written,
+        read_ms=T0 + written,
+        committables=frozenset(as_listed(xid) for xid in xids),
+        **fields,
+    )
+
+
+RUNS, FAILED_JOB = job(), job(state="FAILED")
+LISTS, LISTS_NONE = listing(3, FUNCTION), listing(2, written=20_100)
+RESTARTED_FROM_2 = job(restored=2, restored_at=60_000)
+FAILED_AGAIN_FROM_2 = job(state="FAILED", restored=2, restored_at=60_000)
+
+
+def other_job(number: int) -> Any:
+    return job(
+        OTHER_JOB,
+        restored=number,
+        restored_at=60_000,
+        restored_path=f"file:///c/{JOB}/chk-{number}",
+        started_ms=T0 + 59_000,
+    )
+
+
+STARTED_ANEW = job(OTHER_JOB, started_ms=T0 + 59_000)
+COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_PROGRESS, Verdict.UNKNOWN
+CASES: list[tuple[str, list[Any], bool, Verdict | None, int, str]] = [
+    # name, what was seen of Flink, whether REST answers now, verdict, rule, what must be typed
+    ("completed, job gone", [FAILED_JOB, checkpoint(3), LISTS], True, COMMIT, 23, ""),
+    ("completed, REST gone with the job", [RUNS, checkpoint(3), LISTS], False, COMMIT, 23, ""),
+    ("completed, job alive: it commits it", [RUNS, checkpoint(3), LISTS], True, GOES_ON, 23, ""),
+    ("its checkpoint is not over", [RUNS, checkpoint(3, FlinkStatus.IN_PROGRESS), LISTS], True, GOES_ON, 24, ""),
+    ("its end was not seen", [LISTS], False, COMMIT, 25, "chk-3"),
+    ("restored from it, and over again", [FAILED_JOB, other_job(3), LISTS], True, COMMIT, 23, ""),
+    ("set back to before it", [FAILED_JOB, other_job(2), LISTS], True, ABORT, 22, ""),
+    ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, LISTS], True, DOUBT, 21, ""),
+    ("restarted from one that does not list it", [RESTARTED_FROM_2, LISTS_NONE], True, ABORT, 26, ""),
+    ("over, another goes on from one that does not list it", [FAILED_JOB, other_job(2), LISTS_NONE], True, ABORT, 26, ""),
+    ("alive, another goes on from its checkpoint", [RUNS, other_job(2), LISTS_NONE], True, GOES_ON, 27, ""),
+    ("that checkpoint was not read whole", [FAILED_JOB, other_job(2), replace(LISTS_NONE, error="one state")], True, None, 0, ""),
+    ("that checkpoint was not read", [FAILED_JOB, other_job(2)], True, None, 0, ""),
+    ("its job runs", [RUNS, LISTS_NONE], True, GOES_ON, 27, ""),
+    ("its job does not answer", [RUNS, LISTS_NONE], False, None, 0, ""),
+    ("another xid is listed", [FAILED_JOB, checkpoint(3), listing(3, SINK)], True, None, 0, ""),
+    ("its job is not known", [listing(3, SINK)], True, None, 0, ""),
+]  # fmt: skip
+
+
+def flink_state(seen: list[Any], polled: bool) -> FlinkState:
+    state = FlinkState()
+    for observation in seen:
+        if isinstance(observation, FlinkCommittables):
+            state.see_committables(observation)
+        elif hasattr(observation, "triggered_ms"):
+            state.see_checkpoint(observation)
+        else:
+            state.see_job(observation)
+    if polled:
+        state.polled_ms[CLUSTER] = T0
+    return state
+
+
+def judged(seen: list[Any], view: TransactionView, *, polled: bool = False, at: int = 90_000) -> Any:
+    found = flink_case(flink_state(seen, polled), view, commit_overdue_ms=2_000, now_ms=T0 + at)
+    return flink_commits.judge(found) if found is not None else None
+
+
+@pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])
+@pytest.mark.parametrize(
+    ("seen", "polled", "verdict", "rule", "typed"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_case(seen: list[Any], polled: bool, verdict: Verdict | None, rule: int, typed: str, is_postgres: bool) -> None:
+    found = judged(seen, branch(FUNCTION, PREPARED, is_postgres=is_postgres), polled=polled)
+    if verdict is None:
+        assert found is None
+        return
+    assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)
+    assert found.may_commit is (verdict is COMMIT)
+    assert found.may_abort is (verdict in (ABORT, DOUBT) or bool(typed))
+    if seen[-1] is LISTS:
+        assert "exactly this xid" in found.evidence[0].fact
+
+
+def test_a_random_branch_part_is_never_made_twice_so_that_the_time_of_a_look_does_not_matter() -> None:
+    """MySQL keeps no time: a collector that starts late sees a branch first long after it was listed."""
+    seen = [FAILED_JOB, checkpoint(3), LISTS]
+    assert judged(seen, branch(FUNCTION, 80_000, is_postgres=False)).verdict is COMMIT
+    assert judged(seen, branch(FUNCTION, 80_000)) is None, "PostgreSQL says that it was prepared later"
+
+
+@pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])
+def test_an_xid_that_may_be_made_again_must_be_as_old_as_the_checkpoint(is_postgres: bool) -> None:
+    seen = [FAILED_JOB, checkpoint(3), listing(3, SINK)]
+    assert judged(seen, branch(SINK, PREPARED, is_postgres=is_postgres)).verdict is COMMIT
+    assert judged(seen, branch(SINK, 80_000, is_postgres=is_postgres)) is None
+
+
+def test_what_was_prepared_after_the_restore_is_not_left_over() -> None:
+    found = judged([RESTARTED_FROM_2, LISTS_NONE], branch(FUNCTION, 70_000), polled=True)
+    assert (found.verdict, found.rule) == (GOES_ON, 27)
+    again = judged([FAILED_AGAIN_FROM_2, LISTS_NONE], branch(FUNCTION, 70_000), polled=True)
+    assert again is None, "what it is restored from next is not known yet"
+
+
+def test_branches_of_others_are_none_of_flinks() -> None:
+    seen = [FAILED_JOB, checkpoint(3), listing(3, BANK)]
+    assert judged(seen, branch(BANK, PREPARED)) is None
+    assert judged(seen, branch(BANK, PREPARED, is_postgres=False)) is None
+
+
+@pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])
+def test_the_verdict_takes_the_place_of_foreign_while_the_database_lists_it(is_postgres: bool) -> None:
+    state = flink_state([FAILED_JOB, checkpoint(3), listing(3, SINK)], polled=False)
+    view = branch(SINK, PREPARED, is_postgres=is_postgres)
+    assert listed_as(view) == as_listed(SINK)
+    found = flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    judgement = verdict_rules.judge(replace(case(view, 90_000), flink=found))
+    assert (judgement.rule, judgement.may_commit, judgement.may_abort) == (23, True, False)
+    without = verdict_rules.judge(case(view, 90_000))
+    assert without.verdict is Verdict.FOREIGN
+    assert any(f"Flink's JDBC sink (job {JOB}, subtask 0, number 2)" in each.fact for each in without.evidence)
