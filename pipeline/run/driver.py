@@ -43,6 +43,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     spark_home.use()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     builder = SparkSession.builder.appName(f"indoubt {settings.prefix}").master(settings.spark_master)
+    for_kafka = " ".join(f"-D{name}={value}" for name, value in connect(settings).for_java().items())
     properties = {
         **_kafka_source(settings.spark_jars),
         "spark.ui.enabled": "false",
@@ -52,7 +53,10 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here.
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         # Default ones: they stay where a user sets the extra ones.
-        "spark.driver.defaultJavaOptions": f"{_class_archive(settings.spark_classes)} {_temporary_files()}".strip(),
+        "spark.driver.defaultJavaOptions": " ".join(
+            filter(None, [_class_archive(settings.spark_classes), _temporary_files(), for_kafka])
+        ),
+        **({"spark.executor.defaultJavaOptions": for_kafka} if for_kafka else {}),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
         "spark.sql.session.timeZone": "UTC",

@@ -9,40 +9,18 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, SettingsError, Unreachable
+from resource_managers.kafka import client_properties, oauth_properties
 from resource_managers.service_variables import is_of_a_service
 
-_PYTHON_NAMES = {
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "ssl.crl.location": "ssl_crlfile",
-    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
-    "client.id": "client_id",
-}
-"""librdkafka's name -> kafka-python's; also the list of what is taken."""
+if TYPE_CHECKING:
+    from resource_managers.kafka.oauth_tokens import TokenProvider
 
-_SPARK_NAMES = {
-    "sasl.mechanism": "sasl.mechanism",
-    "sasl.mechanisms": "sasl.mechanism",
-    "ssl.ca.location": "ssl.truststore.location",
-    "ssl.key.password": "ssl.key.password",
-    "sasl.kerberos.service.name": "sasl.kerberos.service.name",
-}
-
-_SECRETS = frozenset({"sasl.password", "ssl.key.password"})
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
@@ -63,62 +41,52 @@ class KafkaConnection:
     def __post_init__(self) -> None:
         if not self.bootstrap_servers.strip():
             raise SettingsError("bootstrap_servers is empty: name at least one broker as host:port")
-        for name in self.properties:
-            if name not in _PYTHON_NAMES:
-                raise SettingsError(
-                    f"Kafka property {name!r} is unknown; known are: {', '.join(sorted(_PYTHON_NAMES))}"
-                )
+        client_properties.check(self.properties)
 
     def __hash__(self) -> int:
         return hash((self.bootstrap_servers, tuple(sorted(self.properties.items()))))
 
     def __repr__(self) -> str:
-        shown = {name: "***" if name in _SECRETS else value for name, value in self.properties.items()}
+        shown = {name: "***" if name in client_properties.SECRETS else value for name, value in self.properties.items()}
         return f"KafkaConnection({self.bootstrap_servers!r}, {shown})"
 
     def for_librdkafka(self, **more: Any) -> dict[str, Any]:
-        """Return a confluent-kafka configuration with ``more`` properties on top."""
-        own = {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": RECONNECT_WITHIN_MS}
-        return {**own, **self.properties, **more}
+        """Return a confluent-kafka configuration with ``more`` properties on top. Raises SettingsError.
+
+        It has ``oauth_cb`` where librdkafka cannot fetch the tokens by itself.
+        """
+        own: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "reconnect.backoff.max.ms": RECONNECT_WITHIN_MS,
+        }
+        if oauth_properties.is_msk(self.properties):
+            own["oauth_cb"] = self.token_provider().for_librdkafka
+        return {**own, **client_properties.for_librdkafka(self.properties), **more}
 
     def for_kafka_python(self) -> dict[str, Any]:
-        """Return keyword arguments for kafka-python's clients."""
-        found: dict[str, Any] = {"bootstrap_servers": [part.strip() for part in self.bootstrap_servers.split(",")]}
-        for name, value in self.properties.items():
-            if name == "ssl.endpoint.identification.algorithm":
-                found["ssl_check_hostname"] = value.lower() == "https"
-            else:
-                found[_PYTHON_NAMES[name]] = value.upper() if name == "security.protocol" else value
+        """Return keyword arguments for kafka-python's clients. Raises SettingsError."""
+        servers = [part.strip() for part in self.bootstrap_servers.split(",")]
+        found = {"bootstrap_servers": servers, **client_properties.for_kafka_python(self.properties)}
+        if oauth_properties.is_oauth(self.properties):
+            found["sasl_oauth_token_provider"] = self.token_provider()
         return found
+
+    def token_provider(self) -> TokenProvider:
+        """Return this process's provider of tokens, where clients log in by them. Raises SettingsError."""
+        # Here, because tasks that need no token need neither kafka-python nor the time to import it.
+        from resource_managers.kafka.oauth_tokens import token_provider
+
+        return token_provider(self.properties)
 
     def for_spark(self) -> dict[str, str]:
-        """Return ``kafka.*`` options for Spark's Kafka source and sink (the JVM client's names)."""
-        found = {"kafka.bootstrap.servers": self.bootstrap_servers}
-        for name, value in self.properties.items():
-            if name == "security.protocol":
-                found["kafka.security.protocol"] = value.upper()
-            elif name == "ssl.endpoint.identification.algorithm":
-                found[f"kafka.{name}"] = "" if value.lower() == "none" else value
-            elif name in _SPARK_NAMES:
-                found[f"kafka.{_SPARK_NAMES[name]}"] = value
-        if "ssl.ca.location" in self.properties:
-            found["kafka.ssl.truststore.type"] = "PEM"
-        if "ssl.certificate.location" in self.properties and "ssl.key.location" in self.properties:
-            chain = Path(self.properties["ssl.certificate.location"]).read_text()
-            found["kafka.ssl.keystore.type"] = "PEM"
-            found["kafka.ssl.keystore.certificate.chain"] = chain
-            found["kafka.ssl.keystore.key"] = Path(self.properties["ssl.key.location"]).read_text()
-        if "sasl.username" in self.properties:
-            found["kafka.sasl.jaas.config"] = self._jaas()
-        return found
+        """Return ``kafka.*`` options for Spark's Kafka source and sink (the JVM client's names). Raises SettingsError."""
+        found = {"bootstrap.servers": self.bootstrap_servers, **client_properties.for_jvm(self.properties)}
+        return {f"kafka.{name}": value for name, value in found.items()}
 
-    def _jaas(self) -> str:
-        mechanism = self.properties.get("sasl.mechanism", self.properties.get("sasl.mechanisms", "PLAIN"))
-        scram = mechanism.upper().startswith("SCRAM")
-        module = "scram.ScramLoginModule" if scram else "plain.PlainLoginModule"
-        user = _quoted(self.properties["sasl.username"])
-        password = _quoted(self.properties.get("sasl.password", ""))
-        return f"org.apache.kafka.common.security.{module} required username={user} password={password};"
+    def for_java(self) -> dict[str, str]:
+        """Return the system properties that a JVM needs besides."""
+        url = self.properties.get(oauth_properties.TOKEN_URL, "")
+        return {oauth_properties.ALLOWED_URLS: url} if url else {}
 
     def to_json(self) -> str:
         """Return it as text: it travels as a Spark option (secrets included: never log it)."""
@@ -230,7 +198,3 @@ def _connects(address: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

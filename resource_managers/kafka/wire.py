@@ -20,6 +20,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest, WriteTxnMarkersRequest
 
 from lifecycle.errors import Unreachable
+from resource_managers.kafka import oauth_properties
 from resource_managers.kafka.answers import MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
 from resource_managers.kafka.connection import RECONNECT_WITHIN_MS, KafkaConnection
 from resource_managers.kafka.descriptions import Described, TransactionDescription
@@ -50,13 +51,18 @@ class KafkaWire:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._level, self._features_asked_s = 0, -math.inf
+        if oauth_properties.is_oauth(connection.properties):
+            # kafka-python would only say that it could not connect.
+            connection.token_provider().current()
         try:
             self.admin = KafkaAdminClient(
-                **connection.for_kafka_python(),
                 max_in_flight_requests_per_connection=IN_FLIGHT,
-                request_timeout_ms=REQUEST_LIMIT_MS,
-                reconnect_backoff_max_ms=RECONNECT_WITHIN_MS,
                 bootstrap_timeout_ms=BOOTSTRAP_LIMIT_MS,
+                **{
+                    "request_timeout_ms": REQUEST_LIMIT_MS,
+                    "reconnect_backoff_max_ms": RECONNECT_WITHIN_MS,
+                    **connection.for_kafka_python(),
+                },
             )
         except kafka_errors.KafkaError as error:
             raise Unreachable(f"no Kafka broker answers at {connection.bootstrap_servers}: {error}") from None

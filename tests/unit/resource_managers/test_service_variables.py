@@ -11,7 +11,8 @@ from collector.config import receivers, settings
 from collector.config.databases import PASSWORDS
 from collector.config.settings import FOREIGN_VARIABLES, TunableSettings
 from lifecycle.errors import SettingsError
-from resource_managers.kafka.connection import _PYTHON_NAMES, KafkaConnection
+from resource_managers.kafka.client_properties import TAKEN
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.service_variables import is_of_a_service
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
@@ -66,7 +67,7 @@ def test_what_somebody_wrote_is_an_error_all_the_same(name: str, value: str) -> 
 
 def test_no_setting_is_named_like_a_variable_of_a_service() -> None:
     names = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
-    names |= {f"INDOUBT_KAFKA_{name.upper().replace('.', '_')}" for name in _PYTHON_NAMES}
+    names |= {f"INDOUBT_KAFKA_{name.upper().replace('.', '_')}" for name in TAKEN}
     names |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", *FOREIGN_VARIABLES, *PASSWORDS, *receivers.NAMES}
     assert {name for name in names if is_of_a_service(name, "tcp://10.0.0.1:8650")} == set()
     assert not [name for name in names if re.search(r"_PORT$", name)]

@@ -1,0 +1,85 @@
+"""Every client logs in by tokens: a broker that validates signed ones, and a token endpoint that gives them for 10 s."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from demo.broker import Broker, free_port
+from lifecycle.errors import Unreachable
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.oauth_properties import ALLOWED_URLS
+from resource_managers.kafka.wire import KafkaWire
+from tests.integration.pipeline_process import make_topics, open_transactions, read_committed
+from tests.integration.token_endpoint import AUDIENCE, ISSUER, TokenEndpoint
+
+pytestmark = pytest.mark.integration
+
+LIFE_S = 10
+SECURITY = "org.apache.kafka.common.security.oauthbearer"
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenEndpoint]:
+    with TokenEndpoint(tmp_path_factory.mktemp("tokens"), LIFE_S) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker(endpoint: TokenEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Return a broker whose clients' listener takes tokens alone, and ends connections whose token has expired."""
+    port, inside, controller = free_port(), free_port(), free_port()
+    jwks = endpoint.jwks.as_uri()
+    oauth = "listener.name.oauth.oauthbearer"
+    settings = {
+        "listeners": f"OAUTH://127.0.0.1:{port},INSIDE://127.0.0.1:{inside},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"OAUTH://127.0.0.1:{port},INSIDE://127.0.0.1:{inside}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "OAUTH:SASL_PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "connections.max.reauth.ms": "3600000",
+        "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{oauth}.sasl.jaas.config": f"{SECURITY}.OAuthBearerLoginModule required;",
+        f"{oauth}.sasl.server.callback.handler.class": f"{SECURITY}.OAuthBearerValidatorCallbackHandler",
+        f"{oauth}.sasl.oauthbearer.jwks.endpoint.url": jwks,
+        f"{oauth}.sasl.oauthbearer.expected.audience": AUDIENCE,
+        f"{oauth}.sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.jwks.endpoint.url": jwks,
+    }
+    directory = tmp_path_factory.mktemp("oauth-broker")
+    allowed = (f"-D{ALLOWED_URLS}={jwks}",)
+    with Broker(directory, port, settings, classes=allowed, client=endpoint.properties()) as running:
+        yield running
+
+
+@pytest.fixture
+def connection(broker: Broker, endpoint: TokenEndpoint) -> KafkaConnection:
+    return KafkaConnection(broker.bootstrap_servers, endpoint.properties())
+
+
+def test_librdkafka_and_kafka_python_write_and_judge(connection: KafkaConnection, endpoint: TokenEndpoint) -> None:
+    connection.reach(10.0)
+    make_topics(connection, "oauth-both")
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": "oauth-1"}))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("oauth-both", b"a row")
+    assert producer.flush(30) == 0
+    assert open_transactions(connection, "oauth-1") == ["oauth-1"]
+    producer.commit_transaction(30)
+    assert read_committed(connection, "oauth-both") == Counter({b"a row": 1})
+    assert any("python-httpx" in agent for agent in endpoint.asked)
+
+
+def test_wrong_secret_is_said_by_both_and_not_shown(broker: Broker, endpoint: TokenEndpoint) -> None:
+    connection = KafkaConnection(broker.bootstrap_servers, endpoint.properties("wrong-horse"))
+    with pytest.raises(Unreachable, match=r"sasl\.\*") as by_librdkafka:
+        connection.reach(5.0)
+    with pytest.raises(Unreachable, match=r"answered 401: check sasl\.oauthbearer\.client\.id") as by_kafka_python:
+        KafkaWire(connection)
+    for text in (str(by_librdkafka.value), str(by_kafka_python.value), repr(connection)):
+        assert "wrong-horse" not in text
