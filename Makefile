@@ -7,6 +7,8 @@ WORKERS ?= 3
 SEEDS ?= 10
 # How many of them side by side; each waits more than it works.
 AT_ONCE ?= 2
+# Which modules 'make mutants' changes: paths; empty: all of them.
+MODULE ?=
 # Against which release of Kafka 'make brokers' runs what rests on a broker.
 KAFKA ?= 3.9.1
 # Compiled modules are kept, also where the environment forbids it: a hundred processes would compile Spark's and ours again.
@@ -14,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.run/pycache
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
-.PHONY: help demo test test-long unit integration browser crash brokers model check setup setup-collector setup-tests lock clean
+.PHONY: help demo test test-long unit integration browser crash brokers model mutants check setup setup-collector setup-tests lock clean
 
 help:                 ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 18
@@ -45,6 +47,9 @@ brokers: setup-tests  ## what rests on a broker, on another release: make broker
 
 model: setup-tests    ## the protocol's model in its large sizes: hours (docs/model/README.md)
 	@$(RUN) docs/model/verify.py --large
+
+mutants: setup-tests  ## change each rule in every small way; a test must notice: make mutants MODULE=lifecycle/decisions.py
+	@$(RUN) -m tests.mutants --at-once $(AT_ONCE) $(MODULE)
 
 check: setup-tests    ## style, types, directions of imports
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-cache
