@@ -264,7 +264,17 @@ def _observers(
         from collector.sources.flink_rest import FlinkRest
     for name, url in settings.flink.items():
         interval_ms = tunable.flink_polling_ms
-        found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, retry_max_ms=retry_max_ms))
+        found.append(
+            FlinkRest(
+                current,
+                store,
+                name,
+                url,
+                interval_ms=interval_ms,
+                retry_max_ms=retry_max_ms,
+                access=settings.flink_access.get(name),
+            )
+        )
     clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
     if clusters:
         from collector.sources.flink_committables import FlinkCommittablesReader

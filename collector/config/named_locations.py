@@ -58,7 +58,7 @@ def flink(given: Sequence[str]) -> dict[str, str]:
             raise SettingsError(f"--flink {name} is given twice")
         if parts.username or parts.password:
             raise SettingsError(
-                f"--flink {name} holds a user: Flink's REST API knows none, and everybody who sees the setting would see it"
+                f"--flink {name} holds a user, and everybody who sees the setting would see it: give --flink-properties {name}=FILE"
             )
         found[name] = url
     return found

@@ -18,6 +18,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from collector.config import named_locations, receivers, tokens
 from collector.config.alerts import AlertSettings, Whole
 from collector.config.databases import OPTION, PASSWORDS, read_databases
+from collector.config.flink_access import OPTION as FLINK_OPTION
+from collector.config.flink_access import FlinkAccess, read_flink_access
 from collector.config.receivers import ReceiverSettings
 from collector.config.tls import TlsFiles
 from collector.config.tokens import Tokens
@@ -132,6 +134,8 @@ class Settings:
     """Path or URI of each, by the pipeline's name."""
     flink: Mapping[str, str]
     """Address of each REST API, by the cluster's name."""
+    flink_access: Mapping[str, FlinkAccess]
+    """Authority and login of those that do not answer everybody, by the cluster's name."""
     flink_checkpoints: Mapping[str, tuple[str, ...]]
     """Paths or URIs of the directories of Flink's checkpoints, by the cluster's name."""
     databases: Mapping[str, DatabaseConnection]
@@ -159,13 +163,15 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         raise SettingsError("--bootstrap-servers is missing; it takes HOST:PORT of the Kafka cluster")
     if not 0 <= given.port <= 65_535:
         raise SettingsError(f"--port is {given.port}; it takes 0 to 65535")
+    flink = named_locations.flink(given.flink)
     return Settings(
         bootstrap_servers=bootstrap_servers,
         directory=given.directory,
         host=given.host,
         port=given.port,
         checkpoints=named_locations.checkpoints(given.checkpoint),
-        flink=named_locations.flink(given.flink),
+        flink=flink,
+        flink_access=read_flink_access(given.flink_properties, flink),
         flink_checkpoints=named_locations.flink_checkpoints(given.flink_checkpoints),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
@@ -236,6 +242,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--flink", action="append", default=[], metavar="NAME=URL", help="a Flink JobManager's REST API"
+    )
+    parser.add_argument(
+        FLINK_OPTION, action="append", default=[], metavar="NAME=FILE", help="authority and login of that REST API"
     )
     parser.add_argument(
         "--flink-checkpoints",

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from collector.config.flink_access import FlinkAccess
 from collector.history.store import Store
 from collector.records.formats import flink_rest_answers
 from collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
@@ -47,11 +48,12 @@ class FlinkRest(Observer):
         *,
         interval_ms: int,
         retry_max_ms: int,
+        access: FlinkAccess | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(current, retry_max_ms, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
-        self._transport = transport
+        self._access, self._transport = access, transport
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
@@ -72,9 +74,17 @@ class FlinkRest(Observer):
             f"{self._missed} checkpoints ended between two polls and were forgotten by Flink: they are not in history"
         )
 
+    def client(self) -> httpx.Client:
+        """Return a client with the cluster's authority and login. Raises SettingsError where their files are gone meanwhile."""
+        if self._access is None:
+            return httpx.Client(base_url=self._url, timeout=ANSWER_LIMIT_S, transport=self._transport)
+        return httpx.Client(
+            base_url=self._url, timeout=ANSWER_LIMIT_S, verify=self._access.tls(), headers=self._access.headers
+        )
+
     def observe(self) -> None:
-        """Poll until stopped. Raises Unreachable, ResourceManagerError, MalformedRecord."""
-        with self._client() as client:
+        """Poll until stopped. Raises SettingsError, Unreachable, ResourceManagerError, MalformedRecord."""
+        with self.client() as client:
             while not self.stopping.is_set():
                 self.poll(client)
                 self.current.see_flink_polled(self._cluster, now_ms())
@@ -165,9 +175,6 @@ class FlinkRest(Observer):
         if observed:
             self.arrived(observed)
 
-    def _client(self) -> httpx.Client:
-        return httpx.Client(base_url=self._url, timeout=ANSWER_LIMIT_S, transport=self._transport)
-
     def _get(self, client: httpx.Client, path: str) -> Any:
         try:
             with client.stream("GET", path) as answer:
@@ -183,6 +190,12 @@ class FlinkRest(Observer):
             raise Unreachable(f"Flink at {self._url} did not answer within {ANSWER_LIMIT_S:g} s: {what}") from None
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise NotThere(f"Flink at {self._url} does not know {path}")
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            # Never the body: it may repeat what was sent.
+            where = f"--flink-properties {self._cluster}=FILE" if self._access is None else self._access.file
+            raise ResourceManagerError(
+                f"Flink at {self._url}{path} answered {answer.status_code}: check the login in {where}"
+            )
         if answer.status_code != httpx.codes.OK:
             raise ResourceManagerError(
                 f"Flink at {self._url}{path} answered {answer.status_code}: {_first_error(body)}"

@@ -1,0 +1,131 @@
+"""How a Flink REST API is reached that does not answer everybody: ``--flink-properties NAME=FILE``."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from lifecycle.errors import SettingsError
+
+OPTION = "--flink-properties"
+CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
+USERNAME, PASSWORD, BEARER_TOKEN = "username", "password", "bearer.token"
+_TLS = (CA, CERTIFICATE, KEY, KEY_PASSWORD)
+_LOGIN = (USERNAME, PASSWORD, BEARER_TOKEN)
+KEYS = (*_TLS, *_LOGIN)
+_PAIRS = ((CERTIFICATE, KEY), (KEY, CERTIFICATE), (KEY_PASSWORD, KEY), (USERNAME, PASSWORD), (PASSWORD, USERNAME))
+"""What is given needs the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkAccess:
+    """Authority, client certificate and login for one REST API; ``properties`` are never shown."""
+
+    file: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    def tls(self) -> ssl.SSLContext:
+        """Return what verifies the server and holds the client's certificate. Raises SettingsError naming file and key."""
+        context = ssl.create_default_context()
+        if CA in self.properties:
+            try:
+                context = ssl.create_default_context(cafile=self.properties[CA])
+            except (OSError, ValueError) as error:
+                raise self._wrong(CA, error) from None
+        if CERTIFICATE in self.properties:
+            for key in (CERTIFICATE, KEY):
+                try:
+                    Path(self.properties[key]).read_bytes()
+                except OSError as error:
+                    raise self._wrong(key, error) from None
+            try:
+                # An empty password for an encrypted key: without one Python would ask for it on the terminal.
+                context.load_cert_chain(
+                    self.properties[CERTIFICATE], self.properties[KEY], self.properties.get(KEY_PASSWORD, "")
+                )
+            except (OSError, ValueError) as error:
+                raise self._wrong(f"{CERTIFICATE} or {KEY}", error) from None
+        return context
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the header with the login, none where there is no login."""
+        if USERNAME in self.properties:
+            pair = f"{self.properties[USERNAME]}:{self.properties[PASSWORD]}"
+            return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        return {"Authorization": f"Bearer {self.properties[BEARER_TOKEN]}"} if BEARER_TOKEN in self.properties else {}
+
+    def check(self, url: str) -> None:
+        """Return if these properties go together and with the URL. Raises SettingsError naming file and key."""
+        for given, other in _PAIRS:
+            if given in self.properties and other not in self.properties:
+                raise SettingsError(f"{self.file}: {other} is missing; {given} needs it")
+        if USERNAME in self.properties and BEARER_TOKEN in self.properties:
+            raise SettingsError(f"{self.file}: {USERNAME} and {BEARER_TOKEN} exclude each other: give one")
+        if urlsplit(url).scheme == "http":
+            for key in self.properties:
+                if key in _TLS:
+                    raise SettingsError(f"{self.file}: {key} needs an address with https://")
+                if not _is_loopback(urlsplit(url).hostname or ""):
+                    raise SettingsError(f"{self.file}: {key} would be sent in clear; it needs an address with https://")
+        self.tls()
+
+    def _wrong(self, key: str, error: Exception) -> SettingsError:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        return SettingsError(f"{self.file}: {key} cannot be used ({reason}); it takes a PEM file")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_flink_access(given: Sequence[str], clusters: Mapping[str, str]) -> dict[str, FlinkAccess]:
+    """Return the access of ``NAME=FILE`` options by the cluster's name; ``clusters`` are the addresses of ``--flink``.
+
+    A file has lines ``key=value`` (``#`` comments). Raises SettingsError that names file, line and key, never a value.
+    """
+    found: dict[str, FlinkAccess] = {}
+    for text in given:
+        name, _, file = text.partition("=")
+        if not name or not file:
+            raise SettingsError(f"{OPTION} is {text!r}; it takes NAME=FILE")
+        if name in found:
+            raise SettingsError(f"{OPTION} {name} is given twice")
+        if name not in clusters:
+            raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL too")
+        found[name] = FlinkAccess(file=file, properties=_properties(file))
+        found[name].check(clusters[name])
+    return found
+
+
+def _properties(file: str) -> dict[str, str]:
+    try:
+        lines = Path(file).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"{OPTION} {file} cannot be read: {getattr(error, 'strerror', None) or 'no text'}"
+        ) from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, separator, value = (part.strip() for part in text.partition("="))
+        if not separator:
+            raise SettingsError(f"{file}, line {number}: not key=value")
+        if key not in KEYS:
+            raise SettingsError(f"{file}, line {number}: property {key!r} is unknown; known are: {', '.join(KEYS)}")
+        if key in found:
+            raise SettingsError(f"{file}, line {number}: {key} is given twice")
+        if not value or not (value.isascii() or key in (CA, CERTIFICATE, KEY)) or not value.isprintable():
+            raise SettingsError(f"{file}, line {number}: {key} is empty, or has characters that cannot be sent")
+        found[key] = value
+    return found
