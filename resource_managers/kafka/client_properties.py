@@ -50,7 +50,8 @@ _VERIFY = "enable.ssl.certificate.verification"
 _SWITCHES = (_VERIFY, "socket.keepalive.enable", "socket.nagle.disable")
 _NEED_A_CONTEXT = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem", "ssl.cipher.suites", _VERIFY)
 """Properties of TLS for which kafka-python has no name of its own: it is given a whole context."""
-_ZERO_IS_THE_SYSTEMS = ("socket.send.buffer.bytes", "socket.receive.buffer.bytes")
+_ZERO = {"socket.send.buffer.bytes": None, "socket.receive.buffer.bytes": None, "connections.max.idle.ms": 2**31 - 1}
+"""What librdkafka's 0 (the system's default, never) is for kafka-python. For the JVM it is -1."""
 
 TAKEN = frozenset(
     {
@@ -137,8 +138,7 @@ def for_kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
         if name in _PYTHON_NAMES:
             found[_PYTHON_NAMES[name]] = value.upper() if name == "security.protocol" else value
         elif name in _PYTHON_NUMBERS:
-            number = int(value)
-            found[_PYTHON_NUMBERS[name]] = None if name in _ZERO_IS_THE_SYSTEMS and number == 0 else number
+            found[_PYTHON_NUMBERS[name]] = _ZERO.get(name, 0) if int(value) == 0 else int(value)
     if _CHECK_HOST_NAME in properties:
         found["ssl_check_hostname"] = properties[_CHECK_HOST_NAME].lower() == "https"
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(_is_on(properties, "socket.nagle.disable", True)))]
@@ -225,11 +225,9 @@ def for_jvm(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if name in _JVM_NAMES:
             found[_JVM_NAMES[name]] = with_newlines(value) if name.endswith(".pem") else value
-    for name in _ZERO_IS_THE_SYSTEMS:
+    for name in _ZERO:
         if properties.get(name) == "0":
             found[_JVM_NAMES[name]] = "-1"
-    if properties.get("connections.max.idle.ms") == "0":
-        found["connections.max.idle.ms"] = "-1"
     if "security.protocol" in properties:
         found["security.protocol"] = properties["security.protocol"].upper()
     if _CHECK_HOST_NAME in properties:

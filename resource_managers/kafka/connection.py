@@ -57,11 +57,16 @@ class KafkaConnection:
         """
         own: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
-            "reconnect.backoff.max.ms": RECONNECT_WITHIN_MS,
+            "reconnect.backoff.max.ms": self.reconnect_within_ms,
         }
         if oauth_properties.is_msk(self.properties):
             own["oauth_cb"] = self.token_provider().for_librdkafka
         return {**own, **client_properties.for_librdkafka(self.properties), **more}
+
+    @property
+    def reconnect_within_ms(self) -> int:
+        """Return how long a client waits at most before it tries a broker again, unless reconnect.backoff.max.ms says."""
+        return max(RECONNECT_WITHIN_MS, int(self.properties.get("reconnect.backoff.ms", 0)))
 
     def for_kafka_python(self) -> dict[str, Any]:
         """Return keyword arguments for kafka-python's clients. Raises SettingsError."""

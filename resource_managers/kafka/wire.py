@@ -22,7 +22,7 @@ from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdReq
 from lifecycle.errors import Unreachable
 from resource_managers.kafka import oauth_properties
 from resource_managers.kafka.answers import MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
-from resource_managers.kafka.connection import RECONNECT_WITHIN_MS, KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import Described, TransactionDescription
 
 IN_FLIGHT = 200
@@ -60,7 +60,7 @@ class KafkaWire:
                 bootstrap_timeout_ms=BOOTSTRAP_LIMIT_MS,
                 **{
                     "request_timeout_ms": REQUEST_LIMIT_MS,
-                    "reconnect_backoff_max_ms": RECONNECT_WITHIN_MS,
+                    "reconnect_backoff_max_ms": connection.reconnect_within_ms,
                     **connection.for_kafka_python(),
                 },
             )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -13,8 +15,17 @@ from lifecycle.errors import Unreachable
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.oauth_properties import ALLOWED_URLS
 from resource_managers.kafka.wire import KafkaWire
-from tests.integration.pipeline_process import make_topics, open_transactions, read_committed
-from tests.integration.token_endpoint import AUDIENCE, ISSUER, TokenEndpoint
+from resource_managers.topics.decision_log import DecisionLog
+from tests.integration.collector_process import running
+from tests.integration.pipeline_process import (
+    PipelineProcess,
+    make_topics,
+    open_transactions,
+    produce,
+    read_committed,
+    wait_until,
+)
+from tests.integration.token_endpoint import AUDIENCE, CLIENT_SECRET, ISSUER, TokenEndpoint
 
 pytestmark = pytest.mark.integration
 
@@ -83,3 +94,58 @@ def test_wrong_secret_is_said_by_both_and_not_shown(broker: Broker, endpoint: To
         KafkaWire(connection)
     for text in (str(by_librdkafka.value), str(by_kafka_python.value), repr(connection)):
         assert "wrong-horse" not in text
+
+
+def test_both_renew_their_tokens_before_they_expire(connection: KafkaConnection, endpoint: TokenEndpoint) -> None:
+    make_topics(connection, "oauth-renewed")
+    wire, producer = KafkaWire(connection), Producer(connection.for_librdkafka())
+    began_s, before = time.monotonic(), Counter(endpoint.asked)
+
+    def use_both() -> bool:
+        producer.produce("oauth-renewed", b"x")
+        assert producer.flush(10) == 0
+        wire.admin.list_topics()
+        return time.monotonic() - began_s > 2 * LIFE_S
+
+    wait_until("two lives of a token", use_both)
+    renewed = Counter(endpoint.asked) - before
+    by_kafka_python = sum(count for agent, count in renewed.items() if "python-httpx" in agent)
+    assert by_kafka_python >= 2
+    assert renewed.total() - by_kafka_python >= 2
+
+
+def test_the_collector_observes_and_shows_no_secret(
+    broker: Broker, connection: KafkaConnection, endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    make_topics(connection, "oauth-observed")
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in endpoint.properties().items()))
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": "oauth-observed-1"}))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("oauth-observed", b"a row")
+    assert producer.flush(30) == 0
+    environment = {"INDOUBT_KAFKA_PROPERTIES": str(file)}
+    for source in ("log", "polling"):
+        environment["INDOUBT_TRANSACTION_SOURCE"] = source
+        with running(broker.bootstrap_servers, tmp_path / source, environment=environment) as collector:
+            collector.wait_for("oauth-observed-1", state="open")
+            assert CLIENT_SECRET not in collector.log.read_text()
+    producer.abort_transaction(30)
+
+
+@pytest.mark.long
+def test_spark_reads_and_the_pipeline_writes(
+    connection: KafkaConnection, endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    DecisionLog(connection).ensure_topic()
+    make_topics(connection, "transaction_lifecycle", "oauth-in", "oauth-out")
+    produce(connection, "oauth-in", [b"row %d" % n for n in range(50)])
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in endpoint.properties().items()))
+    names = {"source": "oauth-in", "sink": "oauth-out", "prefix": "oauth", "kafka_properties": str(file)}
+    with PipelineProcess(connection, tmp_path / "run", **names) as pipeline:
+        wait_until("50 rows in oauth-out", lambda: read_committed(connection, "oauth-out").total() >= 50)
+    assert read_committed(connection, "oauth-out") == Counter({b"row %d" % n: 1 for n in range(50)})
+    assert any("Java" in agent for agent in endpoint.asked)
+    assert CLIENT_SECRET not in pipeline.log
