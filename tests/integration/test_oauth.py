@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from demo.broker import Broker, free_port
 from lifecycle.errors import Unreachable
+from resource_managers.kafka import oauth_tokens
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.oauth_properties import ALLOWED_URLS
 from resource_managers.kafka.wire import KafkaWire
@@ -112,6 +116,42 @@ def test_both_renew_their_tokens_before_they_expire(connection: KafkaConnection,
     by_kafka_python = sum(count for agent, count in renewed.items() if "python-httpx" in agent)
     assert by_kafka_python >= 2
     assert renewed.total() - by_kafka_python >= 2
+
+
+def test_tokens_of_aws_reach_every_kind_of_client_and_are_renewed(
+    broker: Broker, endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS cannot be asked here: the signer is replaced by one whose tokens this broker validates."""
+    signed: list[float] = []
+
+    def sign(region: str) -> tuple[str, int]:
+        assert region == "eu-west-1"
+        signed.append(time.time())
+        return endpoint.token(), int((signed[-1] + LIFE_S) * 1000)
+
+    signer = SimpleNamespace(MSKAuthTokenProvider=SimpleNamespace(generate_auth_token=sign))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", signer)
+    oauth_tokens._provider.cache_clear()
+    properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    properties |= {"sasl.oauthbearer.method": "aws_msk_iam", "sasl.oauthbearer.aws.region": "eu-west-1"}
+    connection = KafkaConnection(broker.bootstrap_servers, properties)
+    connection.reach(10.0)
+    make_topics(connection, "oauth-aws")
+    admin, producer = AdminClient(connection.for_librdkafka()), Producer(connection.for_librdkafka())
+    consumer, wire = Consumer(connection.for_librdkafka(**{"group.id": "aws"})), KafkaWire(connection)
+    consumer.assign([TopicPartition("oauth-aws", partition, 0) for partition in range(2)])
+    began_s = time.monotonic()
+    produce(connection, "oauth-aws", [b"before"])
+    assert consumer.consume(1, 10)[0].value() == b"before"
+    wait_until("two lives of a token, in which no client is used", lambda: time.monotonic() - began_s > 2 * LIFE_S)
+    producer.produce("oauth-aws", b"after")
+    assert producer.flush(10) == 0
+    assert consumer.consume(1, 10)[0].value() == b"after"
+    assert "oauth-aws" in admin.list_topics(timeout=10).topics
+    assert "oauth-aws" in str(wire.admin.list_topics())
+    assert len(signed) >= 3
+    consumer.close()
+    oauth_tokens._provider.cache_clear()
 
 
 def test_the_collector_observes_and_shows_no_secret(
