@@ -86,7 +86,7 @@ def _provider(items: tuple[tuple[str, str], ...]) -> TokenProvider:
 
 def _msk(region: str) -> Callable[[], Token]:
     try:
-        signer: Any = importlib.import_module("aws_msk_iam_sasl_signer").MSKAuthTokenProvider
+        signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError:
         raise SettingsError(
             "sasl.oauthbearer.method=aws_msk_iam needs the package aws-msk-iam-sasl-signer-python: "

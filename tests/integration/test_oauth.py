@@ -129,8 +129,8 @@ def test_tokens_of_aws_reach_every_kind_of_client_and_are_renewed(
         signed.append(time.time())
         return endpoint.token(), int((signed[-1] + LIFE_S) * 1000)
 
-    signer = SimpleNamespace(MSKAuthTokenProvider=SimpleNamespace(generate_auth_token=sign))
-    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", signer)
+    signer = SimpleNamespace(generate_auth_token=sign)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", signer)
     oauth_tokens._provider.cache_clear()
     properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
     properties |= {"sasl.oauthbearer.method": "aws_msk_iam", "sasl.oauthbearer.aws.region": "eu-west-1"}

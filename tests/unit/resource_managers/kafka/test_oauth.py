@@ -188,8 +188,8 @@ def test_msk_tokens_reach_both_clients_by_one_provider(monkeypatch: pytest.Monke
         asked.append(region)
         return "signed", int((time.time() + 900) * 1000)
 
-    signer = SimpleNamespace(MSKAuthTokenProvider=SimpleNamespace(generate_auth_token=sign))
-    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", signer)
+    signer = SimpleNamespace(generate_auth_token=sign)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", signer)
     oauth_tokens._provider.cache_clear()
     connection = KafkaConnection("a:1", MSK)
     found = connection.for_librdkafka(**{"group.id": "x"})
@@ -200,8 +200,21 @@ def test_msk_tokens_reach_both_clients_by_one_provider(monkeypatch: pytest.Monke
     oauth_tokens._provider.cache_clear()
 
 
+def test_the_signer_of_aws_signs_for_fifteen_minutes(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("aws_msk_iam_sasl_signer")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    oauth_tokens._provider.cache_clear()
+    token = KafkaConnection("a:1", MSK).token_provider().current()
+    assert 800 < token.expires_s - time.time() <= 900
+    signed = base64.urlsafe_b64decode(token.text + "=" * (-len(token.text) % 4)).decode()
+    assert signed.startswith("https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect")
+    assert "hunter2" not in signed
+    oauth_tokens._provider.cache_clear()
+
+
 def test_msk_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", None)
     oauth_tokens._provider.cache_clear()
     for client in (KafkaConnection("a:1", MSK).for_librdkafka, KafkaConnection("a:1", MSK).for_kafka_python):
         with pytest.raises(SettingsError, match="install indoubt with the extra 'msk'"):
