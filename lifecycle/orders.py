@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 
@@ -28,3 +29,13 @@ class Role(Enum):
 
     VIEWER = "viewer"
     OPERATOR = "operator"
+
+
+def common_beginning(texts: Sequence[str]) -> str:
+    """Return what all of these begin with, empty without any: what an order about several of them must repeat."""
+    if not texts:
+        return ""
+    # What the first and the last in order have in common, all between them have.
+    first, last = min(texts), max(texts)
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:same]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lifecycle.application import Application, ApplicationKind
 from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.columns import Json
 from lifecycle.rows.partitions import HangingRow
@@ -39,6 +40,7 @@ def read_hanging(value: Json) -> TransactionRow:
         producer_epoch=row.producer_epoch,
         client_transaction_version=None,
         pipeline=name,
+        application=Application(kind=ApplicationKind.OTHER, name=name),
         ours=False,
         checkpoint_id=None,
         batch=None,

@@ -1,4 +1,4 @@
-"""Transactions of one batch belong together: a page shows them, and an order settles them, as a group."""
+"""Transactions of one batch, or of one application, belong together: a page shows them, and an order settles them, as a group."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.components.markup import widget_token
 from lifecycle.orders import Action
+from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
@@ -16,7 +17,7 @@ _URGENCY_RANK = {verdict: rank for rank, verdict in enumerate(URGENCY)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionGroup:
-    """A batch attempt of an indoubt pipeline, or a single foreign transaction. Never empty; ordered by slot."""
+    """A batch attempt of a pipeline of ours, or what another application has of one verdict. Never empty; ordered by slot."""
 
     transactions: tuple[TransactionRow, ...]
 
@@ -105,7 +106,14 @@ def _is_part_of_batch(transaction: TransactionRow) -> bool:
 
 def _identity(transaction: TransactionRow) -> object:
     if not _is_part_of_batch(transaction):
-        return transaction.key
+        if transaction.ours or transaction.is_hanging or transaction.resource_manager != KAFKA.name:
+            return transaction.key
+        return (
+            transaction.application.kind,
+            transaction.pipeline,
+            transaction.verdict,
+            transaction.commit_confirmation,
+        )
     return (transaction.pipeline, transaction.checkpoint_id, transaction.batch, transaction.attempt)
 
 

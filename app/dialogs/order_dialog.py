@@ -26,7 +26,7 @@ from app.dialogs.order_text import (
     what_will_happen,
 )
 from lifecycle.identity import PREFIX_PATTERN
-from lifecycle.orders import Action
+from lifecycle.orders import Action, common_beginning
 from lifecycle.rows.orders import OrderResult
 from lifecycle.rows.transactions import TransactionRow
 
@@ -55,7 +55,8 @@ class AskedOrder(order_form.Asked):
         """Return what the operator must type: the id of what an abort loses, the checkpoint that a commit rests on, or nothing."""
         if self.action is Action.COMMIT:
             return next((shown.commit_confirmation for shown in self.shown if shown.commit_confirmation), "")
-        return next((transaction.confirmation_text for transaction in self.shown if transaction.loses_data), "")
+        # Of several it is what their ids begin with, as the collector has it.
+        return common_beginning([transaction.confirmation_text for transaction in self.shown if transaction.loses_data])
 
 
 def buttons(group: TransactionGroup, *, key: str, token: str = "") -> None:
@@ -68,7 +69,7 @@ def buttons(group: TransactionGroup, *, key: str, token: str = "") -> None:
     for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort")):
         shown = group.orderable(action)
         risky = [transaction for transaction in shown if transaction.loses_data and action is Action.ABORT]
-        if not shown or (risky and len(shown) > 1):
+        if not shown or (risky and len(shown) > 1 and group.first.ours):
             continue
         st.button(
             f"{word} {name}",

@@ -179,7 +179,9 @@ def _line(group: TransactionGroup, zone: tzinfo) -> Html:
 def _where(group: TransactionGroup) -> str:
     topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
     topics = [topic for topic in topics if not topic.startswith("__")] or topics
-    size = f"{', '.join(group.resource_managers)} · {counted(len(group.transactions), 'transaction')}"
+    is_one = len(group.transactions) == 1 and group.first.transaction != group.first.pipeline
+    count = group.first.transaction if is_one else counted(len(group.transactions), "transaction")
+    size = f"{', '.join(group.resource_managers)} · {count}"
     return f"{size} · {', '.join(topics)}" if topics else size
 
 

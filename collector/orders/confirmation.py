@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
+from lifecycle.orders import common_beginning
 
 MIN_PREFIX = 3
 
@@ -17,7 +18,7 @@ def confirmation_text(found: Sequence[Judged]) -> str:
     Raises OrderRefused when they have no beginning in common: one word cannot mean all of them.
     """
     ids = [judged.view.transaction for judged in found if judged.judgement.loses_data]
-    common = _common_beginning(ids)
+    common = common_beginning(ids)
     if ids and len(common) < min(MIN_PREFIX, min(map(len, ids))):
         raise OrderRefused(
             f"{len(ids)} of these transactions may lose data and their ids have no beginning of {MIN_PREFIX} or more "
@@ -34,12 +35,3 @@ def require_confirmation(confirm: str, found: Sequence[Judged]) -> None:
         which = wanted if several == 1 else f"{several} transactions"
         what = "its transactional id" if several == 1 else f"what their transactional ids begin with, {wanted!r},"
         raise OrderRefused(f"aborting {which} may lose data: repeat {what} in 'confirm'")
-
-
-def _common_beginning(texts: Sequence[str]) -> str:
-    if not texts:
-        return ""
-    # What the first and the last in order have in common, all between them have.
-    first, last = min(texts), max(texts)
-    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return first[:same]

@@ -49,6 +49,7 @@ def transaction_row(judged: Judged) -> TransactionRow:
         producer_epoch=view.producer_epoch,
         client_transaction_version=view.broker.client_transaction_version if view.broker is not None else None,
         pipeline=view.pipeline,
+        application=view.application,
         ours=view.ours,
         checkpoint_id=batch_attempt.checkpoint_id if batch_attempt is not None else None,
         batch=batch_attempt.batch if batch_attempt is not None else None,

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from collector.records.branches import BranchFacts
 from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ReportedTransaction
 from collector.records.observations import BranchProof, OperatorOrder
-from collector.state import attempts, branch_view
+from collector.state import applications, attempts, branch_view
 from collector.state.attempts import OurId
 from collector.state.state import State, of_handle
 from collector.state.transaction_view import TransactionView
+from lifecycle.application import Application
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.events import EventType
@@ -56,7 +57,7 @@ def elsewhere(state: State, *, settled: bool) -> Iterator[TransactionView]:
 
 def _is_evident(state: State, reported: ReportedTransaction) -> bool:
     """Say whether more than the claim of an event speaks for a transaction: its id is ours, or a decision or database lists it."""
-    if _our_id(state, reported.identity) is not None:
+    if our_id(state, reported.identity) is not None:
         return True
     return state.ledger.listing(reported.key) is not None or reported.key in state.branches
 
@@ -196,7 +197,7 @@ def _view(
 ) -> TransactionView:
     if branch is None and reported is not None:
         branch = state.branches.get(reported.key)
-    our_id = _our_id(state, identity)
+    own_id = our_id(state, identity)
     key = (
         branch.key
         if branch is not None
@@ -207,16 +208,16 @@ def _view(
     snapshot = state.database_snapshots.get(branch.instance) if branch is not None and branch.is_listed else None
     polled_ms = snapshot.at_ms if snapshot is not None else None
     listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
-    proven = _proven_batch_attempt(state, our_id, reported, listing)
+    proven = _proven_batch_attempt(state, own_id, reported, listing)
     # Only its coordinator reports a transaction that is not ours.
-    reported = reported if our_id is not None or listing is not None else None
+    reported = reported if own_id is not None or listing is not None else None
     return TransactionView(
         transaction=identity.transaction,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
-        pipeline=our_id.prefix if our_id is not None else identity.transaction,
-        ours=our_id is not None,
-        slot=our_id.slot if our_id is not None else None,
+        application=application(state, identity.transaction, own_id, is_branch=identity.producer_id is None),
+        ours=own_id is not None,
+        slot=own_id.slot if own_id is not None else None,
         state=_transaction_state(broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key)),
         broker=broker,
         reported=reported,
@@ -228,8 +229,15 @@ def _view(
         branch_detail=snapshot.details.get(key) if snapshot is not None else None,
         polled_ms=polled_ms,
         proven_batch_attempt=proven,
-        reported_batch_attempt=_reported_batch_attempt(state, our_id, reported),
+        reported_batch_attempt=_reported_batch_attempt(state, own_id, reported),
     )
+
+
+def application(state: State, transaction: str, our_id: OurId | None, *, is_branch: bool) -> Application:
+    """Return the application of a transactional id, or of a branch's name. ``our_id``: parsed, where it is ours."""
+    if is_branch:
+        return applications.application_of_branch(transaction, our_id)
+    return applications.application_of(transaction, our_id, state.flink, state.ledger.prefixes())
 
 
 def _parsed(identity: HandleIdentity) -> OurId | None:
@@ -238,7 +246,7 @@ def _parsed(identity: HandleIdentity) -> OurId | None:
     return parse(identity.transaction)
 
 
-def _our_id(state: State, identity: HandleIdentity) -> OurId | None:
+def our_id(state: State, identity: HandleIdentity) -> OurId | None:
     """Return the name of a transaction of ours: parsed whole, under a prefix that ran. What an event claims does not count."""
     parsed = _parsed(identity)
     return parsed if parsed is not None and parsed.prefix in state.ledger.prefixes() else None

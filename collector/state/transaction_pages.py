@@ -12,23 +12,24 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from collector.records.branches import BranchFacts
-from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, ReportedTransaction
+from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ReportedTransaction
 from collector.records.observations import BranchProof
 from collector.state import attempts
 from collector.state.state import State, of_handle
 from collector.state.transaction_join import (
+    application,
     at_coordinator,
     batch_attempt_of,
     elsewhere,
     is_known_committed,
     is_quiet,
+    our_id,
     reported_of_branch,
     view_of,
 )
-from collector.state.transaction_view import TransactionView, opening_ms
+from collector.state.transaction_view import NO_PRODUCER, TransactionView, opening_ms
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt
-from lifecycle.identity import TransactionalId
 from lifecycle.states import TransactionState
 
 EndKey = tuple[int, str, int, int]
@@ -103,13 +104,19 @@ def settled(
 
     Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
     """
-    of_pipeline = functools.cache(lambda id_: pipeline is None or _pipeline_of(state, id_) == pipeline)
+    of_pipeline = functools.cache(
+        lambda id_, is_branch: pipeline is None or _pipeline_of(state, id_, is_branch=is_branch) == pipeline
+    )
     others = _unsettled(state)
     floor, older = _floor(state, others, most, after) if pipeline is None else (None, 0)
     at_coordinators = resource_manager in (None, KAFKA)
     keyed = _settled_at_coordinators(state, others, floor) if at_coordinators else []
     keyed += (pair for pair in _settled_elsewhere(state) if resource_manager in (None, pair[1].resource_manager))
-    behind = [pair for pair in keyed if (after is None or pair[0] > after) and of_pipeline(pair[0][2])]
+    behind = [
+        pair
+        for pair in keyed
+        if (after is None or pair[0] > after) and of_pipeline(pair[0][2], pair[0][1] == NO_PRODUCER)
+    ]
     newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
     total = len(behind) + (older if at_coordinators else 0)
     return Newest(views=tuple(view_of(state, known) for _, known in newest), more=total - len(newest))
@@ -159,10 +166,13 @@ def _settled_elsewhere(state: State) -> Iterator[tuple[OpeningKey, ReportedTrans
         if of_handle(state, reported.identity) is None and is_known_committed(state, reported):
             opened_ms = opening_ms(reported, state.branches.get(reported.key)) or 0
             named = reported.identity
-            yield (-opened_ms, -1 if named.producer_id is None else named.producer_id, named.transaction), reported
+            yield (
+                (-opened_ms, NO_PRODUCER if named.producer_id is None else named.producer_id, named.transaction),
+                reported,
+            )
     for branch in state.branches.values():
         if branch.proof is BranchProof.COMMITTED and reported_of_branch(state, branch) is None:
-            yield (-(branch.since_ms or 0), -1, branch.transaction), branch
+            yield (-(branch.since_ms or 0), NO_PRODUCER, branch.transaction), branch
 
 
 def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
@@ -188,7 +198,7 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
             broker.identity.start_ms if broker is not None else opening_ms(reported, state.branches.get(reported.key))
         )
         pipeline, first_ms = opened.get(batch_attempt) or (
-            _pipeline_of(state, reported.identity.transaction),
+            _pipeline_of(state, reported.identity.transaction, is_branch=reported.identity.producer_id is None),
             at_ms or 0,
         )
         opened[batch_attempt] = (pipeline, min(first_ms, at_ms or first_ms))
@@ -205,10 +215,10 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
     }
 
 
-def _pipeline_of(state: State, transaction: str) -> str:
+def _pipeline_of(state: State, transaction: str, *, is_branch: bool) -> str:
     """Return what TransactionView.pipeline says of a transaction of this id or name."""
-    parsed = TransactionalId.parse(transaction) or BranchId.parse(transaction)
-    return parsed.prefix if parsed is not None and parsed.prefix in state.ledger.prefixes() else transaction
+    named = HandleIdentity(transaction, None if is_branch else NO_PRODUCER, None)
+    return application(state, transaction, our_id(state, named), is_branch=is_branch).name
 
 
 def _end_of(broker: BrokerTransaction) -> EndKey:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from collector.records.branches import BranchDetail, BranchFacts
 from collector.records.facts import KAFKA, BrokerTransaction, ReportedTransaction
+from lifecycle.application import Application
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt, Decision, Outcome
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, TransactionalId, transaction_key
 from lifecycle.states import TransactionState
+
+NO_PRODUCER = -1
+"""What stands for the producer id, where transactions are ordered, of one that has none: a branch in a database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +25,7 @@ class TransactionView:
     transaction: str
     producer_id: int | None
     producer_epoch: int | None
-    pipeline: str
+    application: Application
     ours: bool
     slot: int | None
     state: TransactionState
@@ -45,6 +49,11 @@ class TransactionView:
     """What an event claims of that, where it fits the log. It is shown; nothing rests on it."""
 
     @property
+    def pipeline(self) -> str:
+        """Return its application's name: the prefix of a pipeline of ours, else what all ids of the application go by."""
+        return self.application.name
+
+    @property
     def key(self) -> str:
         """Return the text that names it and no later one: the handle's key, and where it is known the start time."""
         name = f"kafka:{self.transaction}:{self.producer_id}:{self.producer_epoch}"
@@ -66,7 +75,7 @@ class TransactionView:
         """Return what orders transactions of one time: id, producer id and opening, of its coordinator where that is known."""
         if self.broker is not None:
             return self.broker.identity
-        return (self.transaction, -1 if self.producer_id is None else self.producer_id, self.opened_ms or 0)
+        return (self.transaction, NO_PRODUCER if self.producer_id is None else self.producer_id, self.opened_ms or 0)
 
     @property
     def named_prefix(self) -> str | None:

@@ -6,11 +6,10 @@ the time fills its memory, and __transaction_state. One id costs an entry of a d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from collector.state.flink_sinks import FlinkId
+from collector.state.applications import name_by_id
 from lifecycle.durations import HOUR_MS
 
 GROWTH_HOURS = 24
@@ -27,20 +26,6 @@ _HOUR_BITS = 24
 _HOUR_MASK = (1 << _HOUR_BITS) - 1
 _MAX_HOURS = 1_000
 _MAX_USES = 20_000
-_UUID = re.compile(r"[-_.:/]?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
-_LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
-
-
-def prefix_of(id_: str) -> str:
-    """Return the stable stem of an id: what is left without uuids and trailing numbers; never empty.
-
-    ``<prefix>-<subtask>-<number>`` (Flink's, and ours) keeps short numbers of the prefix itself: they tell pipelines apart.
-    """
-    text = _UUID.sub("", id_)
-    parsed = FlinkId.parse(text)
-    stem = _LONG_NUMBERS.sub("", parsed.prefix) if parsed is not None else _NUMBERS.sub("", text)
-    return stem.rstrip("-_.:/") or text or id_
 
 
 @dataclass(slots=True)
@@ -108,7 +93,7 @@ class KnownIds:
         """Note that something happened to an id at ``at_ms``; ``created_ms``: when it was first seen, where that was earlier."""
         key, hour = hash(id_), _hour(at_ms)
         packed = self._ids.get(key)
-        number = self._number_of(prefix_of(id_)) if packed is None else packed >> _HOUR_BITS
+        number = self._number_of(name_by_id(id_)) if packed is None else packed >> _HOUR_BITS
         before = None if packed is None else packed & _HOUR_MASK
         found = self._by_number[number]
         if before is None:

@@ -11,6 +11,7 @@ from collector.history.store import Store, StoreFailed
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join, transaction_pages, transactional_ids
+from collector.state.applications import name_by_id
 from collector.state.transaction_pages import EndKey
 from collector.state.transaction_view import TransactionView
 from collector.state.transactional_ids import PrefixReport
@@ -130,9 +131,7 @@ def id_reports(current: CurrentState, *, fences: bool = True) -> list[PrefixRepo
     """
     at_ms = now_ms()
     recent = abort_clues(current, at_ms - HOUR_MS)[0] if fences else []
-    fenced = Counter(
-        transactional_ids.prefix_of(clues.view.transaction) for clues in recent if infer(clues)[0] is AbortCause.FENCED
-    )
+    fenced = Counter(name_by_id(clues.view.transaction) for clues in recent if infer(clues)[0] is AbortCause.FENCED)
     with current.reading() as state:
         checkpoint_ids = {prefix: state.ledger.checkpoint_ids(prefix) for prefix in state.ledger.prefixes()}
         return list(transactional_ids.reports(state.ids, checkpoint_ids, fenced, at_ms))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lifecycle.application import Application
 from lifecycle.rows.columns import Json
 from lifecycle.rows.ends import LossRow
 from lifecycle.states import TransactionState
@@ -14,7 +15,8 @@ from lifecycle.verdicts import Evidence, Verdict
 class TransactionRow:
     """One transaction; ``key`` names it and no later one of the same id, ``revision`` names what was seen of it.
 
-    ``commit_confirmation``: what a commit must repeat, empty where it is right without a condition.
+    ``pipeline`` is the application's name. ``commit_confirmation``: what a commit must repeat, empty where it is right without a
+    condition.
     """
 
     key: str
@@ -24,6 +26,7 @@ class TransactionRow:
     producer_epoch: int | None
     client_transaction_version: int | None
     pipeline: str
+    application: Application
     ours: bool
     checkpoint_id: str | None
     batch: int | None

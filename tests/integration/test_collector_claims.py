@@ -55,7 +55,7 @@ def test_a_foreign_transaction_stays_foreign_whatever_an_event_claims(
     wait_until("the claims are read", lambda: collector.rows(f"checkpoints?pipeline={pipeline.prefix}"), LIMIT_S)
 
     row = collector.wait_for(id_, state="open")
-    assert (row["verdict"], row["pipeline"], row["loses_data"]) == ("foreign", id_, True)
+    assert (row["verdict"], row["pipeline"], row["loses_data"]) == ("foreign", "bank", True)
     unconfirmed = collector.order("abort", row)
     assert unconfirmed.status_code == 409
     assert "'confirm'" in unconfirmed.json()["error"]["message"]
@@ -63,7 +63,7 @@ def test_a_foreign_transaction_stays_foreign_whatever_an_event_claims(
     assert collector.preview(pipeline=pipeline.prefix)["rows"] == []
     producer.commit_transaction(LIMIT_S)
     (loss,) = wait_until("its end is seen", lambda: collector.rows(f"losses?transaction={id_}"), LIMIT_S)
-    assert (loss["verdict"], loss["pipeline"]) == ("not lost", id_)
+    assert (loss["verdict"], loss["pipeline"]) == ("not lost", "bank")
 
 
 def test_an_abort_of_ours_names_the_batch_that_the_log_tells(

@@ -10,6 +10,11 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
+def application(name: str, kind: str = "indoubt pipeline", **changes: Any) -> dict[str, Any]:
+    """Return the application of a transaction: a pipeline of ours unless changed."""
+    return {"kind": kind, "name": name, "instance": "", "task": "", **changes}
+
+
 def transaction(**changes: Any) -> dict[str, Any]:
     """Return one row of the table: a decided slot of ours, 20 s after its opening, unless changed."""
     opened = now_ms() - 20_000
@@ -19,7 +24,8 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "producer_id": 4001,
         "producer_epoch": 7,
         "client_transaction_version": 2,
-        "pipeline": "ip-count",
+        "pipeline": changes.get("pipeline", "ip-count"),
+        "application": application(changes.get("pipeline", "ip-count")),
         "ours": True,
         "checkpoint_id": "checkpoint id-1",
         "batch": 1841,
@@ -70,6 +76,7 @@ def foreign(name: str = "abandoned-1", **changes: Any) -> dict[str, Any]:
         **{
             "transaction": name,
             "pipeline": name,
+            "application": application(str(changes.get("pipeline", name)), kind="other"),
             "ours": False,
             "checkpoint_id": None,
             "batch": None,

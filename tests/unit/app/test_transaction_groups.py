@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.components.transaction_groups import grouped, matching
+from app.dialogs.order_dialog import AskedOrder
 from app.dialogs.order_text import what_will_happen
 from lifecycle.orders import Action
 from lifecycle.rows.row_json import read_row
@@ -50,8 +51,27 @@ def test_attempt_checkpoint_id_and_pipeline_separate_groups():
     assert len(groups_of(*rows, transaction(pipeline="word-count", key="d"))) == 4
 
 
-def test_foreign_transactions_are_never_grouped_even_under_one_name():
-    assert len(groups_of(foreign("f", key="f:1"), foreign("f", key="f:2"))) == 2
+def test_two_thousand_ids_of_one_application_are_one_group():
+    (group,) = groups_of(*(foreign(f"shop-{n}-1", pipeline="shop", key=f"shop:{n}") for n in range(2_000)))
+    assert (len(group.transactions), group.is_batch) == (2_000, False)
+
+
+def test_verdict_application_and_what_a_commit_must_repeat_separate_groups():
+    likely = {"pipeline": "eu/orders", "verdict": "commit it", "may_commit": True}
+    rows = [
+        foreign("a-1", pipeline="shop", key="a"),
+        foreign("a-2", pipeline="shop", verdict="in progress", key="b"),
+        foreign("a-3", pipeline="shop 2", key="c"),
+        foreign("o-1", **likely, commit_confirmation="chk-4", key="d"),
+        foreign("o-2", **likely, commit_confirmation="chk-5", key="e"),
+        foreign("o-3", **likely, commit_confirmation="chk-5", key="f"),
+    ]
+    assert sorted(len(group.transactions) for group in groups_of(*rows)) == [1, 1, 1, 1, 2]
+
+
+def test_an_abort_of_several_of_one_application_takes_what_their_ids_begin_with():
+    (group,) = groups_of(*(foreign(f"shop-{n}", pipeline="shop", key=f"s:{n}") for n in (17, 18)))
+    assert AskedOrder(action=Action.ABORT, shown=group.orderable(Action.ABORT)).confirmation_text == "shop-1"
 
 
 def test_rows_are_ordered_by_urgency_then_by_timeout():

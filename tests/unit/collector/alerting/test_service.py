@@ -54,7 +54,7 @@ def test_it_fires_notifies_once_over_a_restart_and_is_resolved(tmp_path: Path) -
         process.stop()
     told = [json.loads(one.body) for one in receiver.received]
     assert sorted((one["status"], one["group"]) for one in told) == [
-        ("firing", "A1|flink-orders-3"),
+        ("firing", "A1|flink-orders"),
         ("firing", "A1|ip-count"),
         ("firing", "A2|ip-count"),
         ("resolved", "A1|ip-count"),

@@ -23,8 +23,8 @@ HANGING_COLUMNS = (
     "found_at_ms verdict rule hidden waiting remedy may_commit may_abort loses_data confirm evidence revision"
 )
 COLUMNS = (
-    "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline ours checkpoint_id batch "
-    "attempt slot state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
+    "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application ours "
+    "checkpoint_id batch attempt slot state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
     "may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
 )
 

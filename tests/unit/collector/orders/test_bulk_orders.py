@@ -38,7 +38,8 @@ FOUND = [
     [
         (Filter(transaction_prefix="flink-a"), {"flink-a-1", "flink-a-2"}),
         (Filter(transaction_prefix="flink"), {"flink-a-1", "flink-a-2"}),
-        (Filter(pipeline="streams-1"), {"streams-1"}),
+        (Filter(pipeline="streams"), {"streams-1"}),
+        (Filter(pipeline="flink-a"), {"flink-a-1", "flink-a-2"}),
         (Filter(verdict="foreign", transaction_prefix="s"), {"streams-1"}),
         (Filter(verdict="abort it"), set()),
         (Filter(resource_manager="mysql"), set()),

@@ -87,7 +87,7 @@ def test_the_story_joins_broker_handles_decisions_and_outcomes() -> None:
     assert first.batch_attempt is not None
     assert first.batch_attempt.batch == 41
     assert second.state is TransactionState.LOST
-    assert (foreign.state, foreign.ours, foreign.pipeline) == (TransactionState.OPEN, False, "flink-3")
+    assert (foreign.state, foreign.ours, foreign.pipeline) == (TransactionState.OPEN, False, "flink")
 
 
 def test_open_and_lost_ones_come_without_the_committed() -> None:

@@ -10,43 +10,13 @@ from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import IdExpired, Observation, Observed, Position
 from collector.state import transactional_ids
-from collector.state.transactional_ids import KnownIds, PrefixReport, prefix_of, reports, takes_turns
+from collector.state.transactional_ids import KnownIds, PrefixReport, reports, takes_turns
 from collector.verdicts.verdict_case import Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from lifecycle.durations import HOUR_MS
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.observations import T0, broker_record, run_started
-
-UUID = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab"
-
-
-@pytest.mark.parametrize(
-    ("id_", "prefix"),
-    [
-        # Flink, and ours: <prefix>-<subtask>-<number>
-        ("orders-eu-0-17", "orders-eu"),
-        ("job-2-0-17", "job-2"),
-        ("ip-count-3-1", "ip-count"),
-        ("job-1732200000-0-5", "job"),
-        # Kafka Streams: <application>-<process uuid>-<thread>, <application>-<subtopology>_<partition>
-        (f"shop-app-{UUID}-1", "shop-app"),
-        (f"shop-app-{UUID}-12-3", "shop-app"),
-        ("shop-app-0_11", "shop-app"),
-        # Connect, Spring, others
-        ("connect-cluster-eu", "connect-cluster-eu"),
-        ("sink-connector-7", "sink-connector"),
-        ("tx-0", "tx"),
-        ("tx12", "tx"),
-        (f"{UUID}", UUID),
-        (f"writer.{UUID}.4", "writer"),
-        ("12345", "12345"),
-        ("payments", "payments"),
-        ("a--1", "a"),
-    ],
-)
-def test_the_prefix_of_an_id(id_: str, prefix: str) -> None:
-    assert prefix_of(id_) == prefix
 
 
 def only(known: KnownIds, at_ms: int = T0, checkpoint_ids: tuple[str, ...] = (), fenced: int = 0) -> PrefixReport:
