@@ -264,7 +264,7 @@ class DecisionLedger:
         ]
 
     def checkpoint_commits(self, checkpoint_id: str) -> list[Decision]:
-        """Return the commit decisions of a checkpoint id that count, in no order."""
+        """Return the commit decisions of a checkpoint id that count, in log order."""
         return [
             decision
             for batch_attempt, (_, decision, counts) in self._first.items()
@@ -276,14 +276,9 @@ class DecisionLedger:
 
         The lost handles of the last one are what is missing.
         """
-        found = [
-            (offset, decision)
-            for batch_attempt, (offset, decision, counts) in self._first.items()
-            if counts
-            and decision.ruling is Ruling.COMMIT
-            and (batch_attempt.checkpoint_id, batch_attempt.batch) == (checkpoint_id, batch)
+        return [
+            decision for decision in self.checkpoint_commits(checkpoint_id) if decision.batch_attempt.batch == batch
         ]
-        return [decision for _, decision in sorted(found, key=lambda pair: pair[0])]
 
     def listing(self, handle_key: str) -> tuple[int, Decision] | None:
         """Return (offset, decision) of the commit decision that counts and lists this handle, or None."""
@@ -306,7 +301,7 @@ class DecisionLedger:
         """
         return [
             (decision, handle)
-            for _, decision in sorted(self.commit_decisions(prefix), key=lambda pair: pair[0])
+            for _, decision in self.commit_decisions(prefix)
             for handle in decision.handles
             if decision.batch_attempt.batch == self._last_batch[decision.batch_attempt.checkpoint_id]
             and handle.key not in self._outcomes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 
@@ -21,6 +22,18 @@ def read(assembly, values, begin=0):
     """Return (offset, record) of what is whole, of values from this offset on."""
     found = [(offset, assembly.read(offset, value)) for offset, value in enumerate(values, begin)]
     return [(offset, record) for offset, record in found if record is not None]
+
+
+def test_a_whole_record_counts_where_it_stands():
+    assert RecordAssembly().read(0, encode(run())) == run()
+
+
+def test_a_part_with_a_letter_too_many_is_malformed():
+    data = base64.b64encode(encode(run())).decode()
+    whole = Part(prefix="p", id="i", index=0, count=1, data=data, at_ms=1)
+    assert RecordAssembly().read(0, encode(whole)) == run()
+    with pytest.raises(MalformedRecord, match="part of record i"):
+        RecordAssembly().read(0, encode(replace(whole, data=f"!{data}")))
 
 
 def test_a_record_that_fits_is_not_split():
@@ -58,9 +71,18 @@ def test_parts_too_far_from_each_other_never_count(between, counts):
     assert (assembly.read(7 + PARTS_SPAN + between, last) == LARGE) is counts
 
 
+def test_every_reader_forgets_after_the_same_span():
+    assert PARTS_SPAN == 10_000, "readers of two spans would not agree on what counts"
+
+
 def test_a_reader_begins_before_the_parts_that_may_still_count():
-    parts, assembly = encode_within(LARGE, MAX_BYTES), RecordAssembly()
+    parts, other = encode_within(LARGE, MAX_BYTES), encode_within(LARGE, MAX_BYTES)
+    assembly = RecordAssembly()
     assert assembly.begin(5) == 5
+    assembly.read(5, parts[0])
+    assembly.read(6, other[0])
+    assert assembly.begin(9) == 5
+    assembly = RecordAssembly()
     read(assembly, parts[:-1], begin=5)
     assert assembly.begin(5 + len(parts)) == 5
     assert assembly.begin(5 + PARTS_SPAN) == 5

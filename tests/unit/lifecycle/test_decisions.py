@@ -252,6 +252,92 @@ def test_commits_of_a_replayed_batch_come_in_log_order():
     assert ledger.prefixes() == {"p"}
 
 
+def test_what_a_ledger_answers_about_each_attempt():
+    other = replace(HANDLE, producer_epoch=9)
+    first, void, aborted = decision(0), decision(0, batch=1), decision(0, batch=2, ruling=ABORT)
+    elsewhere = decision(5, batch=7, checkpoint_id="M", handles=(other,))
+    of_another = decision(7, batch=0, checkpoint_id="N", prefix="q", handles=())
+    log = [run(), first, run(), void, aborted, run(checkpoint_id="M"), elsewhere, run(checkpoint_id="N", prefix="q")]
+    ledger = fold(enumerate(log))
+    assert ledger.apply(8, of_another)
+    for one, counts, offset in ((first, True, 1), (void, False, 3), (aborted, True, 4), (elsewhere, True, 6)):
+        assert ledger.first(one.batch_attempt) == (offset, one, counts)
+        assert ledger.counting(one.batch_attempt) == (one if counts else None)
+    unknown = BatchAttempt(checkpoint_id="L", batch=9, attempt=0)
+    assert ledger.counting(unknown) is ledger.first(unknown) is None
+    assert ledger.commit_decisions("p") == [(1, first), (6, elsewhere)]
+    assert ledger.commit_decisions("p", "L") == [(1, first)]
+    assert ledger.commit_decisions("q", "M") == []
+    assert ledger.checkpoint_commits("L") == [first]
+    assert ledger.checkpoint_commits("M") == [elsewhere]
+    assert ledger.commits_of("L", 0) == [first]
+    assert ledger.commits_of("L", 1) == ledger.commits_of("L", 2) == ledger.commits_of("M", 0) == []
+    assert ledger.listing(HANDLE.key) == (1, first)
+    assert ledger.listing("unknown") is ledger.outcome("unknown") is ledger.outcome(HANDLE.key) is None
+    assert ledger.latest_run("p") == (5, run(checkpoint_id="M"))
+    assert ledger.latest_run("unknown") is None
+
+
+def test_what_a_ledger_answers_about_runs():
+    ledger = fold(enumerate([run(), run(prefix="p2"), taken_over(1), run(checkpoint_id="M"), run(prefix="p2")]))
+    assert ledger.taken_over("L") == (2, taken_over(1))
+    assert ledger.taken_over("M") is None
+    assert ledger.checkpoint_id_of("p", 0) == "L"
+    assert ledger.checkpoint_id_of("p", 3) == "M"
+    assert ledger.checkpoint_id_of("p", 1) is ledger.checkpoint_id_of("unknown", 0) is None
+    assert ledger.checkpoint_ids("p") == ("L", "M")
+    assert ledger.checkpoint_ids("unknown") == ()
+    assert ledger.newer_run("unknown", "unknown", -1) is None
+    assert ledger.newer_run("unknown", "M", 2) == (3, run(checkpoint_id="M"))
+    assert ledger.newer_run("p", "L", 0) == (4, run(prefix="p2"))
+
+
+def test_a_checkpoint_id_that_no_run_had_is_not_taken_over():
+    assert counting(taken_over(0)) == [False]
+
+
+def test_only_the_last_decided_batch_can_be_unsettled():
+    old, last = decision(0), decision(0, batch=1, handles=(replace(HANDLE, slot=3),))
+    assert [found for found, _ in fold(enumerate([run(), old, last])).unsettled("p")] == [last]
+
+
+def test_a_repeated_record_counts_as_it_did():
+    void = decision(0, batch=1, handles=(replace(HANDLE, producer_epoch=9),))
+    lost = outcome(decision(0), Settled.LOST)
+    repeated = [(run(), True), (decision(0), True), (void, False), (lost, True), (taken_over(0), True)]
+    ledger = DecisionLedger()
+    for offset, (record, counts) in enumerate(repeated):
+        kept = Kept(offset=offset, counts=counts, record=record)
+        assert ledger.repeat(kept) is counts
+        assert ledger.next_offset == offset + 1
+        assert not ledger.repeat(kept), "an offset that was folded before is ignored"
+    assert ledger.latest_run("p") == (0, run())
+    assert ledger.counting(decision(0).batch_attempt) == decision(0)
+    assert ledger.first(void.batch_attempt) == (2, void, False)
+    assert ledger.outcome(HANDLE.key) == lost
+    assert ledger.taken_over("L") == (4, taken_over(0))
+    ledger.repeat(Kept(offset=5, counts=False, record=replace(void, who="later")))
+    assert ledger.first(void.batch_attempt) == (2, void, False), "the first decision stays the first"
+    ledger.repeat(Kept(offset=6, counts=False, record=taken_over(9)))
+    assert ledger.taken_over("L") == (4, taken_over(0)), "what did not count then does not now"
+
+
+def test_what_is_forgotten_leaves_nothing_behind():
+    one = decision(0)
+    ledger = fold(enumerate([run(), one, outcome(one, Settled.LOST)]))
+    ledger.forget(one.batch_attempt)
+    assert ledger.first(one.batch_attempt) is ledger.listing(HANDLE.key) is ledger.outcome(HANDLE.key) is None
+    ledger.forget(one.batch_attempt)
+    assert ledger.next_offset == 3
+
+
+def test_a_snapshot_counts_and_changes_nothing():
+    ledger = fold(enumerate([run(), decision(0)]))
+    before = ledger.kept()
+    assert ledger.apply(2, replace(SNAPSHOT, covers=2, kept=before))
+    assert (ledger.kept(), ledger.next_offset) == (before, 3)
+
+
 SNAPSHOT = Snapshot(
     prefix="p",
     begin=1,
@@ -277,9 +363,21 @@ PART = Part(prefix="p", id="i", index=1, count=2, data="eA==", at_ms=5)
         outcome(decision(3), Settled.LOST),
         taken_over(3),
         SNAPSHOT,
+        replace(SNAPSHOT, kept=()),
+        replace(SNAPSHOT, kept=(Kept(offset=8, counts=True, record=run()),)),
         PART,
     ],
-    ids=["run started", "commit", "abort", "outcome", "checkpoint id taken over", "snapshot", "part"],
+    ids=[
+        "run started",
+        "commit",
+        "abort",
+        "outcome",
+        "checkpoint id taken over",
+        "snapshot",
+        "empty snapshot",
+        "snapshot of the newest",
+        "part",
+    ],
 )
 def test_codec_reads_back_what_it_wrote(record):
     assert decode(encode(record)) == record
@@ -288,6 +386,9 @@ def test_codec_reads_back_what_it_wrote(record):
 def broken(record, **changes):
     fields = json.loads(encode(record)) | changes
     return json.dumps({name: value for name, value in fields.items() if value is not ...}, default=str).encode()
+
+
+STARTED = json.loads(encode(run()))
 
 
 @pytest.mark.parametrize(
@@ -317,6 +418,13 @@ def broken(record, **changes):
         (broken(SNAPSHOT, kept=[[1, True, 5]]), "kept"),
         (broken(SNAPSHOT, kept=[[1, 1, json.loads(encode(run()))]]), "kept"),
         (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(SNAPSHOT))]]), "kept"),
+        (broken(SNAPSHOT, kept=[["1", True, STARTED]]), "kept"),
+        (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(PART))]]), "kept"),
+        (broken(SNAPSHOT, kept=[[3, True, STARTED], [2, True, STARTED]]), "log order"),
+        (broken(SNAPSHOT, kept=[[2, True, STARTED], [2, True, STARTED]]), "log order"),
+        (broken(SNAPSHOT, kept=[[-1, True, STARTED]]), "outside 0 to 8"),
+        (broken(SNAPSHOT, kept=[[0, True, STARTED], [9, True, STARTED]]), "outside 0 to 8"),
+        (broken(outcome(decision(0), Settled.LOST), handles=["k", 1]), "handles"),
         (broken(PART, index=2), "part 2 of 2"),
         (broken(PART, index=-1), "part -1 of 2"),
         (json.dumps({"version": 1, "prefix": "p", "at_ms": 1}).encode(), "type"),
@@ -333,6 +441,8 @@ def test_a_malformed_record_is_refused_and_says_why(value, said):
     [
         (broken(run(), version=2), "version 2; this program knows 1"),
         (broken(run(), type="other"), "type 'other'"),
+        (broken(run(), type=5), "type 5"),
+        (broken(run(), type=["run_started"]), "type "),
         (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(run())) | {"type": "other"}]]), "type 'other'"),
         (b'{"version": 9}', "version 9"),
     ],
