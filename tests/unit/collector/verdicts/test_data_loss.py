@@ -30,14 +30,26 @@ from collector.records.observations import (
 from collector.state import transaction_join
 from collector.state.flink_sinks import FlinkId, Naming, sinks
 from collector.state.state import State
+from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
-from collector.verdicts.abort_causes import Certainty
-from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.verdicts.abort_causes import AbortClues, Certainty, Inference
+from collector.verdicts.data_loss import (
+    Loss,
+    LossCase,
+    LossVerdict,
+    judge_loss,
+    rule_client,
+    rule_empty,
+    rule_offsets,
+)
+from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import AbortCause
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB, recorded, transaction_records
 from tests.unit.collector.observations import (
@@ -48,6 +60,7 @@ from tests.unit.collector.observations import (
     event,
     folded,
     handle,
+    only_view,
     outcome,
     run_started,
     transaction_event,
@@ -558,3 +571,162 @@ def test_offsets_stand_beside_the_verdict() -> None:
 def test_both_jobs_of_the_recording_are_what_the_cases_say() -> None:
     state = folded(*GONE, *RESTORED)
     assert state.flink.restored_from(FIRST_JOB).keys() == {4, 17}
+
+
+ABORTED = [
+    broker_record(BrokerStatus.ONGOING, 0, transaction="shop-writer"),
+    broker_record(BrokerStatus.COMPLETE_ABORT, 900, transaction="shop-writer", epoch=5),
+]
+FENCED = Inference(cause=AbortCause.FENCED, certainty=CERTAIN, why="")
+
+
+def loss_case(view: TransactionView, **changes: Any) -> LossCase:
+    fields: dict[str, Any] = {"log_status": DecisionLogStatus.READABLE, **changes}
+    return LossCase(clues=AbortClues(view=view), **fields)
+
+
+def judged_one(view: TransactionView, **changes: Any) -> tuple[LossVerdict, Certainty]:
+    loss = judge_loss(loss_case(view, **changes))
+    assert loss is not None
+    return loss.verdict, loss.certainty
+
+
+@pytest.mark.parametrize(
+    ("fate", "sure", "verdict", "certainty"),
+    [
+        (Fate.COMPLETED, True, LOST, CERTAIN),
+        (Fate.COMPLETED, False, LOST, LIKELY),
+        (Fate.REPLAYED, True, HARMLESS, CERTAIN),
+        (Fate.REPLAYED, False, HARMLESS, LIKELY),
+        (Fate.NOT_COMPLETED, True, HARMLESS, LIKELY),
+        (Fate.PENDING, True, UNKNOWN, GUESS),
+        (Fate.UNSEEN, True, UNKNOWN, GUESS),
+    ],
+)
+def test_each_fate_of_its_checkpoint_has_its_answer(
+    fate: Fate, sure: bool, verdict: LossVerdict, certainty: Certainty
+) -> None:
+    found = Evidence(fate=fate, why="seen", sure=sure, checkpoint=3, pipeline="eu/orders")
+    view = only_view(*(replace(one, transaction="sink-0-3") for one in ABORTED))
+    loss = judge_loss(loss_case(view, flink=found))
+    assert loss is not None
+    assert (loss.verdict, loss.certainty, loss.checkpoint, loss.pipeline) == (verdict, certainty, 3, "eu/orders")
+    assert loss.cause is not None
+    assert loss.view is view
+
+
+@pytest.mark.parametrize(
+    ("fate", "sure", "verdict", "certainty"),
+    [
+        (Fate.REPLAYED, True, LossVerdict.DUPLICATED, CERTAIN),
+        (Fate.REPLAYED, False, LossVerdict.DUPLICATED, LIKELY),
+        (Fate.COMPLETED, True, NOT_LOST, CERTAIN),
+        (None, False, NOT_LOST, CERTAIN),
+    ],
+)
+def test_a_committed_one_is_twice_only_where_it_is_written_again(
+    fate: Fate | None, sure: bool, verdict: LossVerdict, certainty: Certainty
+) -> None:
+    found = Evidence(fate=fate, why="seen", sure=sure, checkpoint=3, pipeline="eu/orders") if fate is not None else None
+    view = only_view(*transaction(3, 0, 900, committed=True))
+    loss = judge_loss(loss_case(view, flink=found))
+    assert loss is not None
+    assert (loss.verdict, loss.certainty, loss.cause, loss.view) == (verdict, certainty, None, view)
+    assert (loss.checkpoint, loss.pipeline) == ((3, "eu/orders") if found else (None, view.pipeline))
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "ended"),
+    [
+        (BrokerStatus.PREPARE_COMMIT, TransactionState.COMMITTING, NOT_LOST),
+        (BrokerStatus.COMPLETE_COMMIT, TransactionState.COMMITTED, NOT_LOST),
+        (BrokerStatus.PREPARE_ABORT, TransactionState.ABORTING, UNKNOWN),
+        (BrokerStatus.COMPLETE_ABORT, TransactionState.ABORTED, UNKNOWN),
+    ],
+)
+def test_what_is_being_ended_is_judged_as_what_has_ended(
+    status: BrokerStatus, state: TransactionState, ended: LossVerdict
+) -> None:
+    view = only_view(ABORTED[0], replace(ABORTED[1], status=status))
+    assert view.state is state
+    assert judged_one(view)[0] is ended
+    assert judge_loss(loss_case(only_view(ABORTED[0]))) is None
+
+
+def test_lost_without_its_decision_at_hand_is_lost() -> None:
+    view = replace(only_view(*ABORTED), state=TransactionState.LOST)
+    assert judged_one(view) == (LOST, CERTAIN)
+    assert judged_one(view, replayed_ms=T0) == (HARMLESS, CERTAIN)
+    # Decided is decided, whoever can read the log now.
+    assert judged_one(view, log_status=DecisionLogStatus.UNREADABLE) == (LOST, CERTAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "status", "verdict", "certainty"),
+    [
+        ("ip-count-0-1", True, DecisionLogStatus.READABLE, HARMLESS, CERTAIN),
+        ("ip-count-0-1", True, DecisionLogStatus.UNREADABLE, UNKNOWN, GUESS),
+        ("ip-count-0-1", True, DecisionLogStatus.ABSENT, UNKNOWN, GUESS),
+        ("ip-count-0-1", False, DecisionLogStatus.UNREADABLE, UNKNOWN, GUESS),
+        ("ip-count-0-1", False, DecisionLogStatus.READABLE, HARMLESS, LIKELY),
+        ("shop-writer", False, DecisionLogStatus.UNREADABLE, HARMLESS, LIKELY),
+    ],
+)
+def test_only_a_decision_log_that_is_read_makes_an_abort_of_ours_harmless(
+    name: str, ours: bool, status: DecisionLogStatus, verdict: LossVerdict, certainty: Certainty
+) -> None:
+    # The epoch stays: its own client gave it up. That answers for others, and never for ours.
+    own_end = [replace(one, transaction=name, producer_epoch=4) for one in ABORTED]
+    view = replace(only_view(*own_end), ours=ours)
+    assert judged_one(view, log_status=status) == (verdict, certainty)
+
+
+def test_input_offsets_make_an_abort_harmless_but_of_an_id_of_our_form() -> None:
+    view = only_view(*ABORTED)
+    assert judged_one(view) == (UNKNOWN, GUESS)
+    assert judged_one(view, reads_its_input=True) == (HARMLESS, LIKELY)
+    like_ours = only_view(*(replace(one, transaction="ip-count-0-1") for one in ABORTED))
+    assert judged_one(like_ours, reads_its_input=True) == (UNKNOWN, GUESS)
+    assert rule_offsets(loss_case(replace(view, broker=None), reads_its_input=True), FENCED) is None
+    for held in (("out-0", "__consumer_offsets-7"), ("__consumer_offsets-7",)):
+        with_offsets = only_view(*(replace(one, partitions=held) for one in ABORTED))
+        assert judged_one(with_offsets) == (HARMLESS, LIKELY)
+    named_alike = only_view(*(replace(one, partitions=("my__consumer_offsets-7",)) for one in ABORTED))
+    assert judged_one(named_alike) == (UNKNOWN, GUESS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_empty"),
+    [
+        ({}, True),
+        ({"partitions": frozenset({"sink-0"})}, False),
+        ({"ongoing_epoch": 4}, False),
+        ({"prepare_abort_ms": T0 + 6, "complete_abort_ms": T0 + 6}, False),
+    ],
+    ids=["empty", "a partition", "it was seen open", "it ended later than it began"],
+)
+def test_nothing_was_written_only_where_its_end_opened_it(changes: dict[str, Any], is_empty: bool) -> None:
+    fields: dict[str, Any] = {"transaction": "shop-writer", "start": 5, "epoch": 5, "version": 2, "partitions": ()}
+    view = only_view(broker_record(BrokerStatus.COMPLETE_ABORT, 5, **fields))
+    assert view.broker is not None
+    changed = loss_case(replace(view, broker=replace(view.broker, **changes)))
+    assert (rule_empty(changed, FENCED) is not None) is is_empty
+    assert rule_empty(loss_case(replace(view, broker=None)), FENCED) is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "certainty", "is_harmless"),
+    [
+        (AbortCause.CLIENT, CERTAIN, True),
+        (AbortCause.CLIENT, LIKELY, True),
+        (AbortCause.CLIENT, GUESS, False),
+        (AbortCause.TIMEOUT, CERTAIN, False),
+        (AbortCause.FENCED, CERTAIN, False),
+        (AbortCause.OPERATOR, CERTAIN, False),
+        (AbortCause.UNKNOWN, GUESS, False),
+    ],
+)
+def test_its_own_client_knows_what_it_gave_up(cause: AbortCause, certainty: Certainty, is_harmless: bool) -> None:
+    found = rule_client(loss_case(only_view(*ABORTED)), Inference(cause=cause, certainty=certainty, why=""))
+    assert found is None or found[:2] == (HARMLESS, LIKELY)
+    assert (found is not None) is is_harmless
