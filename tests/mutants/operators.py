@@ -81,6 +81,8 @@ class MutatedModule:
         self.path = path
         self.tree = ast.parse(path.read_text(), str(path))
         self._members = _enum_members(self.tree, root)
+        # What checkpoints say of a transaction is called evidence too: that one decides.
+        self._shown = "Evidence" if _imports(self.tree, "lifecycle.verdicts", "Evidence") else ""
 
     def mutants(self) -> list[Mutant]:
         """Return them all in the order of the source, also those that do not count."""
@@ -105,18 +107,20 @@ class MutatedModule:
             for index, child in enumerate(value) if isinstance(value, list) else ((None, value),):
                 if not isinstance(child, ast.AST):
                     continue
-                why = reason or _not_counted(child)
+                why = reason or _not_counted(child, self._shown)
                 statement = _text(child) if isinstance(child, ast.stmt) else within
                 inside = function
                 # A default is part of the module's body: it is computed when the module is loaded.
-                if isinstance(child, ast.FunctionDef | ast.ClassDef) and not _is_function(node):
-                    inside = f"{function}.{child.name}" if function else child.name
+                if isinstance(child, ast.ClassDef):
+                    inside = f"{function}{child.name}."
+                if isinstance(child, ast.FunctionDef) and (not function or function.endswith(".")):
+                    inside = function + child.name
                 if isinstance(node, ast.FunctionDef) and field == "args":
                     inside = ""
                 for new in self._changes(node, field, child):
                     yield Mutant(
                         line=getattr(child, "lineno", getattr(node, "lineno", 0)),
-                        function="" if isinstance(node, ast.Module | ast.ClassDef) else inside,
+                        function="" if inside.endswith(".") else inside,
                         before=_text(child),
                         after="" if new is None else _text(new),
                         within=statement,
@@ -171,7 +175,7 @@ class MutatedModule:
                 yield ast.Call(func=ast.Name(CALLS[func.id], ast.Load()), args=args, keywords=keywords)
             case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in TRANSPARENT:
                 yield ast.Call(func=ast.Name("list", ast.Load()), args=[first], keywords=[])
-            case ast.Return(value=value) if value is not None and not _is_none(value):
+            case ast.Return(value=value) if value is not None and not _is_nothing(value):
                 yield ast.Return(value=ast.Constant(None))
             case ast.Return() if not isinstance(parent, ast.FunctionDef):
                 yield ast.Pass()
@@ -208,6 +212,11 @@ def _enum_members(tree: ast.Module, root: Path) -> dict[str, list[str]]:
     return found
 
 
+def _imports(tree: ast.Module, module: str, name: str) -> bool:
+    sources = (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == module)
+    return any(one.name == name for source in sources for one in source.names)
+
+
 def _enums_in(tree: ast.Module) -> dict[str, list[str]]:
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     return {
@@ -227,7 +236,7 @@ WORDING = frozenset({"fact", "why", "evidence", "summary", "source", "text", "sa
 """Arguments and variables that hold what a person reads."""
 
 
-def _not_counted(node: ast.AST) -> str:
+def _not_counted(node: ast.AST, shown: str) -> str:
     """Return why nothing below this node counts, or nothing."""
     match node:
         case ast.Assign(value=ast.Subscript(value=ast.Name(id="Callable" | "tuple"))):
@@ -236,7 +245,7 @@ def _not_counted(node: ast.AST) -> str:
             return "wording: a formatted text"
         case ast.Raise() | ast.Assert():
             return "wording: the text of an error"
-        case ast.Call(func=ast.Name(id="Evidence")):
+        case ast.Call(func=ast.Name(id=name)) if name == shown:
             return "wording: evidence"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="logger" | "log" | "LOG"))):
             return "logging"
@@ -246,7 +255,7 @@ def _not_counted(node: ast.AST) -> str:
             return f"wording: {name}"
         case ast.FunctionDef(name="__repr__" | "__str__"):
             return "wording: a repr"
-        case ast.FunctionDef(returns=returns) if returns is not None and ast.unparse(returns) in EVIDENCE:
+        case ast.FunctionDef(returns=returns) if shown and returns is not None and ast.unparse(returns) in EVIDENCE:
             return "wording: evidence"
     return ""
 
@@ -260,16 +269,13 @@ def _decides(parent: ast.AST, field: str) -> bool:
     return isinstance(parent, ast.Compare | ast.MatchValue | ast.Subscript)
 
 
-def _is_function(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-
-
 def _is_bool(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_nothing(node: ast.AST) -> bool:
+    """Say whether a result is None or False: who asks takes one as the other."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def _text(node: ast.AST) -> str:

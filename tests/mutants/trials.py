@@ -18,14 +18,18 @@ from tests.mutants.operators import Mutant, MutatedModule
 
 LIMIT_S = 120
 """A change that makes a loop endless is noticed: the tests would not end."""
-PLUGINS = ("xdist", "timeout", "playwright", "terminal", "warnings")
-ARGUMENTS = [
-    "-x",
-    "-s",
-    "-o",
-    "addopts=",
-    *(f"-pno:{name}" for name in (*PLUGINS, "cacheprovider", "schemathesis", "hypothesispytest")),
-]
+LEFT_OUT = (
+    "cacheprovider",
+    "hypothesispytest",
+    "playwright",
+    "schemathesis",
+    "terminal",
+    "timeout",
+    "warnings",
+    "xdist",
+)
+# Without the fixtures of services the process is small: a fork of it takes a few milliseconds.
+ARGUMENTS = ["-x", "-s", "-o", "addopts=", "--noconftest", *(f"-pno:{name}" for name in LEFT_OUT)]
 
 
 class TestsFail(Exception):
