@@ -62,4 +62,10 @@ REVIEWED: tuple[NotCounted, ...] = (
     ),
     NotCounted(module=PARTS, change="1000 -> 1001", reason="performance: how large a part is"),
     NotCounted(module=PARTS, function="encode_within", within="step = *", reason="performance: how large a part is"),
+    NotCounted(
+        module="lifecycle/decisions.py",
+        function="encode",
+        change="separators=* -> ",
+        reason="performance: spaces between JSON's fields",
+    ),
 )

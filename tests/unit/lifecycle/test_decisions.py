@@ -418,6 +418,7 @@ STARTED = json.loads(encode(run()))
         (broken(SNAPSHOT, kept=[[1, True, 5]]), "kept"),
         (broken(SNAPSHOT, kept=[[1, 1, json.loads(encode(run()))]]), "kept"),
         (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(SNAPSHOT))]]), "kept"),
+        (broken(SNAPSHOT, kept=[5]), "decision record: "),
         (broken(SNAPSHOT, kept=[["1", True, STARTED]]), "kept"),
         (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(PART))]]), "kept"),
         (broken(SNAPSHOT, kept=[[3, True, STARTED], [2, True, STARTED]]), "log order"),
