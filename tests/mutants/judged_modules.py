@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 VERDICTS = "tests/unit/collector/verdicts"
+LIFECYCLE = "tests/unit/lifecycle"
+DECISIONS = (
+    f"{LIFECYCLE}/test_decisions.py",
+    f"{LIFECYCLE}/test_decision_parts.py",
+    f"{LIFECYCLE}/test_decision_snapshot.py",
+)
 
 JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/verdict_rules.py": (
@@ -11,4 +17,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
+    "lifecycle/decisions.py": DECISIONS,
+    "lifecycle/decision_parts.py": DECISIONS,
 }

@@ -147,6 +147,43 @@ def test_what_was_prepared_after_the_restore_is_not_left_over() -> None:
     assert again is None, "what it is restored from next is not known yet"
 
 
+@pytest.mark.parametrize(("prepared", "is_listed"), [(WRITTEN + 1_000, True), (WRITTEN + 1_001, False)])
+def test_a_branch_that_was_prepared_after_the_list_was_written_is_another(prepared: int, is_listed: bool) -> None:
+    found = judged([FAILED_JOB, checkpoint(3), LISTS], branch(FUNCTION, prepared))
+    assert (found is not None and found.verdict is COMMIT) is is_listed
+
+
+def test_the_newest_job_that_lists_a_branch_owns_it() -> None:
+    state = flink_state([LISTS, listing(4, FUNCTION, job=OTHER_JOB, written=50_000)], False)
+    found = flink_case(state, branch(FUNCTION, PREPARED), commit_overdue_ms=1_234, now_ms=T0 + 90_000)
+    assert found is not None
+    assert ([each.job for each in found.listings], found.commit_overdue_ms) == ([OTHER_JOB], 1_234)
+
+
+def test_of_a_job_that_is_over_the_newest_restore_decides() -> None:
+    again = job("c" * 32, restored=1, restored_at=80_000, restored_path=f"file:///c/{JOB}/chk-1")
+    for seen in ([FAILED_AGAIN_FROM_2, again], [FAILED_AGAIN_FROM_2]):
+        state = flink_state([*seen, LISTS_NONE], True)
+        found = flink_case(state, branch(FUNCTION, PREPARED), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+        assert found is not None
+        assert found.last_restore is not None
+        assert found.last_restore.number == (1 if again in seen else 2)
+
+
+@pytest.mark.parametrize("transaction", ["no xid", "9_!_!"])
+def test_a_branch_whose_name_is_no_xid_is_none_of_flinks(transaction: str) -> None:
+    view = only_view(branch_listed(replace(database_handle("postgres"), transaction=transaction), prepared_ms=T0))
+    assert judged([FAILED_JOB, checkpoint(3), LISTS], view) is None
+    assert listed_as(view) is None
+
+
+def test_a_branch_of_unknown_age_is_not_judged() -> None:
+    view = branch(FUNCTION, PREPARED)
+    assert view.branch is not None
+    ageless = replace(view, branch=replace(view.branch, first_seen_ms=None, prepared_ms=None))
+    assert judged([FAILED_JOB, checkpoint(3), LISTS], ageless) is None
+
+
 def test_branches_of_others_are_none_of_flinks() -> None:
     seen = [FAILED_JOB, checkpoint(3), listing(3, BANK)]
     assert judged(seen, branch(BANK, PREPARED)) is None

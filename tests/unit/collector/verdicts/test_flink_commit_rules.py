@@ -11,7 +11,14 @@ from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts import flink_commits
-from collector.verdicts.flink_commits import FlinkCase, case_of, flink_case, listed_as
+from collector.verdicts.flink_commits import (
+    FlinkCase,
+    case_of,
+    flink_case,
+    listed_as,
+    rule_26_lingering,
+    rule_27_job_runs,
+)
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, only_view
@@ -29,10 +36,6 @@ from tests.unit.collector.verdicts.test_flink_commits import (
 WRITTEN_MS = T0 + WRITTEN
 COMPLETED = checkpoint(3)
 COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_PROGRESS, Verdict.UNKNOWN
-
-
-def facts(of: FlinkJob | None = None, *restores: Restore, **checkpoints: Any) -> FlinkJobFacts:
-    return FlinkJobFacts(job=of or job(), restores=restores, checkpoints={3: COMPLETED} | checkpoints)
 
 
 def restore(number: int, at_ms: int = WRITTEN_MS + 30_000) -> Restore:
@@ -103,6 +106,43 @@ def verdict(case: FlinkCase) -> tuple[Verdict, int] | None:
 )
 def test_the_last_restore_that_tells_decides(restores: tuple[Restore, ...], found: tuple[Verdict, int]) -> None:
     assert verdict(listed(*restores)) == found
+
+
+def test_a_restore_from_before_it_completes_nothing() -> None:
+    assert listed(restore(2)).completed() is None
+
+
+def test_without_a_list_no_restore_is_looked_for_and_with_one_nothing_lingers() -> None:
+    assert verdict(unlisted(restores=(restore(2),))) == (ABORT, 26)
+    both = replace(unlisted(), listings=(listing(3),), polled=True, job=FlinkJobFacts(job=job()))
+    assert rule_26_lingering(both) is rule_27_job_runs(replace(both, start_ms=T0 + 90_000)) is None
+
+
+def test_the_restores_of_all_jobs_count_in_the_order_of_their_times() -> None:
+    later, earlier = restored_from(JOB, at=80_000), restored_from(JOB, "c" * 32, number=2)
+    found = flink_case(
+        flink_state([FAILED_JOB, later, earlier, listing()], False),
+        open_view(),
+        commit_overdue_ms=2_000,
+        now_ms=T0 + 90_000,
+    )
+    assert found is not None
+    assert [each.number for each in found.restores] == [2, 3]
+
+
+def test_a_job_of_that_name_before_the_restore_leaves_no_doubt() -> None:
+    anew = job("c" * 32, started_ms=T0 + 40_000)
+    state = flink_state([FAILED_JOB, anew, restored_from(JOB), listing()], False)
+    found = flink_case(state, open_view(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    assert found is not None
+    assert verdict(found) == (COMMIT, 23)
+
+
+def test_a_list_of_a_job_that_rest_does_not_know_is_judged_beside_others() -> None:
+    state = flink_state([job(OTHER_JOB, started_ms=T0 + 59_000), listing()], False)
+    found = flink_case(state, open_view(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    assert found is not None
+    assert verdict(found) == (COMMIT, 25)
 
 
 def test_a_later_checkpoint_that_lists_it_holds_it_too() -> None:
@@ -279,6 +319,9 @@ def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: i
     ("others", "known"),
     [
         ([restored_from(JOB)], True),
+        ([restored_from(JOB, number=4)], True),
+        ([restored_from(JOB, number=4), restored_from("d" * 32, at=80_000)], False),
+        ([restored_from("", number=4)], False),
         ([restored_from("d" * 32)], False),
         ([restored_from(OTHER_JOB)], False),
         ([restored_from("d" * 32), job("d" * 32, started_ms=T0 + 40_000)], False),
@@ -287,6 +330,9 @@ def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: i
     ],
     ids=[
         "from it",
+        "from a later one of it",
+        "from it, then from one that is not known",
+        "from a path that tells nothing",
         "from one that is not known",
         "from itself",
         "from one from nowhere",
