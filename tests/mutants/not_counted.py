@@ -34,7 +34,9 @@ def _literal(pattern: str) -> str:
 
 
 VERDICT_RULES = "collector/verdicts/verdict_rules.py"
+FLINK_COMMITS = "collector/verdicts/flink_commits.py"
 PARTS = "lifecycle/decision_parts.py"
+SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
 
 REVIEWED: tuple[NotCounted, ...] = (
@@ -67,5 +69,41 @@ REVIEWED: tuple[NotCounted, ...] = (
         function="encode",
         change="separators=* -> ",
         reason="performance: spaces between JSON's fields",
+    ),
+    # Its own number is among those that list it, so the other half of the condition has answered.
+    NotCounted(
+        module=FLINK_COMMITS,
+        function="FlinkCase.restored_to",
+        change="restore.number < self.first.number -> restore.number <= self.first.number",
+        reason=SAME,
+    ),
+    # Restores that are all later than 1970.
+    NotCounted(module=FLINK_COMMITS, function="rule_27_job_runs", change="0 -> 1", reason=SAME),
+    NotCounted(
+        module=FLINK_COMMITS,
+        function="rule_27_job_runs",
+        change="case.listings or not case.is_alive or case.job is None -> case.listings or not case.is_alive",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_COMMITS, function="rule_23_completed", within="if case.is_branch and case.is_alive*", reason=TEXT
+    ),
+    NotCounted(
+        module=FLINK_COMMITS, function="_case", change="facts is not None -> False", reason="wording: a job's name"
+    ),
+    NotCounted(
+        module=FLINK_COMMITS,
+        function="_case",
+        change="facts is not None and last_restore is not None -> last_restore is not None",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_COMMITS,
+        function="_case",
+        change="listings -> True",
+        reason="performance: without a list no restore is asked for",
+    ),
+    NotCounted(
+        module=FLINK_COMMITS, function="_case_of_branch", change="xid is None or * -> found is None or *", reason=TYPED
     ),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
-from collector.records.xids import as_listed
+from collector.records.xids import as_listed, owner_of
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_commits, verdict_rules
 from collector.verdicts.flink_commits import flink_case, listed_as
@@ -25,6 +25,7 @@ PREPARED, WRITTEN = 30_050, 30_100
 """Checkpoint 3 is triggered 30 s after T0 and completed a second later (flink_observations)."""
 FUNCTION = XaXid(format_id=201, gtrid=bytes.fromhex(JOB) + bytes(4) + b"\3" + bytes(7), bqual=b"rand")
 SINK = XaXid(format_id=202, gtrid=bytes.fromhex(JOB) + bytes(18), bqual=b"\0\0\0\1" + bytes(7) + b"\2\0")
+NARAYANA = XaXid(format_id=131077, gtrid=b"bank", bqual=b"7")
 BANK = XaXid(format_id=1, gtrid=b"bank", bqual=b"7")
 
 
@@ -188,6 +189,8 @@ def test_branches_of_others_are_none_of_flinks() -> None:
     seen = [FAILED_JOB, checkpoint(3), listing(3, BANK)]
     assert judged(seen, branch(BANK, PREPARED)) is None
     assert judged(seen, branch(BANK, PREPARED, is_postgres=False)) is None
+    assert owner_of("mysql", str(NARAYANA)) is not None
+    assert judged([FAILED_JOB, checkpoint(3), listing(3, NARAYANA)], branch(NARAYANA, PREPARED)) is None
 
 
 @pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])
