@@ -15,12 +15,19 @@ from collector.history import row_encoding
 from collector.records.formats import lifecycle_event_batch
 from collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from collector.records.formats.flink_metadata.jdbc_sink_states import FlinkBranch, read_function_state
 from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from collector.records.formats.flink_metadata.operator_state import read_elements
-from collector.records.formats.flink_metadata.sink_states import FlinkCommittable, read_committables, read_writer_state
+from collector.records.formats.flink_metadata.sink_states import (
+    FlinkCommittable,
+    read_branches,
+    read_committables,
+    read_writer_state,
+)
 from collector.records.formats.transaction_state import BrokerStatus, TransactionStateValue, decode_key, decode_value
 from collector.records.formats.transaction_state_batch import StateDecoder
 from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
+from collector.records.xids import as_listed, owner_of, xid_owner
 from collector.rows.transactions import checkpoint_row, detail_row, transaction_row
 from collector.sources.transaction_state_log import TOPIC, record_of
 from collector.state.fold import apply
@@ -34,9 +41,11 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.identity import Handle
+from lifecycle.resource_manager_kinds import MYSQL
 from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.row_json import row_to_json
 from lifecycle.rows.transactions import TransactionRow
+from resource_managers.mysql.xa_xid import XaXid
 
 NOW_MS = 1_795_000_100_000
 KEY = b"\0\0\0\x0cip-count-0-1"
@@ -151,6 +160,8 @@ def flink_metadata(data: bytes) -> None:
         return
     for committable in checkpoint.committables:
         _is_committable(committable)
+    for branch in checkpoint.branches:
+        _is_branch(branch)
 
 
 def _no_file(path: str) -> io.BytesIO:
@@ -159,13 +170,21 @@ def _no_file(path: str) -> io.BytesIO:
 
 def flink_operator_state(data: bytes) -> None:
     """Read the element that begins at the offset in the first two bytes of the operator states behind them."""
-    for read in (read_committables, lambda *given: [read_writer_state(*given)]):
+    readers = (
+        (read_committables, True),
+        (lambda *given: [read_writer_state(*given)], True),
+        (lambda *given: read_branches(*given) or [], True),
+        (read_function_state, False),
+    )
+    for read, have_lengths in readers:
         state = BigEndianReader(data, "a state", min(2, len(data)))
         try:
-            for element in read_elements(state, [int.from_bytes(data[:2], "big")]):
+            for element in read_elements(state, [int.from_bytes(data[:2], "big")], have_lengths=have_lengths):
                 for found in read(element, OPERATOR):
                     if isinstance(found, FlinkCommittable):
                         _is_committable(found)
+                    elif isinstance(found, FlinkBranch):
+                        _is_branch(found)
         except MalformedRecord:
             continue
 
@@ -174,6 +193,13 @@ def _is_committable(committable: FlinkCommittable) -> None:
     assert committable.transactional_id.encode()
     assert 0 <= committable.producer_id < 2**63
     assert 0 <= committable.producer_epoch < 2**15
+
+
+def _is_branch(branch: FlinkBranch) -> None:
+    xid = branch.xid
+    assert XaXid.parse(xid.literal) == xid
+    assert as_listed(as_listed(xid)) == as_listed(xid)
+    assert owner_of(MYSQL.name, str(xid)) == xid_owner(xid.format_id, xid.gtrid, xid.bqual)
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

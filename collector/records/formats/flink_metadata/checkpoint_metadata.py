@@ -44,6 +44,7 @@ METADATA_LIMIT = 2**26
 TRANSACTION_LIMIT = 200_000
 """Committables and prepared transactions of one checkpoint at most."""
 ON_THE_WAY = "committables may be on the way from the writer to the committer"
+SAME_XIDS = "the job has several JdbcSink, which make the same xids: theirs cannot be told apart"
 INPUT_CHANNELS, OUTPUT_CHANNELS = "input channels", "output channels"
 
 
@@ -100,6 +101,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
     states = _SinkStates(data, open_state)
     for subtask in file.subtasks:
         states.read(subtask)
+    states.leave_out_what_cannot_be_told_apart()
     return FlinkCheckpointMetadata(
         version=file.version,
         checkpoint_id=file.checkpoint_id,
@@ -125,9 +127,8 @@ class _SinkStates:
 
     @property
     def branches(self) -> tuple[FlinkBranch, ...]:
-        """Return what is prepared. Two of the newer sinks in a job make the same xids: none of theirs can then be told apart."""
-        of_sink = next(iter(self._of_sinks.values())) if len(self._of_sinks) == 1 else []
-        return (*self._of_functions, *of_sink)
+        """Return what the JDBC sinks have prepared."""
+        return (*self._of_functions, *(branch for branches in self._of_sinks.values() for branch in branches))
 
     def read(self, subtask: Subtask) -> None:
         """Add what one subtask holds."""
@@ -141,6 +142,16 @@ class _SinkStates:
             self._add_unread(subtask, INPUT_CHANNELS, ON_THE_WAY)
         if WRITER_STATE in states.offsets and subtask.output_channel_states:
             self._add_unread(subtask, OUTPUT_CHANNELS, ON_THE_WAY)
+
+    def leave_out_what_cannot_be_told_apart(self) -> None:
+        """Count what several of the newer JDBC sinks have prepared as not read: in one job they make the same xids."""
+        if len(self._of_sinks) < 2 or not any(self._of_sinks.values()):
+            return
+        self.unread += [
+            UnreadState(operator=operator, subtask=0, state=WRITER_STATE, reason=SAME_XIDS)
+            for operator in self._of_sinks
+        ]
+        self._of_sinks.clear()
 
     def _read_state(
         self, operator: FlinkOperator, name: str, offsets: Sequence[int], content: StateBytes | None

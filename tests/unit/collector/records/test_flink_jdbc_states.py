@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from collector.records.formats.flink_metadata import checkpoint_metadata
 from collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
 from collector.records.formats.flink_metadata.jdbc_sink_states import read_function_state
-from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from collector.records.formats.flink_metadata.metadata_file import FlinkOperator, MetadataFile, OperatorStates, Subtask
 from collector.records.formats.flink_metadata.operator_state import read_elements
-from collector.records.formats.flink_metadata.sink_states import read_branches, read_committables
+from collector.records.formats.flink_metadata.sink_states import WRITER_STATE, read_branches, read_committables
+from collector.records.formats.flink_metadata.state_handles import StateBytes
 from collector.records.xids import as_listed, xid_of
 from lifecycle.errors import MalformedRecord
 from resource_managers.mysql.xa_xid import XaXid
@@ -124,6 +126,31 @@ def test_what_the_newer_sinks_committer_holds_is_passed_over() -> None:
     checkpoint = struct.pack(">qi", 3, 1) + members(2, writer)
     collector = struct.pack(">I", 0xB91F252C) + members(1, checkpoint)
     assert list(read_committables(BigEndianReader(versioned(2, collector), "a state"), OPERATOR)) == []
+
+
+@pytest.mark.parametrize(
+    ("prepared", "found", "unread"),
+    [([[ID]], 1, 0), ([[ID], [ID]], 0, 2), ([[ID], []], 0, 2), ([[], []], 0, 0)],
+    ids=["one sink", "two sinks", "two sinks, one has nothing", "two sinks, nothing prepared"],
+)
+def test_what_two_of_the_newer_sinks_have_prepared_cannot_be_told_apart(
+    prepared: list[list[bytes]], found: int, unread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, subtasks = b"", []
+    for number, ids in enumerate(prepared):
+        state = writer_state([], ids)
+        at, content = len(data), struct.pack(">ib", 6, 0) + struct.pack(">i", len(state)) + state
+        data += content
+        inline = StateBytes(path=None, is_relative=False, at=at, size=len(content))
+        states = OperatorStates(offsets={WRITER_STATE: (5,)}, content=inline)
+        operator = FlinkOperator(operator_id=f"{number}" * 32, name="", uid="", parallelism=1)
+        subtasks.append(
+            Subtask(operator=operator, index=0, states=states, input_channel_states=0, output_channel_states=0)
+        )
+    file = MetadataFile(version=4, checkpoint_id=3, kind=None, subtasks=tuple(subtasks))
+    monkeypatch.setattr(checkpoint_metadata, "read_structure", lambda *_: file)
+    checkpoint = read_checkpoint_metadata(data, opener(SINK))
+    assert (len(checkpoint.branches), len(checkpoint.unread)) == (found, unread)
 
 
 def function_state(*prepared: tuple[int, bytes, bytes]) -> bytes:
