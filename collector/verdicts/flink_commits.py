@@ -19,6 +19,7 @@ from collector.records.xids import as_listed, xid_of, xid_owner
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId
 from collector.state.transaction_view import TransactionView
+from lifecycle.resource_manager_kinds import MYSQL
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 
 CLOCK_SKEW_MS = 1_000
@@ -49,6 +50,8 @@ class FlinkCase:
     restored: FlinkCommittables | None = None
     """What the checkpoint of ``last_restore`` lists, where that was read whole."""
     is_branch: bool = False
+    may_refuse_flink: bool = False
+    """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
     commit_overdue_ms: int = 1_500
     now_ms: int = 0
 
@@ -168,7 +171,10 @@ def _case_of_branch(state: FlinkState, branch: BranchFacts, *, commit_overdue_ms
     else:
         return None
     case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts))
-    return replace(case, is_branch=True, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    may_refuse_flink = branch.resource_manager == MYSQL.name
+    return replace(
+        case, is_branch=True, may_refuse_flink=may_refuse_flink, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms
+    )
 
 
 def _restore_of_branch(state: FlinkState, facts: FlinkJobFacts | None) -> Restore | None:
@@ -258,7 +264,9 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
         rule=23,
         evidence=(_listed(case), counts, _what_follows(case)),
         may_commit=True,
+        may_abort=case.may_refuse_flink,
         loses_data=True,
+        commit_confirmation=checkpoint_name(case.first) if case.may_refuse_flink else "",
     )
 
 
@@ -363,6 +371,14 @@ def _listed(case: FlinkCase) -> Evidence:
 
 
 def _what_follows(case: FlinkCase) -> Evidence:
+    if case.may_refuse_flink:
+        name = checkpoint_name(case.first)
+        fact = (
+            f"MariaDB refuses the commit that Flink sends after a restore from {name}, with this branch or without (XAER_OUTSIDE): "
+            f"docs/databases.md says what to do. Commit it only if the job then goes on from {name} or from a later one. Restored "
+            "from an earlier one, it writes these rows twice. A rollback loses its rows"
+        )
+        return Evidence(fact=fact, source=METADATA)
     if case.is_branch:
         fact = (
             f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction is 'unknown to "
