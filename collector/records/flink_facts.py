@@ -128,6 +128,26 @@ class FlinkState:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         return list(self._listings.get(committable, ()))
 
+    def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
+        """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
+        return {
+            job
+            for (of_cluster, job), of_job in self.committables.items()
+            if of_cluster == cluster and next(reversed(of_job.values())).read_ms >= since_ms
+        }
+
+    def awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
+        """Return the running jobs whose newest ``_metadata``, read since then, is of a checkpoint whose end is not known yet."""
+        found = []
+        for (of_cluster, id_), of_job in self.committables.items():
+            newest, facts = next(reversed(of_job.values())), self.jobs.get(id_)
+            if of_cluster != cluster or facts is None or facts.job.is_over or newest.read_ms < since_ms:
+                continue
+            seen = facts.checkpoints.get(newest.number)
+            if seen is None or seen.status is FlinkStatus.IN_PROGRESS:
+                found.append(facts.job)
+        return found
+
     def job_of_prefix(self, prefix: str) -> tuple[str, str] | None:
         """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""
         return self._prefixes.get(prefix)

@@ -8,6 +8,7 @@ A thread of its own per cluster: a slow store holds up nothing else.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import BinaryIO, NamedTuple
@@ -27,13 +28,17 @@ FILE = "_metadata"
 CHECKPOINTS_OF_A_JOB = 20
 """The newest ones that are read of each job."""
 JOBS_OF_A_DIRECTORY = 500
+SETTLED_AFTER_S = 5.0
+"""A file that was written less long ago is looked at in every poll."""
+LOOKED_AT_EVERY_S = 60.0
+"""So often a settled file is looked at where its directory does not tell of changes, as in object stores."""
 _JOB = re.compile(r"[0-9a-f]{32}")
 _CHECKPOINT = re.compile(r"chk-(?P<number>[0-9]{1,18})")
 _PRESTO = "s3p://"
 """Flink's name for S3 by another client of its own."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """A checkpoint's directory: its URI as a person knows it, its path on the filesystem."""
 
     filesystem: fs.FileSystem
@@ -41,6 +46,28 @@ class _Place(NamedTuple):
     path: str
     job: str
     number: int
+    changed_ns: int | None = None
+    """When the directory changed, where its filesystem tells."""
+
+
+class Read(NamedTuple):
+    """A ``_metadata`` as it was read: its modification time (ns), its size, its directory's change, by our clock when."""
+
+    mtime_ns: int
+    size: int
+    changed_ns: int | None
+    at_s: float
+
+    def stands(self, place: Place) -> bool:
+        """Say whether it need not be looked at again yet.
+
+        A directory changes when its file is made, not while it is written: a file is settled some time after.
+        """
+        if time.time() - self.mtime_ns / 1e9 < SETTLED_AFTER_S:
+            return False
+        if place.changed_ns is not None:
+            return place.changed_ns == self.changed_ns
+        return time.monotonic() - self.at_s < LOOKED_AT_EVERY_S
 
 
 class FlinkCommittablesReader(Observer):
@@ -62,8 +89,8 @@ class FlinkCommittablesReader(Observer):
         self._cluster, self._directories = cluster, tuple(directories)
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
         self._filesystems: dict[str, fs.FileSystem] = {}
-        self._read: dict[str, tuple[int, int]] = {}
-        """Path -> (modification time in ns, size) of the ``_metadata`` that was read there."""
+        self._read: dict[str, Read] = {}
+        """Path -> the ``_metadata`` that was read there."""
         self._damaged: dict[str, tuple[str, str]] = {}
         """Path -> (URI, why) of those that were read and not understood: they are read again once they change."""
         self._unread: dict[str, str] = {}
@@ -101,11 +128,17 @@ class FlinkCommittablesReader(Observer):
             number = f"{len(unread)} checkpoint{'' if len(unread) == 1 else 's'}"
             self._note = f"{number} cannot be read, the last of them {uri}: {why}"
 
-    def _new(self, place: _Place) -> FlinkCommittables | None:
+    def _new(self, place: Place) -> FlinkCommittables | None:
+        known = self._read.get(place.path)
+        if known is not None and place.path not in self._damaged and known.stands(place):
+            return None
         try:
             info = place.filesystem.get_file_info(f"{place.path}/{FILE}")
-            seen = (info.mtime_ns or 0, info.size or 0)
-            if info.type is not fs.FileType.File or self._read.get(place.path) == seen:
+            if info.type is not fs.FileType.File:
+                return None
+            seen = Read(info.mtime_ns or 0, info.size or 0, place.changed_ns, time.monotonic())
+            if known is not None and (known.mtime_ns, known.size) == (seen.mtime_ns, seen.size):
+                self._read[place.path] = seen
                 return None
             committables = read_place(self._cluster, place, info)
         except OSError as error:
@@ -117,9 +150,9 @@ class FlinkCommittablesReader(Observer):
             self._damaged[place.path] = (place.uri, committables.error)
         return committables
 
-    def _places(self) -> list[_Place]:
+    def _places(self) -> list[Place]:
         """Return the newest checkpoints of each job that is known. Raises ResourceManagerError."""
-        found: list[_Place] = []
+        found: list[Place] = []
         listed: set[str] = set()
         for directory in self._directories:
             filesystem, path = self._opened(directory)
@@ -132,7 +165,7 @@ class FlinkCommittablesReader(Observer):
             try:
                 filesystem, path = self._opened(uri)
                 if not _CHECKPOINT.fullmatch(path.rpartition("/")[2]):
-                    found.append(_Place(filesystem, uri, path, job, number))
+                    found.append(Place(filesystem, uri, path, job, number))
                     continue
                 parent = path.rpartition("/")[0]
                 if parent not in listed:
@@ -149,8 +182,14 @@ class FlinkCommittablesReader(Observer):
             if facts.job.cluster != self._cluster:
                 continue
             completed = [c for c in facts.checkpoints.values() if c.status is FlinkStatus.COMPLETED and "/" in c.path]
-            newest = sorted(completed, key=lambda checkpoint: checkpoint.number)[-CHECKPOINTS_OF_A_JOB:]
-            reported += [(checkpoint.path, facts.job.job, checkpoint.number) for checkpoint in reversed(newest)]
+            newest = sorted(completed, key=lambda checkpoint: -checkpoint.number)[:CHECKPOINTS_OF_A_JOB]
+            # One checkpoint leads to the directory that holds them all; savepoints lie each somewhere else.
+            leads: dict[str, tuple[str, str, int]] = {}
+            for checkpoint in newest:
+                parent, _, last = checkpoint.path.rstrip("/").rpartition("/")
+                place = parent if _CHECKPOINT.fullmatch(last) else checkpoint.path
+                leads.setdefault(place, (checkpoint.path, facts.job.job, checkpoint.number))
+            reported += leads.values()
         return reported
 
     def _opened(self, location: str) -> tuple[fs.FileSystem, str]:
@@ -184,7 +223,7 @@ def read_again(committables: FlinkCommittables) -> FlinkCommittables | None:
     Raises ResourceManagerError when its directory cannot be reached.
     """
     filesystem, path = filesystem_of(committables.path)
-    place = _Place(filesystem, committables.path, path, committables.job, committables.number)
+    place = Place(filesystem, committables.path, path, committables.job, committables.number)
     try:
         info = filesystem.get_file_info(f"{path}/{FILE}")
         return read_place(committables.cluster, place, info) if info.type is fs.FileType.File else None
@@ -192,7 +231,7 @@ def read_again(committables: FlinkCommittables) -> FlinkCommittables | None:
         raise ResourceManagerError(f"{committables.path}/{FILE} cannot be read: {error}") from None
 
 
-def read_place(cluster: str, place: _Place, info: fs.FileInfo) -> FlinkCommittables:
+def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittables:
     """Return what a checkpoint's ``_metadata`` lists; what is wrong with it is in ``error``. Raises OSError."""
     with place.filesystem.open_input_stream(info.path, compression=None) as stream:
         data = stream.read(METADATA_LIMIT + 1)
@@ -232,7 +271,7 @@ def read_place(cluster: str, place: _Place, info: fs.FileInfo) -> FlinkCommittab
     )
 
 
-def _open_state(place: _Place, path: str) -> BinaryIO:
+def _open_state(place: Place, path: str) -> BinaryIO:
     """Open a state file: beside ``_metadata``, or under the job's own directory where the path is absolute. Raises OSError."""
     if "/" not in path:
         found: BinaryIO = place.filesystem.open_input_file(f"{place.path}/{path}")
@@ -247,7 +286,7 @@ def _open_state(place: _Place, path: str) -> BinaryIO:
     return found
 
 
-def _of_job(filesystem: fs.FileSystem, uri: str, path: str, job: str) -> list[_Place]:
+def _of_job(filesystem: fs.FileSystem, uri: str, path: str, job: str) -> list[Place]:
     """Return the newest checkpoints in a job's directory, oldest first. Raises ResourceManagerError."""
     numbered = [
         (int(match["number"]), entry)
@@ -255,7 +294,10 @@ def _of_job(filesystem: fs.FileSystem, uri: str, path: str, job: str) -> list[_P
         if (match := _CHECKPOINT.fullmatch(entry.base_name))
     ]
     newest = sorted(numbered, key=lambda each: each[0])[-CHECKPOINTS_OF_A_JOB:]
-    return [_Place(filesystem, f"{uri}/{entry.base_name}", entry.path, job, number) for number, entry in newest]
+    return [
+        Place(filesystem, f"{uri}/{entry.base_name}", entry.path, job, number, entry.mtime_ns)
+        for number, entry in newest
+    ]
 
 
 def _directories(filesystem: fs.FileSystem, path: str) -> list[fs.FileInfo]:

@@ -1,11 +1,13 @@
 """Observes Flink's REST API: jobs, restarts, and the checkpoint history that Flink forgets after the last ten.
 
 Bounded: one request for all jobs, and at most MAX_REQUESTS for the rest of a poll; jobs that had no turn come first in the next.
+Between two polls it asks about the jobs with a new ``_metadata``: whether that checkpoint counts is what a verdict waits for.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +27,14 @@ from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
 
 MAX_REQUESTS = 60
+RESTARTS_EVERY = 8
+"""A job's restarts are asked for with every so many of its turns: they decide nothing."""
+ON_DISK_EVERY_S = 10.0
+"""A job whose checkpoints are read on disk has a turn so often: its ``_metadata`` says when there is something to ask."""
+ON_DISK_WITHIN_MS = 120_000
+AWAITED_EVERY_S = 0.5
+AWAITED_FOR_MS = 30_000
+"""A checkpoint whose end was not seen so long after its ``_metadata`` is asked for in its job's turn alone."""
 ANSWER_LIMIT_S = 5.0
 MAX_ANSWER_BYTES = 16 << 20
 ERRORS_KEPT = 1_000
@@ -57,6 +67,12 @@ class FlinkRest(Observer):
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
+        self._turns: dict[str, int] = {}
+        """How many turns each job has had."""
+        self._rows: dict[str, FlinkJob] = {}
+        """Each job as it was in its last turn."""
+        self._asked_s: dict[str, float] = {}
+        """When each job was asked about last (monotonic s)."""
         self._over: dict[str, FlinkJob] = {}
         """Jobs that have ended and whose last checkpoints were read."""
         self._newest: dict[str, int] = {}
@@ -89,7 +105,7 @@ class FlinkRest(Observer):
                 self.poll(client)
                 self.current.see_flink_polled(self._cluster, now_ms())
                 self.polled()
-                self.stopping.wait(self._interval_s)
+                self._wait(client)
 
     def failed(self, error: Exception) -> None:
         """Have no job count as alive while REST does not answer."""
@@ -101,30 +117,65 @@ class FlinkRest(Observer):
         overview = flink_rest_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
         jobs = {job.job: job for job in overview}
         for job in self._with_a_turn(jobs):
-            try:
-                self._tell(self._seen_of(client, job))
-            except NotThere:
-                self._tell([job])
-            except MalformedRecord as error:
-                self._tell([job, self._aside(job, str(error))])
+            turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
+            self._ask(client, job, with_restarts=turns % RESTARTS_EVERY == 1)
+            self._rows[job.job] = job
+        self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
         self._reported = {job: reported for job, reported in self._reported.items() if job in jobs}
         self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
+    def _wait(self, client: httpx.Client) -> None:
+        """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
+        ends_s = time.monotonic() + self._interval_s
+        while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, AWAITED_EVERY_S)):
+            awaiting = self.current.flink_awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
+            for job in awaiting[:MAX_REQUESTS]:
+                self._ask(client, job, with_restarts=False)
+                self._turn = [*(id_ for id_ in self._turn if id_ != job.job), job.job]
+
+    def _ask(self, client: httpx.Client, job: FlinkJob, *, with_restarts: bool) -> None:
+        self._asked_s[job.job] = time.monotonic()
+        try:
+            self._tell(self._seen_of(client, job, with_restarts=with_restarts))
+        except NotThere:
+            self._tell([job])
+        except MalformedRecord as error:
+            self._tell([job, self._aside(job, str(error))])
+
     def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
-        """Return the jobs to be asked about, those that waited longest first."""
+        """Return the jobs to be asked about: those that changed, then those that waited longest."""
         waiting = [id_ for id_ in self._turn if id_ in jobs]
         waiting += [id_ for id_ in jobs if id_ not in self._turn]
         self._over = {id_: job for id_, job in self._over.items() if id_ in jobs}
-        wanted = [id_ for id_ in waiting if not _is_same(self._over.get(id_), jobs[id_])]
-        now = wanted[: MAX_REQUESTS // 2]
+        self._rows = {id_: row for id_, row in self._rows.items() if id_ in jobs}
+        self._asked_s = {id_: asked_s for id_, asked_s in self._asked_s.items() if id_ in jobs}
+        on_disk = self.current.flink_read_on_disk(self._cluster, now_ms() - ON_DISK_WITHIN_MS)
+        early_s = time.monotonic() - ON_DISK_EVERY_S
+        changed = [id_ for id_ in waiting if not _is_same(self._rows.get(id_), jobs[id_])]
+        due = [
+            id_
+            for id_ in waiting
+            if id_ not in changed and (id_ not in on_disk or self._asked_s.get(id_, early_s) <= early_s)
+        ]
+        wanted = [id_ for id_ in (*changed, *due) if not _is_same(self._over.get(id_), jobs[id_])]
+        now: list[str] = []
+        requests = 0
+        for id_ in wanted:
+            requests += 1 + (self._turns.get(id_, 0) % RESTARTS_EVERY == 0)
+            if requests > MAX_REQUESTS:
+                break
+            now.append(id_)
         self._turn = [id_ for id_ in waiting if id_ not in now] + now
         return [jobs[id_] for id_ in now]
 
-    def _seen_of(self, client: httpx.Client, job: FlinkJob) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
+    def _seen_of(
+        self, client: httpx.Client, job: FlinkJob, *, with_restarts: bool
+    ) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
         """Return a job's checkpoints, then the job. Raises NotThere and what ``poll`` raises."""
         reported = flink_rest_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
         names = ",".join(flink_rest_answers.RESTART_METRICS)
-        restarts = flink_rest_answers.restarts(self._get(client, f"/jobs/{job.job}/metrics?get={names}"))
+        path = f"/jobs/{job.job}/metrics?get={names}"
+        restarts = flink_rest_answers.restarts(self._get(client, path)) if with_restarts else job.restarts
         # From here on nothing can fail: what is noted as reported is reported.
         self._count_missed(job, reported)
         before = self._reported.get(job.job, {})

@@ -342,6 +342,16 @@ class CurrentState:
         if (before is None) is not (at_ms is None):
             self.changed()
 
+    def flink_awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
+        """Return the jobs whose newest ``_metadata``, read since then (epoch ms), is of a checkpoint that has not ended yet."""
+        with self._lock:
+            return self._state.flink.awaiting_end(cluster, since_ms)
+
+    def flink_read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
+        """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
+        with self._lock:
+            return self._state.flink.read_on_disk(cluster, since_ms)
+
     def flink_listings(self, committable: Listed) -> list[FlinkCommittables]:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         with self._lock:

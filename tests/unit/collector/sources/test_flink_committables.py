@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import fs
 
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
@@ -17,6 +19,8 @@ from collector.records.observations import Observed, Position
 from collector.sources.flink_committables import (
     CHECKPOINTS_OF_A_JOB,
     FlinkCommittablesReader,
+    Place,
+    Read,
     filesystem_of,
     read_again,
 )
@@ -80,11 +84,47 @@ def test_checkpoints_are_read_once_and_again_when_they_change(current: CurrentSt
 
     reading.read_new()
     assert reading.status.records == 1, "what was read is not read again"
+    # A job that was set back takes the number again: a new directory of the same name.
+    shutil.rmtree(where)
+    put(where)
     os.utime(where / "_metadata", ns=(1_795_000_000_000_000_000, 1_795_000_000_000_000_000))
+    os.utime(where)
     reading.read_new()
     (again,) = seen_listings(current)
     assert again.written_ms == 1_795_000_000_000
     assert reading.status.records == 2
+
+
+def test_a_file_that_is_still_being_written_is_read_again(current: CurrentState, tmp_path: Path) -> None:
+    where = put(tmp_path / "flink" / JOB / "chk-3")
+    whole = (where / "_metadata").read_bytes()
+    reading = reader(current, tmp_path / "flink")
+    (where / "_metadata").write_bytes(whole[:100])
+    before = where.stat().st_mtime_ns
+    reading.read_new()
+    assert "1 checkpoint cannot be read" in reading.note
+    (where / "_metadata").write_bytes(whole)
+    assert where.stat().st_mtime_ns == before, "its directory does not tell"
+    reading.read_new()
+    assert reading.note == ""
+    assert {listing.error for listing in seen_listings(current)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("age_s", "changed_ns", "looked_s_ago", "stands"),
+    [
+        pytest.param(60, 7, 0, True, id="settled, its directory the same"),
+        pytest.param(60, 8, 0, False, id="another directory of that name"),
+        pytest.param(1, 7, 0, False, id="written a moment ago"),
+        pytest.param(60, None, 10, True, id="no directory tells, looked at a moment ago"),
+        pytest.param(60, None, 61, False, id="no directory tells, looked at a minute ago"),
+    ],
+)
+def test_a_settled_file_is_not_looked_at_in_every_poll(
+    age_s: float, changed_ns: int | None, looked_s_ago: float, stands: bool
+) -> None:
+    read = Read(round((time.time() - age_s) * 1e9), 10, 7, time.monotonic() - looked_s_ago)
+    assert read.stands(Place(fs.LocalFileSystem(), "file:/c/chk-3", "/c/chk-3", JOB, 3, changed_ns)) is stands
 
 
 def test_the_directory_of_a_checkpoint_that_rest_told_of_is_followed(current: CurrentState, tmp_path: Path) -> None:

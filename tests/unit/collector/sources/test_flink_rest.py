@@ -18,9 +18,16 @@ from collector.history import row_encoding, sql
 from collector.history.store import Store
 from collector.records.flink_facts import FlinkState
 from collector.records.formats import flink_rest_answers
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from collector.records.formats.flink_records import (
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkKind,
+    FlinkStatus,
+)
 from collector.records.observations import Observed, Position
 from collector.rows.transactions import checkpoint_row, job_row
+from collector.runtime.clock import now_ms
 from collector.sources import flink_rest
 from collector.sources.flink_rest import FlinkRest
 from collector.verdicts.verdict_case import Limits
@@ -369,6 +376,47 @@ def test_requests_of_a_poll_are_bounded_and_every_job_has_its_turn(
         watched.poll()
         assert len(watched.flink.requests) <= 1 + 10
     assert {facts.job.job for facts in watched.current.jobs()} == set(ids)
+
+
+def test_restarts_are_asked_for_in_few_turns(watched: Watched) -> None:
+    for _ in range(2 * flink_rest.RESTARTS_EVERY):
+        watched.poll()
+    assert watched.flink.requests.count(f"/jobs/{FIRST_JOB}/metrics") == 2
+    assert watched.flink.requests.count(f"/jobs/{FIRST_JOB}/checkpoints") == 2 * flink_rest.RESTARTS_EVERY
+
+
+def test_a_job_whose_checkpoints_are_on_disk_has_a_turn_less_often(watched: Watched) -> None:
+    asked = f"/jobs/{FIRST_JOB}/checkpoints"
+    watched.poll()
+    read = FlinkCommittables(
+        cluster=CLUSTER, job=FIRST_JOB, number=1, path="/c/chk-1", kind=FlinkKind.CHECKPOINT, written_ms=1, read_ms=now_ms()
+    )  # fmt: skip
+    watched.current.see_flink_committables([read])
+    watched.poll()
+    assert watched.flink.requests.count(asked) == 1
+    watched.flink.answers["/jobs/overview"]["jobs"][0]["last-modification"] += 1
+    watched.poll()
+    assert watched.flink.requests.count(asked) == 2, "it changed"
+
+
+def test_the_end_of_a_checkpoint_is_asked_for_once_its_metadata_is_there(watched: Watched) -> None:
+    watched.poll()
+    (facts,) = watched.current.jobs()
+    newest = max(facts.checkpoints)
+
+    def put(number: int, read_ms: int) -> None:
+        listing = FlinkCommittables(
+            cluster=CLUSTER, job=FIRST_JOB, number=number, path=f"/c/{FIRST_JOB}/chk-{number}",
+            kind=FlinkKind.CHECKPOINT, written_ms=read_ms, read_ms=read_ms,
+        )  # fmt: skip
+        watched.current.see_flink_committables([listing])
+
+    put(newest - 1, 2_000)
+    assert watched.current.flink_awaiting_end(CLUSTER, 1_000) == [], "REST told of its end"
+    put(newest + 5, 2_000)
+    assert [job.job for job in watched.current.flink_awaiting_end(CLUSTER, 1_000)] == [FIRST_JOB]
+    assert watched.current.flink_awaiting_end("another", 1_000) == []
+    assert watched.current.flink_awaiting_end(CLUSTER, 3_000) == [], "it was read long ago"
 
 
 def test_a_job_that_is_over_is_asked_once_more_and_then_left(watched: Watched) -> None:
