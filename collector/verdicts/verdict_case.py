@@ -15,6 +15,8 @@ from lifecycle.decisions import BatchAttempt
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
 DECISIONS, EVENTS = ObserverKind.DECISION_LOG.value, ObserverKind.LIFECYCLE_EVENTS.value
+CLOCK_SKEW_MS = 5_000
+"""So far the clock of a driver may be ahead of this one."""
 
 
 class DecisionLogStatus(Enum):
@@ -89,3 +91,24 @@ class Case:
         """Return how long ago the decision about it was made; 0 without one."""
         ruled = self.transaction.listing or self.transaction.first_decision
         return self.now_ms - ruled[1].at_ms if ruled else 0
+
+    @property
+    def driver_silent_since_ms(self) -> int | None:
+        """Return when the driver of a transaction of ours gave its last sign, where that is longer ago than it may be silent.
+
+        The log's own records are signs, and what events claim until now: a time that is still to come is none.
+        """
+        if self.pipeline is None:
+            return None
+        signs = (self.pipeline.facts.last_seen_ms, self.pipeline.facts.logged_ms, self.transaction.opened_ms)
+        last = max((at for at in signs if at is not None and at <= self.now_ms + CLOCK_SKEW_MS), default=None)
+        if last is None or self.now_ms - last <= self.pipeline.silent_after_ms(self.limits):
+            return None
+        return last
+
+    @property
+    def is_driver_gone(self) -> bool:
+        """Say whether its driver is silent, or its Flink job is not known to run. Of others it cannot be told."""
+        if self.flink is not None:
+            return not self.flink.is_alive
+        return self.driver_silent_since_ms is not None

@@ -21,8 +21,6 @@ from lifecycle.states import TransactionState
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 
 Rule = Callable[[Case], Judgement | None]
-CLOCK_SKEW_MS = 5_000
-"""So far the clock of a driver may be ahead of this one."""
 
 
 def judge(case: Case) -> Judgement:
@@ -194,17 +192,11 @@ def rule_12_newer_run(case: Case) -> Judgement | None:
 
 
 def rule_13_driver_silent(case: Case) -> Judgement | None:
-    """Undecided, and its driver sent no heartbeat for longer than it may be silent.
-
-    The log's own records are signs, and what events claim until now: a time that is still to come is none.
-    """
-    if case.pipeline is None:
+    """Undecided, and its driver sent no heartbeat for longer than it may be silent."""
+    last = case.driver_silent_since_ms
+    if case.pipeline is None or last is None:
         return None
-    signs = (case.pipeline.facts.last_seen_ms, case.pipeline.facts.logged_ms, case.transaction.opened_ms)
-    last = max((at for at in signs if at is not None and at <= case.now_ms + CLOCK_SKEW_MS), default=None)
     allowed_ms = case.pipeline.silent_after_ms(case.limits)
-    if last is None or case.now_ms - last <= allowed_ms:
-        return None
     fact = f"no heartbeat of its driver for more than {duration(allowed_ms)}"
     silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
     # Without its batch no abort decision can name it: the driver could still decide to commit it.

@@ -37,7 +37,7 @@ from collector.state.transaction_pages import OpeningKey
 from collector.verdicts import judging, known_ends
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits, PipelineHistory
+from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.views.replay import read_kept
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
@@ -215,10 +215,13 @@ class CurrentState:
 
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
         """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory."""
+        return judging.judged(self.cases(settled=settled, at_ms=at_ms))
+
+    def cases(self, *, settled: bool = False, at_ms: int | None = None) -> list[Case]:
+        """Return what the rules read of the same transactions, in no order."""
         moment = self._moment(at_ms)
         with self._lock:
-            cases = moment.cases(self._state, transaction_join.views(self._state, settled=settled))
-        return judging.judged(cases)
+            return moment.cases(self._state, transaction_join.views(self._state, settled=settled))
 
     def settled(
         self, *, most: int, after: OpeningKey | None, pipeline: str | None, resource_manager: str | None
