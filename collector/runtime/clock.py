@@ -48,6 +48,13 @@ class Clock:
         """Return the sum of the steps that were believed since this clock began."""
         return self._shifted_ms
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Say whether a step of the machine's clock is seen that is not believed yet."""
+        with self._lock:
+            self._now_ms()
+            return self._step_ms != 0
+
     def observe_broker_time(self, broker_ms: int) -> None:
         """Judge a step by the time that a broker has just given a record; without a step it says nothing."""
         if broker_ms <= 0:
