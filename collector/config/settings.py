@@ -15,12 +15,13 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from collector.config import named_locations, receivers, tokens
+from collector.config import named_locations, receivers, standing_orders, tokens
 from collector.config.alerts import AlertSettings, Whole
 from collector.config.databases import OPTION, PASSWORDS, read_databases
 from collector.config.flink_access import OPTION as FLINK_OPTION
 from collector.config.flink_access import FlinkAccess, read_flink_access
 from collector.config.receivers import ReceiverSettings
+from collector.config.standing_orders import StandingOrders
 from collector.config.tls import TlsFiles
 from collector.config.tokens import Tokens
 from collector.runtime.logs import LogLevel
@@ -36,6 +37,7 @@ BOOTSTRAP_SERVERS = "INDOUBT_BOOTSTRAP_SERVERS"
 FOREIGN_VARIABLES = frozenset(
     {
         BOOTSTRAP_SERVERS,
+        standing_orders.VARIABLE,
         "INDOUBT_COLLECTOR_CA",
         "INDOUBT_COLLECTOR_URL",
         settings_file.VARIABLE,
@@ -46,7 +48,7 @@ FOREIGN_VARIABLES = frozenset(
         "INDOUBT_DEMO_RUN",
     }
 )
-"""Variables that the Kafka connection, the app, the pipeline or the demo may have in the same environment: theirs to judge."""
+"""Variables that are no tunable setting: of a flag here, or of the Kafka connection, the app, the pipeline or the demo."""
 KAFKA_PREFIX = "INDOUBT_KAFKA_"
 MAX_BODY_BYTES = 4_194_304
 
@@ -146,12 +148,14 @@ class Settings:
     tokens: Tokens | None
     """None: none were given, so they are made at start."""
     receivers: ReceiverSettings
+    standing_orders: StandingOrders
 
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Return the settings. Raises SettingsError that names the setting and says what it takes."""
     parser = _parser()
-    table = settings_file.read("collector", arguments, environment, {"bootstrap_servers": BOOTSTRAP_SERVERS})
+    of_flags = {"bootstrap_servers": BOOTSTRAP_SERVERS, "standing_orders": standing_orders.VARIABLE}
+    table = settings_file.read("collector", arguments, environment, of_flags)
     variables = _variables(table, table.set_defaults(parser))
     origins = {variable: table.origin(key) for variable, key in variables.items() if variable not in environment}
     environment = {**{variable: table.text(key) for variable, key in variables.items()}, **environment}
@@ -180,6 +184,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         trusted_proxies=tuple(given.trusted_proxy),
         tokens=tokens.read(environment),
         receivers=receivers.read(environment),
+        standing_orders=standing_orders.read(given.standing_orders or environment.get(standing_orders.VARIABLE, "")),
     )
 
 
@@ -255,6 +260,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
     _add_tls(parser)
+    parser.add_argument(
+        standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"
+    )
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     parser.add_argument("--version", action="version", version=f"indoubt {VERSION}", help="say which version this is")
     return parser

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import receivers, settings
+from collector.config import receivers, settings, standing_orders
 from collector.config.databases import PASSWORDS
 from collector.config.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
@@ -186,6 +186,7 @@ def test_nothing_is_documented_that_does_not_exist() -> None:
     known = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
     known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
     known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_SETTINGS_FILE", "INDOUBT_", *PASSWORDS, *receivers.NAMES}
+    known.add(standing_orders.VARIABLE)
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
 
 
