@@ -19,8 +19,8 @@ from types import FrameType
 
 import uvicorn
 
-from collector.alerting.service import AlertService
-from collector.api import alert_routes, backup_routes
+from collector.alerting.service import AlertService, alert_settings
+from collector.api import alert_routes, backup_routes, standing_order_routes
 from collector.api import server as http_server
 from collector.api.app import application
 from collector.api.auth import token_store
@@ -57,6 +57,7 @@ from collector.sources.partitions import Pace, Partitions
 from collector.sources.source import Observer
 from collector.sources.transaction_polling import TransactionPolling
 from collector.sources.transaction_state_log import TransactionLog
+from collector.standing_orders.service import StandingOrderService
 from collector.verdicts.verdict_case import Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
@@ -71,7 +72,7 @@ HISTORY = "history.duckdb"
 GC_THRESHOLDS = (50_000, 20, 50)
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
-Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver
+Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ def _serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
-        return [cluster, *observers, watch, alerts, follow_up]
+        return [cluster, *observers, watch, alerts, follow_up, standing]
 
     changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
     current.listen(changes.tell)
@@ -183,10 +184,30 @@ def _serve(
         max_body_bytes=tunable.max_body_bytes,
         partitions=lambda: partitions.findings,
     )
-    alerts = AlertService(current, store, dependencies.observers, tunable, settings.receivers, dependencies.partitions)
+    standing = StandingOrderService(
+        settings.standing_orders,
+        current,
+        store,
+        actions,
+        dependencies.observers,
+        silent_ms=alert_settings(tunable).observer_down_ms,
+        read_only=settings.read_only,
+    )
+    alerts = AlertService(
+        current,
+        store,
+        dependencies.observers,
+        tunable,
+        settings.receivers,
+        partitions=dependencies.partitions,
+        standing=standing.report,
+    )
     app = application(dependencies)
     backup_routes.serve(app, dependencies)
-    alert_routes.serve(app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines)
+    standing_order_routes.serve(app, dependencies, standing)
+    alert_routes.serve(
+        app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report
+    )
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
     with _loading(current, ready, running):
         host, port = listening.getsockname()[:2]

@@ -23,7 +23,17 @@ class Severity(Enum):
         return list(Severity).index(self)
 
 
-LABELS = ("rule", "severity", "pipeline", "resource_manager", "transaction", "batch", "partition", "observer")
+LABELS = (
+    "rule",
+    "severity",
+    "pipeline",
+    "resource_manager",
+    "transaction",
+    "batch",
+    "partition",
+    "observer",
+    "standing_order",
+)
 """Every label that an alert may carry: what silences match, and what an Alertmanager routes by."""
 
 

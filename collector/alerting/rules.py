@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from collector.alerting import checkpoint_rule, partition_rules, source_rules, transaction_rules
+from collector.alerting import checkpoint_rule, partition_rules, source_rules, standing_order_rules, transaction_rules
 from collector.alerting.findings import Finding
 from collector.alerting.snapshot import AlertSnapshot, Source
 from collector.config.alerts import AlertSettings
@@ -80,5 +80,7 @@ RULES: tuple[AlertRule, ...] = (
     # Without a source: it also fires about a log that is unreadable for this very reason.
     _rule("A11", "finite log", source_rules.a11_finite_log),
     _rule("A12", "duplicated", transaction_rules.a12_duplicated),
+    _rule("A13", "standing order acted", standing_order_rules.a13_acted),
+    _rule("A14", "standing order held back", standing_order_rules.a14_held_back, Source.OBSERVERS, for_ms=3_000),
 )
 """``for_ms`` is 0 where the rule's own limit already waits."""

@@ -18,6 +18,7 @@ from collector.config.alerts import AlertSettings
 from collector.config.receivers import Notifier, ReceiverSettings
 from collector.config.settings import TunableSettings
 from collector.history.store import Store
+from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
@@ -36,6 +37,7 @@ class AlertService:
         tunable: TunableSettings,
         receivers: ReceiverSettings,
         partitions: Callable[[], PartitionFindings] = lambda: NOTHING_SEEN,
+        standing: Callable[[], StandingReport] = lambda: NO_STANDING_ORDERS,
     ) -> None:
         self._kept = AlertStore(store)
         settings = alert_settings(tunable)
@@ -52,7 +54,8 @@ class AlertService:
 
         def snapshot() -> AlertSnapshot:
             at_ms = now_ms()
-            return take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
+            seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
+            return replace(seen, standing=standing())
 
         self.dispatcher = NotificationDispatcher(self._kept, notifiers(receivers, settings.repeat_ms), policy)
         self.evaluator = AlertEvaluator(

@@ -8,6 +8,7 @@ from enum import Enum
 
 from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings
+from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.sources.source import ObserverStatus
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
@@ -116,3 +117,4 @@ class AlertSnapshot:
     log_settings: LogSettings | None = None
     unavailable_sources: frozenset[Source] = frozenset()
     unobserved_pipelines: frozenset[str] = frozenset()
+    standing: StandingReport = NO_STANDING_ORDERS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
@@ -21,6 +22,7 @@ from collector.api.paging import Page, first
 from collector.api.request_body import json_object
 from collector.api.table_routes import Limit, row_answer, table_answer
 from collector.config.settings import MetricsAccess
+from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock import now_ms
 from lifecycle.orders import Role
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
@@ -32,7 +34,12 @@ Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, patt
 
 
 def serve(
-    app: FastAPI, dependencies: ApiDependencies, alerts: AlertService, access: MetricsAccess, max_pipelines: int
+    app: FastAPI,
+    dependencies: ApiDependencies,
+    alerts: AlertService,
+    access: MetricsAccess,
+    max_pipelines: int,
+    standing: Callable[[], StandingReport] = lambda: NO_STANDING_ORDERS,
 ) -> None:
     """Add the routes of alerts, silences and metrics."""
     evaluator = alerts.evaluator
@@ -70,7 +77,7 @@ def serve(
             caller_of_request(request)
         elif not dependencies.is_ready():
             raise HTTPException(503, "history is being loaded: ask again in a moment")
-        seen = metrics.see(dependencies, alerts, now_ms())
+        seen = metrics.see(dependencies, alerts, standing(), now_ms())
         return Response(metrics.exposition(metrics.families(seen, labels)), media_type=metrics.CONTENT_TYPE)
 
 

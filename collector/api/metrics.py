@@ -27,6 +27,7 @@ from collector.api.dependencies import ApiDependencies
 from collector.history.store import StoreFailed
 from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings
+from collector.records.standing_orders import StandingReport
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged, percentile
@@ -78,9 +79,10 @@ class Seen:
     history_error: str
     log_settings: LogSettings | None
     partitions: PartitionFindings
+    standing: StandingReport
 
 
-def see(dependencies: ApiDependencies, alerts: AlertService, now_ms: int) -> Seen:
+def see(dependencies: ApiDependencies, alerts: AlertService, standing: StandingReport, now_ms: int) -> Seen:
     """Return what is to be shown now."""
     try:
         receiver_statuses = alerts.receiver_statuses()
@@ -100,6 +102,7 @@ def see(dependencies: ApiDependencies, alerts: AlertService, now_ms: int) -> See
         history_error=dependencies.store.error,
         log_settings=dependencies.current.log_settings,
         partitions=dependencies.partitions(),
+        standing=standing,
     )
 
 
@@ -120,6 +123,7 @@ def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     yield from _history(seen)
     yield from _alerts(seen)
     yield from _notifications(seen)
+    yield from _standing_orders(seen)
 
 
 class _Once(Collector):
@@ -328,6 +332,24 @@ def _notifications(seen: Seen) -> Iterator[Metric]:
     yield _gauge("indoubt_notifications_oldest_seconds", "Age of the oldest of them.", ("receiver",), ages)
     yield _gauge("indoubt_notifications_given_up", "Notifications given up within 7 days.", ("receiver",), given_up)
     yield _counter("indoubt_notification_attempts", "Attempts by outcome.", ("receiver", "outcome"), attempts)
+
+
+def _standing_orders(seen: Seen) -> Iterator[Metric]:
+    orders, names = seen.standing.orders, ("standing_order", "act")
+    yield _gauge(
+        "indoubt_standing_orders_stopped",
+        "1 while all of them are stopped.",
+        (),
+        {(): float(seen.standing.switch.stopped)},
+    )
+    counted = (
+        ("indoubt_standing_order_acts", "Orders given without a person that ended as ordered.", "acted"),
+        ("indoubt_standing_order_failures", "Attempts that were refused or failed.", "failed"),
+        ("indoubt_standing_order_rehearsals", "Orders that were only rehearsed.", "rehearsed"),
+        ("indoubt_standing_order_held_back", "Transactions that were due and held back.", "held_back"),
+    )
+    for name, words, field in counted:
+        yield _counter(name, words, names, {(o.name, o.act.value): float(getattr(o, field)) for o in orders})
 
 
 def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[tuple[str, ...], float]:

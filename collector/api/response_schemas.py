@@ -19,6 +19,7 @@ from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
+from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer, SwitchRequest
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import Verdict
@@ -69,6 +70,7 @@ TABLES: dict[str, type] = {
     "/api/v1/alerts": AlertRow,
     "/api/v1/silences": SilenceRow,
     "/api/v1/receivers": ReceiverRow,
+    "/api/v1/standing-orders": StandingOrderRow,
 }
 """The row of each table, by the path that answers it."""
 
@@ -96,6 +98,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
     ("post", "/api/v1/backup"): object_of(audit=WHOLE, file=TEXT, bytes=WHOLE, took_ms=WHOLE),
     ("post", "/api/v1/silences"): schema_of(SilenceRow),
     ("delete", "/api/v1/silences/{number}"): schema_of(SilenceRow),
+    ("post", "/api/v1/standing-orders"): schema_of(SwitchAnswer),
 }
 """By method and path; what stands neither here nor among the tables is described by its route's own annotation."""
 
@@ -127,6 +130,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("post", "/api/v1/orders"): {"oneOf": [body_schema_of(kind) for kind in ORDER_REQUESTS]},
     ("post", "/api/v1/orders/preview"): body_schema_of(PreviewRequest),
     ("post", "/api/v1/silences"): _SILENCE_BODY,
+    ("post", "/api/v1/standing-orders"): body_schema_of(SwitchRequest),
 }
 """Bodies that are read by hand, so that their errors can be kind."""
 

@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
         _listing(commands, listing)
     _command(commands, "status", "who is asked, who asks, and how the observers are")
     _orders(commands)
+    _standing_orders(commands)
     return made
 
 
@@ -131,6 +132,15 @@ def _orders(commands: Any) -> None:
         ("stop", "end a pipeline's driver and its supervisor"),
     ):
         _order(commands, name, what).add_argument("pipeline", help="the pipeline's prefix")
+
+
+def _standing_orders(commands: Any) -> None:
+    made = _command(
+        commands, "standing-orders", "what is done without a person: list, stop all of it, or start it again"
+    )
+    made.add_argument("do", nargs="?", choices=("list", "stop", "start"), default="list", help="default: list")
+    made.add_argument("--reason", default="", help="why, for the audit; needed with start")
+    made.add_argument("--yes", action="store_true", help="needed with start; stop acts at once")
 
 
 def _order(commands: Any, name: str, what: str) -> argparse.ArgumentParser:

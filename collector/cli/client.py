@@ -69,6 +69,11 @@ class Client:
                     raise
         return None
 
+    def switch_standing_orders(self, *, stopped: bool, reason: str) -> Any:
+        """Stop all standing orders, or let them go on; return the answer."""
+        body = {"stopped": stopped, "reason": reason}
+        return self._ask("POST", "/api/v1/standing-orders", timeout=READ_LIMIT_S, json=body)
+
     def _ask(self, method: str, path: str, **request: Any) -> Any:
         try:
             answer = self._http.request(method, path, follow_redirects=False, **request)

@@ -130,6 +130,14 @@ where a.audit < ? order by a.audit desc limit ?"""
 AUDIT_FROM_NEWEST = (2**62,)
 AUDIT_BEFORE = "select count(*) from audit where audit < ?"
 
+# Orders that no person gave: their evidence begins with the standing order's name, whatever anybody writes as a reason.
+STANDING_ORDERS_GIVEN = """
+select audit, at_ms, action, keys, outcome, evidence from audit
+where evidence like '[{"standing_order":%' order by audit"""
+STANDING_ORDERS_SWITCH = """
+select at_ms, who, action, reason from audit
+where action in ('stop standing orders', 'start standing orders') and outcome = 'accepted' order by audit desc limit 1"""
+
 LAST_INTENT = "select coalesce(max(intent), 0) from order_intents"
 ADD_INTENT = "insert into order_intents values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_ORDER_RESULT = "insert into order_results values (?, ?, ?, ?)"

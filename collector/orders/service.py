@@ -26,7 +26,7 @@ from collector.orders.pipelines import PipelineOrders, prefix_of
 from collector.orders.plan import OrderContext, Plan, carry_out
 from collector.orders.settle import plan_settle
 from collector.records.observations import OperatorOrder
-from collector.records.orders import Order, OrderOutcome, OrderResult, Step
+from collector.records.orders import REHEARSAL, STANDING_ORDER, Order, OrderOutcome, OrderResult, Step
 from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
 from collector.views.batches import Batch, find_batch
@@ -106,6 +106,8 @@ class Actions:
         self._store.check_writable()
         started = time.monotonic()
         evidence: list[Any] = []
+        if order.standing_order:
+            evidence.append({STANDING_ORDER: order.standing_order, REHEARSAL: order.dry_run})
         try:
             order = self._named(order, evidence)
             plan, typed = self._plan(order, who, evidence)

@@ -80,6 +80,10 @@ _FULFILS = {
 }
 
 
+STANDING_ORDER, REHEARSAL = "standing_order", "rehearsal"
+"""The keys that mark the evidence of an order that no person gave."""
+
+
 class InvalidOrder(IndoubtError):
     """An order lacks a field or has a wrong one; the message names it."""
 
@@ -101,6 +105,8 @@ class Order:
     fingerprint: str = ""
     idempotency_key: str = ""
     digest: str = ""
+    standing_order: str = ""
+    """The name of the standing order that gives it; empty: a person does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,17 +16,21 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.alerting.service import AlertService
-from collector.api import alert_routes, backup_routes, metrics
+from collector.api import alert_routes, backup_routes, metrics, standing_order_routes
 from collector.api.app import application
 from collector.api.dependencies import ApiDependencies
 from collector.api.openapi import ARROW
 from collector.config.receivers import ReceiverSettings
 from collector.config.settings import MetricsAccess, TunableSettings
+from collector.config.standing_orders import StandingOrder, StandingOrders
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
+from collector.sources.source import ObserverStatus
+from collector.standing_orders.service import StandingOrderService
 from collector.verdicts.blocked_readers import Tail, judge_reader
 from collector.verdicts.partition_state import NOTHING_SEEN, Blocked, PartitionFindings
 from lifecycle.events import EventType
+from lifecycle.orders import Action
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event
 from tests.unit.collector.partition_sightings import group, partition
@@ -37,6 +41,20 @@ pytestmark = pytest.mark.slow
 COLUMNS = "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms name group silenced_by"
 SILENCE = {"matchers": {"pipeline": PREFIX}, "reason": "maintenance", "duration_ms": 60_000}
 MAX_PIPELINES = 3
+STANDING_ORDERS = StandingOrders(
+    file="standing_orders.toml",
+    owner="carla",
+    orders=(
+        StandingOrder(
+            name="save",
+            act=Action.COMMIT,
+            applications=frozenset({PREFIX}),
+            most_per_hour=1,
+            less_than_s_left=60,
+            rehearse=False,
+        ),
+    ),
+)
 
 
 class AlertApi(Api):
@@ -46,6 +64,7 @@ class AlertApi(Api):
         self, directory: Path, *, read_only: bool = False, access: MetricsAccess = MetricsAccess.TOKEN
     ) -> None:
         super().__init__(directory, read_only=read_only)
+        self.observers: list[ObserverStatus] = []
         receivers = ReceiverSettings(
             webhook_url="http://127.0.0.1:1/secret-path", webhook_secret="secret-of-the-webhook"
         )
@@ -53,7 +72,21 @@ class AlertApi(Api):
         app = application(self.served)
         alert_routes.serve(app, self.served, self.alerts, access, MAX_PIPELINES)
         backup_routes.serve(app, self.served)
+        self.standing = self.standing_orders()
+        standing_order_routes.serve(app, self.served, self.standing)
         self.client = TestClient(app, raise_server_exceptions=False, client=("127.0.0.1", 50_000))
+
+    def standing_orders(self) -> StandingOrderService:
+        """Return the service as each start makes it; a test evaluates by hand."""
+        return StandingOrderService(
+            STANDING_ORDERS,
+            self.current,
+            self.store,
+            self.served.actions,
+            lambda: self.observers,
+            silent_ms=15_000,
+            read_only=self.served.read_only,
+        )
 
     def silence(self, headers: Mapping[str, str] = OPERATOR, **changes: Any) -> Any:
         return self.client.post("/api/v1/silences", headers=headers, json={**SILENCE, **changes})

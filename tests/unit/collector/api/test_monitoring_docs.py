@@ -23,10 +23,12 @@ from collector.records.facts import CheckpointFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observer_kind import ObserverKind
+from collector.records.standing_orders import OrderReport, StandingReport
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import NOTHING_SEEN
 from collector.verdicts.verdict_rules import judge
+from lifecycle.orders import Action
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.alerting.test_state_machine import finding
@@ -69,6 +71,7 @@ def everything() -> dict[str, set[str]]:
         history_error="",
         log_settings=LogSettings(topic="t", wrong=(), at_ms=T0),
         partitions=NOTHING_SEEN,
+        standing=StandingReport(orders=(OrderReport(name="save", act=Action.COMMIT),)),
     )
     found: dict[str, set[str]] = {}
     shown: list[Metric] = list(metrics.families(seen, PipelineLabels(10)))

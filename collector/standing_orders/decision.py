@@ -1,0 +1,172 @@
+"""What a standing order does about each transaction now: act, rehearse, or hold back and why. Pure.
+
+It acts on certainty alone. Whatever is in doubt holds it back: a person can still act then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from collector.config.standing_orders import StandingOrder
+from collector.records.observer_kind import ObserverKind
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.verdicts.judging import Judged
+from lifecycle.durations import MINUTE_MS, duration
+from lifecycle.orders import Action
+from lifecycle.verdicts import Judgement, Verdict
+
+WAITING = frozenset({Verdict.IN_PROGRESS, Verdict.AT_RISK})
+"""Verdicts that ask for nothing: the one after them is the first, not another one."""
+COORDINATORS = frozenset({ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING})
+"""Of these one that sees is enough."""
+OF_NO_VERDICT = frozenset({ObserverKind.PARTITIONS, ObserverKind.OFFSETS})
+"""They tell who waits and what was lost: no verdict that an order acts on rests on them."""
+
+
+class Move(Enum):
+    """What is to be done about one transaction."""
+
+    ACT = "act"
+    REHEARSE = "rehearse"
+    HOLD_BACK = "hold back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A transaction as it is judged now. ``driver_gone``: its driver is silent, or its job is not running."""
+
+    judged: Judged
+    application: str
+    driver_gone: bool = False
+    verdicts: tuple[Verdict, ...] = ()
+    """The verdicts that it had within the last minute, oldest first, the present one last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """Everything else that a decision rests on.
+
+    ``acts_last_hour``: those of this order, attempts that were refused too (of one that rehearses: its rehearsals).
+    ``done``: keys that need nothing more of it; ``failed``: key -> why its last attempt, a moment ago, did nothing.
+    """
+
+    now_ms: int
+    observers: Sequence[ObserverStatus]
+    silent_ms: int
+    """An observer whose last good poll is older than this does not see."""
+    stopped: bool = False
+    read_only: bool = False
+    clock_in_doubt: bool = False
+    acts_last_hour: int = 0
+    done: frozenset[str] = frozenset()
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is to be done about one transaction, and why."""
+
+    candidate: Candidate
+    move: Move
+    why: str
+
+
+def decide(order: StandingOrder, candidates: Iterable[Candidate], at: Circumstances) -> list[Decision]:
+    """Return what is to be done about each transaction that is due, the nearest deadline first."""
+    due = [
+        (candidate, why)
+        for candidate in candidates
+        if order.covers(candidate.application)
+        and candidate.judged.view.key not in at.done
+        and is_certain(order.act, candidate.judged.judgement)
+        and (why := due_because(order, candidate, at.now_ms))
+    ]
+    due.sort(key=lambda each: _urgency(each[0]))
+    doubt = doubt_of_all(order.act, at)
+    left = order.most_per_hour - at.acts_last_hour
+    made: list[Decision] = []
+    for candidate, why in due:
+        held = doubt or doubt_of_one(candidate, at)
+        if not held and left <= 0:
+            held = f"its limit of {order.most_per_hour} in an hour is reached"
+        if held:
+            made.append(Decision(candidate=candidate, move=Move.HOLD_BACK, why=held))
+            continue
+        left -= 1
+        made.append(Decision(candidate=candidate, move=Move.REHEARSE if order.rehearse else Move.ACT, why=why))
+    return made
+
+
+def is_certain(act: Action, judgement: Judgement) -> bool:
+    """Say whether the verdict allows this act without any condition that a person would have to confirm."""
+    if act is Action.COMMIT:
+        return judgement.verdict is Verdict.COMMIT_IT and judgement.may_commit and not judgement.commit_confirmation
+    return judgement.verdict is Verdict.ABORT_IT and judgement.may_abort and not judgement.loses_data
+
+
+def due_because(order: StandingOrder, candidate: Candidate, now_ms: int) -> str:
+    """Return why the act is due now; empty: it is not."""
+    view = candidate.judged.view
+    if order.act is Action.ABORT:
+        limit_ms = (order.older_than_minutes or 0) * MINUTE_MS
+        age_ms = now_ms - view.opened_ms if view.opened_ms is not None else 0
+        return f"it is open for {duration(age_ms)}" if limit_ms and age_ms > limit_ms else ""
+    if order.driver_gone and candidate.driver_gone:
+        return "its driver is gone"
+    if order.less_than_s_left is None or view.deadline_ms is None:
+        return ""
+    left_ms = view.deadline_ms - now_ms
+    return f"{duration(max(0, left_ms))} left before its timeout" if left_ms < order.less_than_s_left * 1000 else ""
+
+
+def doubt_of_all(act: Action, at: Circumstances) -> str:
+    """Return what holds every transaction back now, or nothing."""
+    if at.stopped:
+        return "all standing orders are stopped"
+    if at.read_only:
+        return "the collector runs read-only"
+    if at.clock_in_doubt:
+        return "this machine's clock was stepped: how much time is left is in doubt"
+    return _unseen(act, at)
+
+
+def doubt_of_one(candidate: Candidate, at: Circumstances) -> str:
+    """Return what holds this transaction back now, or nothing."""
+    earlier = candidate.verdicts[:-1]
+    if any(verdict not in WAITING for verdict in earlier):
+        words = ", ".join(verdict.value for verdict in candidate.verdicts)
+        return f"its verdict changed within the last minute ({words})"
+    return at.failed.get(candidate.judged.view.key, "")
+
+
+def _unseen(act: Action, at: Circumstances) -> str:
+    """Return which observer does not see its source, or nothing.
+
+    Flink's REST API is not asked for a commit: a JobManager that is gone is what the order is for, and the verdict rests on what
+    it said before.
+    """
+    sees_coordinators = any(
+        observer.kind in COORDINATORS and _sees(observer, at.silent_ms) for observer in at.observers
+    )
+    if not sees_coordinators:
+        return "no observer sees the transaction coordinators"
+    for observer in at.observers:
+        if observer.kind in COORDINATORS | OF_NO_VERDICT:
+            continue
+        if observer.kind is ObserverKind.FLINK and act is Action.COMMIT:
+            continue
+        if observer.state is not ObserverState.ABSENT and not _sees(observer, at.silent_ms):
+            return f"observer {observer.name!r} does not see its source"
+    return ""
+
+
+def _sees(observer: ObserverStatus, silent_ms: int) -> bool:
+    is_fresh = observer.delay_ms is not None and observer.delay_ms <= silent_ms
+    return observer.state is ObserverState.UP and observer.has_caught_up and is_fresh
+
+
+def _urgency(candidate: Candidate) -> tuple[bool, int, int, str]:
+    view = candidate.judged.view
+    return (view.deadline_ms is None, view.deadline_ms or 0, view.opened_ms or 0, view.key)

@@ -1,0 +1,275 @@
+"""Evaluates standing orders each second, and gives what is due through the same service as a person's orders."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from collector.config.standing_orders import StandingOrder, StandingOrders
+from collector.history import sql
+from collector.history.store import Store, StoreFailed
+from collector.orders.service import Actions
+from collector.records.orders import Order, OrderOutcome
+from collector.records.standing_orders import (
+    HeldBack,
+    OrderReport,
+    StandingAct,
+    StandingReport,
+    Switch,
+)
+from collector.runtime.clock import CLOCK, now_ms
+from collector.sources.source import ObserverStatus
+from collector.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
+from collector.standing_orders.given_orders import GivenOrders
+from collector.standing_orders.verdict_history import WINDOW_S, VerdictHistory
+from collector.verdicts import judging
+from collector.views.current_state import CurrentState
+from lifecycle.errors import IndoubtError, OrderRefused
+
+EVALUATE_EVERY_S = 1.0
+PASS_LIMIT_S = 2.0
+"""After acting for so long everything is judged anew, before the next act."""
+RETRY_AFTER_S = 10.0
+"""A transaction is left alone for so long after an attempt that did nothing."""
+STOP_LIMIT_S = 30.0
+STOP, START = "stop standing orders", "start standing orders"
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Of one order, since the start."""
+
+    acted: int = 0
+    failed: int = 0
+    rehearsed: int = 0
+    held: set[str] = field(default_factory=set)
+
+
+class StandingOrderService:
+    """A thread of its own evaluates; the switch and the report are for the API's threads."""
+
+    def __init__(
+        self,
+        settings: StandingOrders,
+        current: CurrentState,
+        store: Store,
+        actions: Actions,
+        observers: Callable[[], Sequence[ObserverStatus]],
+        *,
+        silent_ms: int,
+        read_only: bool,
+    ) -> None:
+        self.settings = settings
+        self._current, self._store, self._actions, self._observers = current, store, actions, observers
+        self._silent_ms, self._read_only = silent_ms, read_only
+        self._given, self._verdicts = GivenOrders(), VerdictHistory()
+        self._counts = {order.name: _Counts() for order in settings.orders}
+        self._held: dict[str, tuple[HeldBack, ...]] = {}
+        self._failed: dict[str, tuple[float, str]] = {}
+        self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, -WINDOW_S
+        # Until the audit was read nobody knows whether they were stopped.
+        self._switch = Switch(stopped=True)
+        self._report = StandingReport(switch=self._switch)
+        self._loaded = False
+        self._switching = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="standing orders", daemon=True)
+
+    def start(self) -> None:
+        """Start evaluating, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop evaluating; returns when the thread has ended."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_LIMIT_S)
+
+    def report(self) -> StandingReport:
+        """Return how each order stands, as of the last evaluation."""
+        return replace(self._report, switch=self._switch)
+
+    def switch(self, *, stopped: bool, who: str, reason: str) -> int:
+        """Stop all of them, or let them go on; return the audit row's number. Raises StoreFailed.
+
+        A stop holds even when it could not be written down, until the collector is restarted.
+        """
+        with self._switching:
+            at_ms = now_ms()
+            after = Switch(stopped=stopped, who=who, at_ms=at_ms, reason=reason)
+            if stopped:
+                self._switch = after
+            action = STOP if stopped else START
+            audit = self._store.append_audit((at_ms, who, action, "[]", reason, OrderOutcome.ACCEPTED.value, "", "[]"))
+            self._switch = after
+        log.warning("audit %d: %s by %s", audit, action, who)
+        self._current.changed()
+        return audit
+
+    def refuse(self, *, stopped: bool, who: str, reason: str, why: str) -> int:
+        """Write down that a caller may not stop or start them; return the audit row's number. Raises StoreFailed."""
+        row = (now_ms(), who, STOP if stopped else START, "[]", reason, OrderOutcome.REFUSED.value, why, "[]")
+        return self._store.append_audit(row)
+
+    def evaluate(self) -> None:
+        """Decide about every transaction now, and give what is due. Raises StoreFailed."""
+        if not self._loaded:
+            self._load()
+        candidates = self._candidates()
+        began_s = time.monotonic()
+        for order in self.settings.orders:
+            decisions = decide(order, candidates, self._circumstances(order))
+            held = [decision for decision in decisions if decision.move is Move.HOLD_BACK]
+            self._hold(order, held)
+            for decision in decisions:
+                if time.monotonic() - began_s > PASS_LIMIT_S or self._stopping.is_set() or self._switch.stopped:
+                    break
+                if decision.move is not Move.HOLD_BACK:
+                    self._give(order, decision)
+        self._report = StandingReport(
+            switch=self._switch,
+            orders=tuple(self._report_of(order) for order in self.settings.orders),
+            evaluated_at_ms=now_ms(),
+        )
+
+    def _run(self) -> None:
+        while not self._stopping.wait(EVALUATE_EVERY_S):
+            try:
+                self.evaluate()
+            except StoreFailed as error:
+                log.error("standing orders are not carried out: %s", error)
+            except Exception:
+                log.exception("standing orders could not be evaluated")
+
+    def _load(self) -> None:
+        with self._switching:
+            rows = self._store.rows(sql.STANDING_ORDERS_SWITCH)
+            if self._switch.at_ms is None:
+                self._switch = Switch()
+                for at_ms, who, action, reason in rows:
+                    self._switch = Switch(stopped=action == STOP, who=who, at_ms=at_ms, reason=reason)
+        self._given.load(self._store)
+        self._loaded = True
+
+    def _candidates(self) -> list[Candidate]:
+        cases = self._current.cases()
+        found = [
+            (case, judged)
+            for case, judged in zip(cases, judging.judged(cases), strict=True)
+            if any(order.covers(judged.view.pipeline) for order in self.settings.orders)
+        ]
+        self._verdicts.see({judged.view.key: judged.judgement.verdict for _, judged in found}, time.monotonic())
+        return [
+            Candidate(
+                judged=judged,
+                application=judged.view.pipeline,
+                driver_gone=case.is_driver_gone,
+                verdicts=self._verdicts.of(judged.view.key),
+            )
+            for case, judged in found
+        ]
+
+    def _circumstances(self, order: StandingOrder) -> Circumstances:
+        at_s = time.monotonic()
+        self._failed = {key: (until_s, why) for key, (until_s, why) in self._failed.items() if until_s > at_s}
+        return Circumstances(
+            now_ms=now_ms(),
+            observers=self._observers(),
+            silent_ms=self._silent_ms,
+            stopped=self._switch.stopped,
+            read_only=self._read_only,
+            clock_in_doubt=self._is_clock_in_doubt(at_s),
+            acts_last_hour=len(self._given.last_hour(order.name, rehearses=order.rehearse)),
+            done=self._given.done(order.name, rehearses=order.rehearse),
+            failed={key: why for key, (_, why) in self._failed.items()},
+        )
+
+    def _is_clock_in_doubt(self, at_s: float) -> bool:
+        """Say whether the clock was stepped within the last minute, whether that is believed or not."""
+        if CLOCK.shifted_ms != self._shifted_ms or CLOCK.is_in_doubt:
+            self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, at_s
+        return at_s - self._shifted_s < WINDOW_S
+
+    def _give(self, order: StandingOrder, decision: Decision) -> None:
+        view = decision.candidate.judged.view
+        at_ms = now_ms()
+        audit: int | None = None
+        outcome = OrderOutcome.REFUSED
+        try:
+            answer = self._actions.give(_order(order, decision), self.settings.owner)
+            audit, outcome = answer.audit, answer.outcome
+            if outcome is OrderOutcome.FAILED:
+                self._note_failure(order, view.key, f"the last attempt failed (audit {audit})")
+        except OrderRefused as error:
+            self._note_failure(order, view.key, f"the last attempt was refused: {error}")
+        except IndoubtError as error:
+            # Where it was sent and could not be written down, the same order again changes nothing.
+            outcome = OrderOutcome.FAILED
+            self._note_failure(order, view.key, f"the last attempt failed: {error}")
+        act = StandingAct(
+            key=view.key,
+            application=decision.candidate.application,
+            at_ms=at_ms,
+            audit=audit,
+            outcome=outcome.value,
+        )
+        self._given.add(order.name, act, is_rehearsal=order.rehearse)
+        counts = self._counts[order.name]
+        if order.rehearse:
+            counts.rehearsed += 1
+        elif outcome in (OrderOutcome.ACCEPTED, OrderOutcome.PENDING):
+            counts.acted += 1
+        else:
+            counts.failed += 1
+
+    def _note_failure(self, order: StandingOrder, key: str, why: str) -> None:
+        log.warning("standing order %s: %s: %s", order.name, key, why)
+        self._failed[key] = (time.monotonic() + RETRY_AFTER_S, why)
+
+    def _hold(self, order: StandingOrder, decisions: Sequence[Decision]) -> None:
+        held = tuple(
+            HeldBack(
+                key=decision.candidate.judged.view.key,
+                application=decision.candidate.application,
+                deadline_ms=decision.candidate.judged.view.deadline_ms,
+                why=decision.why,
+            )
+            for decision in decisions
+        )
+        for new in held:
+            if new.key not in self._counts[order.name].held:
+                self._counts[order.name].held.add(new.key)
+                log.warning("standing order %s holds back %s: %s", order.name, new.key, new.why)
+        self._held[order.name] = held
+
+    def _report_of(self, order: StandingOrder) -> OrderReport:
+        counts = self._counts[order.name]
+        return OrderReport(
+            name=order.name,
+            act=order.act,
+            acts=self._given.last_hour(order.name, rehearses=False),
+            rehearsals=self._given.last_hour(order.name, rehearses=True),
+            held=self._held.get(order.name, ()),
+            acted=counts.acted,
+            failed=counts.failed,
+            rehearsed=counts.rehearsed,
+            held_back=len(counts.held),
+        )
+
+
+def _order(order: StandingOrder, decision: Decision) -> Order:
+    view = decision.candidate.judged.view
+    return Order(
+        action=order.act,
+        keys=(view.key,),
+        seen={view.key: view.revision},
+        reason=f"standing order {order.name}: {decision.why}",
+        dry_run=order.rehearse,
+        # Nothing is typed: what takes a confirmation is refused.
+        confirm="",
+        standing_order=order.name,
+    )

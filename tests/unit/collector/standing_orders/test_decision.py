@@ -1,0 +1,277 @@
+"""What a standing order does about a transaction: the case table, and what it never does whatever the case."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collector.config.standing_orders import StandingOrder
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observer_kind import ObserverKind
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.standing_orders.decision import COORDINATORS, WAITING, Candidate, Circumstances, Move, decide
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.judging import Judged
+from lifecycle.orders import Action
+from lifecycle.verdicts import Judgement, Verdict
+from tests.unit.collector.observations import T0, broker_record, only_view
+
+ACT, REHEARSE, HOLD_BACK = Move.ACT, Move.REHEARSE, Move.HOLD_BACK
+APPLICATION = "orders"
+SILENT_MS = 15_000
+CERTAIN_COMMIT = Judgement(verdict=Verdict.COMMIT_IT, rule=23, evidence=(), may_commit=True, loses_data=True)
+CERTAIN_ABORT = Judgement(verdict=Verdict.ABORT_IT, rule=22, evidence=(), may_abort=True)
+COMMIT = StandingOrder(
+    name="save", act=Action.COMMIT, applications=frozenset({APPLICATION}), most_per_hour=10, less_than_s_left=20, rehearse=False
+)  # fmt: skip
+ABORT = StandingOrder(
+    name="clear", act=Action.ABORT, applications=frozenset({APPLICATION}), most_per_hour=10, older_than_minutes=10, rehearse=False
+)  # fmt: skip
+DUE_S = 45
+"""Seconds after its opening at which 15 s of 60 are left."""
+
+
+def observer(kind: ObserverKind, state: ObserverState = ObserverState.UP, **changes: Any) -> ObserverStatus:
+    fields = {"kind": kind, "state": state, "delay_ms": 100, "since_ms": T0, "error": "", "records": 1, **changes}
+    return ObserverStatus(**fields)
+
+
+OBSERVERS = (
+    observer(ObserverKind.TRANSACTION_LOG),
+    observer(ObserverKind.DECISION_LOG),
+    observer(ObserverKind.LIFECYCLE_EVENTS, ObserverState.ABSENT, delay_ms=None, source_is_missing=True),
+    observer(ObserverKind.FLINK, instance="eu"),
+    observer(ObserverKind.FLINK_CHECKPOINTS, instance="eu"),
+)
+
+
+@cache
+def view(number: int = 0, timeout_ms: int = 60_000) -> TransactionView:
+    """Return an open transaction of another application."""
+    id_ = f"{APPLICATION}-{number}"
+    return only_view(broker_record(BrokerStatus.ONGOING, 0, transaction=id_, producer_id=number, timeout_ms=timeout_ms))
+
+
+def candidate(judgement: Judgement, number: int = 0, **changes: Any) -> Candidate:
+    found = Candidate(
+        judged=Judged(view=view(number), judgement=judgement, pipeline=None),
+        application=APPLICATION,
+        verdicts=(judgement.verdict,),
+    )
+    return replace(found, **changes)
+
+
+def at(seconds: float = DUE_S, **changes: Any) -> Circumstances:
+    fields = {"now_ms": T0 + round(seconds * 1000), "observers": OBSERVERS, "silent_ms": SILENT_MS, **changes}
+    return Circumstances(**fields)
+
+
+def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[Move, str] | None:
+    made = decide(order, [found], when)
+    return (made[0].move, made[0].why) if made else None
+
+
+@pytest.mark.parametrize(
+    ("order", "judgement", "seconds", "changes", "move"),
+    [
+        # When it is due: less than 20 s of 60 are left, or its driver is gone where that is asked.
+        (COMMIT, CERTAIN_COMMIT, 40, {}, None),
+        (COMMIT, CERTAIN_COMMIT, 40.001, {}, ACT),
+        # The broker looks every 10 s only: past its timeout it may still be open.
+        (COMMIT, CERTAIN_COMMIT, 65, {}, ACT),
+        (COMMIT, CERTAIN_COMMIT, 5, {"driver_gone": True}, None),
+        (replace(COMMIT, driver_gone=True), CERTAIN_COMMIT, 5, {"driver_gone": True}, ACT),
+        (replace(COMMIT, driver_gone=True), CERTAIN_COMMIT, 5, {"driver_gone": False}, None),
+        (replace(COMMIT, driver_gone=True, less_than_s_left=None), CERTAIN_COMMIT, 59, {}, None),
+        (ABORT, CERTAIN_ABORT, 600, {}, None),
+        (ABORT, CERTAIN_ABORT, 600.001, {}, ACT),
+        # Which application.
+        (COMMIT, CERTAIN_COMMIT, 45, {"application": "other"}, None),
+        (replace(COMMIT, applications=frozenset({"*"})), CERTAIN_COMMIT, 45, {"application": "other"}, ACT),
+        # Never on likely, and never what its verdict does not offer.
+        (COMMIT, replace(CERTAIN_COMMIT, commit_confirmation="chk-3"), 45, {}, None),
+        (COMMIT, replace(CERTAIN_COMMIT, may_commit=False), 45, {}, None),
+        (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.UNKNOWN), 45, {}, None),
+        (COMMIT, CERTAIN_ABORT, 45, {}, None),
+        (ABORT, replace(CERTAIN_ABORT, loses_data=True), 700, {}, None),
+        (ABORT, replace(CERTAIN_ABORT, may_abort=False), 700, {}, None),
+        (ABORT, replace(CERTAIN_ABORT, verdict=Verdict.FOREIGN), 700, {}, None),
+        (ABORT, replace(CERTAIN_ABORT, verdict=Verdict.HANGING), 700, {}, None),
+        (ABORT, replace(CERTAIN_COMMIT, may_abort=True, loses_data=False), 700, {}, None),
+        # Rehearsed unless the file says otherwise.
+        (replace(COMMIT, rehearse=True), CERTAIN_COMMIT, 45, {}, REHEARSE),
+        (StandingOrder(name="o", act=Action.COMMIT, applications=frozenset({"*"}), most_per_hour=1, less_than_s_left=20),
+         CERTAIN_COMMIT, 45, {}, REHEARSE),
+        # Its first verdict that asks for something is no change; another one, or one that comes and goes, is.
+        (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.IN_PROGRESS, Verdict.AT_RISK, Verdict.COMMIT_IT)}, ACT),
+        (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.UNKNOWN, Verdict.COMMIT_IT)}, HOLD_BACK),
+        (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.ABORT_IT, Verdict.COMMIT_IT)}, HOLD_BACK),
+        (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.COMMIT_IT, Verdict.IN_PROGRESS, Verdict.COMMIT_IT)}, HOLD_BACK),
+        (ABORT, CERTAIN_ABORT, 700, {"verdicts": (Verdict.FOREIGN, Verdict.ABORT_IT)}, HOLD_BACK),
+    ],
+)  # fmt: skip
+def test_what_is_done(
+    order: StandingOrder, judgement: Judgement, seconds: float, changes: dict[str, Any], move: Move | None
+) -> None:
+    found = only(order, candidate(judgement, **changes), at(seconds))
+    assert (found and found[0]) == move
+
+
+def changed(kind: ObserverKind, **changes: Any) -> tuple[ObserverStatus, ...]:
+    return tuple(replace(each, **changes) if each.kind is kind else each for each in OBSERVERS)
+
+
+DOWN = {"state": ObserverState.DOWN}
+POLLING = observer(ObserverKind.TRANSACTION_POLLING)
+
+
+@pytest.mark.parametrize(
+    ("order", "judgement", "circumstances", "why"),
+    [
+        (COMMIT, CERTAIN_COMMIT, {"stopped": True}, "all standing orders are stopped"),
+        (COMMIT, CERTAIN_COMMIT, {"read_only": True}, "read-only"),
+        (COMMIT, CERTAIN_COMMIT, {"clock_in_doubt": True}, "clock was stepped"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": ()}, "no observer sees the transaction coordinators"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.TRANSACTION_LOG, **DOWN)}, "no observer sees"),
+        # One of the two ways to see the coordinators is enough.
+        (COMMIT, CERTAIN_COMMIT, {"observers": (*changed(ObserverKind.TRANSACTION_LOG, **DOWN), POLLING)}, None),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, **DOWN)}, "observer 'decision log'"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, has_caught_up=False)}, "'decision log'"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, delay_ms=SILENT_MS + 1)}, "'decision log'"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, state=ObserverState.STARTING)}, "log'"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.FLINK_CHECKPOINTS, **DOWN)}, "'flink checkpoints of eu'"),
+        # A JobManager that is gone is what the order is for; an abort rests on what it says now.
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.FLINK, **DOWN)}, None),
+        (ABORT, CERTAIN_ABORT, {"observers": changed(ObserverKind.FLINK, **DOWN)}, "observer 'flink eu'"),
+        # No verdict rests on what these see.
+        (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.PARTITIONS, **DOWN))}, None),
+        (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.OFFSETS, **DOWN))}, None),
+        (COMMIT, CERTAIN_COMMIT, {"acts_last_hour": 9}, None),
+        (COMMIT, CERTAIN_COMMIT, {"acts_last_hour": 10}, "its limit of 10 in an hour is reached"),
+        (COMMIT, CERTAIN_COMMIT, {"failed": {view().key: "the last attempt was refused"}}, "the last attempt was refused"),
+        (COMMIT, CERTAIN_COMMIT, {"failed": {"another": "the last attempt was refused"}}, None),
+    ],
+)  # fmt: skip
+def test_what_holds_it_back(
+    order: StandingOrder, judgement: Judgement, circumstances: dict[str, Any], why: str | None
+) -> None:
+    found = only(order, candidate(judgement), at(700 if order is ABORT else DUE_S, **circumstances))
+    assert found is not None
+    if why is None:
+        assert found[0] is ACT
+    else:
+        assert found[0] is HOLD_BACK
+        assert why in found[1]
+
+
+def test_what_was_done_already_is_not_held_back_either() -> None:
+    assert decide(COMMIT, [candidate(CERTAIN_COMMIT)], at(done=frozenset({view().key}))) == []
+
+
+def test_the_nearest_deadline_comes_first_and_the_limit_counts_within_one_evaluation() -> None:
+    short = Judged(view=view(9, timeout_ms=50_000), judgement=CERTAIN_COMMIT, pipeline=None)
+    found = [candidate(CERTAIN_COMMIT, number) for number in range(3)] + [candidate(CERTAIN_COMMIT, judged=short)]
+    made = decide(COMMIT, found, at(acts_last_hour=8))
+    assert made[0].candidate.judged is short
+    assert [decision.move for decision in made] == [ACT, ACT, HOLD_BACK, HOLD_BACK]
+
+
+PROPERTY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""The first draw takes seconds on a busy machine: hypothesis looks through all modules for constants."""
+JUDGEMENTS = st.builds(
+    Judgement,
+    verdict=st.sampled_from([Verdict.COMMIT_IT, Verdict.ABORT_IT, *Verdict]),
+    rule=st.just(1),
+    evidence=st.just(()),
+    may_commit=st.booleans(),
+    may_abort=st.booleans(),
+    loses_data=st.booleans(),
+    commit_confirmation=st.sampled_from(["", "", "chk-3"]),
+)
+ORDERS = st.builds(
+    StandingOrder,
+    name=st.just("o"),
+    act=st.sampled_from([Action.COMMIT, Action.ABORT]),
+    applications=st.sampled_from([frozenset({"*"}), frozenset({APPLICATION})]),
+    most_per_hour=st.integers(1, 3),
+    less_than_s_left=st.integers(1, 60),
+    driver_gone=st.booleans(),
+    older_than_minutes=st.integers(1, 2),
+    rehearse=st.booleans(),
+)
+STATUSES = st.builds(
+    ObserverStatus,
+    kind=st.sampled_from(ObserverKind),
+    state=st.sampled_from([ObserverState.UP, *ObserverState]),
+    delay_ms=st.sampled_from([0, 0, SILENT_MS + 1, None]),
+    since_ms=st.just(T0),
+    error=st.just(""),
+    records=st.just(0),
+    has_caught_up=st.sampled_from([True, True, False]),
+)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    found = []
+    for number in range(draw(st.integers(1, 5))):
+        judgement = draw(JUDGEMENTS)
+        earlier = draw(st.lists(st.sampled_from([Verdict.IN_PROGRESS, *Verdict]), max_size=3))
+        made = candidate(judgement, number, verdicts=(*earlier, judgement.verdict), driver_gone=draw(st.booleans()))
+        found.append(replace(made, application=draw(st.sampled_from([APPLICATION, "other"]))))
+    return found
+
+
+CIRCUMSTANCES = st.builds(
+    Circumstances,
+    now_ms=st.integers(T0, T0 + 180_000),
+    observers=st.lists(STATUSES, max_size=4).map(lambda more: [*OBSERVERS, *more]) | st.lists(STATUSES, max_size=3),
+    silent_ms=st.just(SILENT_MS),
+    stopped=st.sampled_from([False, False, True]),
+    read_only=st.sampled_from([False, False, True]),
+    clock_in_doubt=st.sampled_from([False, False, True]),
+    acts_last_hour=st.integers(0, 3),
+    done=st.sets(st.sampled_from([view(number).key for number in range(5)]), max_size=2).map(frozenset),
+)
+
+
+@PROPERTY
+@given(order=ORDERS, found=candidates(), when=CIRCUMSTANCES)
+def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], when: Circumstances) -> None:
+    given_now = [decision.candidate for decision in decide(order, found, when) if decision.move is not HOLD_BACK]
+    assert len(given_now) <= max(0, order.most_per_hour - when.acts_last_hour)
+    for acted in given_now:
+        judgement, transaction = acted.judged.judgement, acted.judged.view
+        assert [when.stopped, when.read_only, when.clock_in_doubt] == [False, False, False]
+        assert acted.application in order.applications or "*" in order.applications
+        assert transaction.key not in when.done
+        if order.act is Action.COMMIT:
+            assert judgement.verdict is Verdict.COMMIT_IT
+            assert judgement.may_commit
+            assert not judgement.commit_confirmation, "it is only likely"
+        else:
+            assert judgement.verdict is Verdict.ABORT_IT
+            assert judgement.may_abort
+            assert not judgement.loses_data
+        settled_once = list(itertools.dropwhile(lambda verdict: verdict in WAITING, acted.verdicts))
+        assert settled_once == [judgement.verdict], "another verdict within the minute"
+        ups = [each.kind for each in when.observers if each.state is ObserverState.UP]
+        assert COORDINATORS & set(ups)
+        for status in when.observers:
+            may_be_down = {ObserverKind.PARTITIONS, ObserverKind.OFFSETS} | COORDINATORS
+            may_be_down |= {ObserverKind.FLINK} if order.act is Action.COMMIT else set()
+            if status.kind not in may_be_down:
+                assert status.state in (ObserverState.UP, ObserverState.ABSENT)
+
+
+@PROPERTY
+@given(order=ORDERS, found=candidates(), when=CIRCUMSTANCES)
+def test_what_rehearses_never_acts(order: StandingOrder, found: list[Candidate], when: Circumstances) -> None:
+    moves = {decision.move for decision in decide(order, found, when)}
+    assert not (moves & {ACT if order.rehearse else REHEARSE})
