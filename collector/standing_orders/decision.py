@@ -17,8 +17,12 @@ from lifecycle.durations import MINUTE_MS, duration
 from lifecycle.orders import Action
 from lifecycle.verdicts import Judgement, Verdict
 
-WAITING = frozenset({Verdict.IN_PROGRESS, Verdict.AT_RISK})
-"""Verdicts that ask for nothing: the one after them is the first, not another one."""
+WAITING = {
+    Action.COMMIT: frozenset({Verdict.IN_PROGRESS, Verdict.AT_RISK, Verdict.FOREIGN}),
+    Action.ABORT: frozenset({Verdict.IN_PROGRESS, Verdict.AT_RISK}),
+}
+"""Verdicts before which the present one is the first, not another one. *Foreign*: no evidence was there yet, as of a Flink job
+whose JobManager died before its last ``_metadata`` was read. An abort has the time to wait all the same."""
 COORDINATORS = frozenset({ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING})
 """Of these one that sees is enough."""
 OF_NO_VERDICT = frozenset({ObserverKind.PARTITIONS, ObserverKind.OFFSETS})
@@ -88,7 +92,7 @@ def decide(order: StandingOrder, candidates: Iterable[Candidate], at: Circumstan
     left = order.most_per_hour - at.acts_last_hour
     made: list[Decision] = []
     for candidate, why in due:
-        held = doubt or doubt_of_one(candidate, at)
+        held = doubt or doubt_of_one(order.act, candidate, at)
         if not held and left <= 0:
             held = f"its limit of {order.most_per_hour} in an hour is reached"
         if held:
@@ -132,10 +136,10 @@ def doubt_of_all(act: Action, at: Circumstances) -> str:
     return _unseen(act, at)
 
 
-def doubt_of_one(candidate: Candidate, at: Circumstances) -> str:
+def doubt_of_one(act: Action, candidate: Candidate, at: Circumstances) -> str:
     """Return what holds this transaction back now, or nothing."""
     earlier = candidate.verdicts[:-1]
-    if any(verdict not in WAITING for verdict in earlier):
+    if any(verdict not in WAITING[act] for verdict in earlier):
         words = ", ".join(verdict.value for verdict in candidate.verdicts)
         return f"its verdict changed within the last minute ({words})"
     return at.failed.get(candidate.judged.view.key, "")
