@@ -18,7 +18,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
   ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
 - Data loss: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``job-table``, ``id-table``, ``audit-table``
-- Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``
+- Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
+  ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
 - Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``
 """
 
@@ -29,7 +30,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import live
-from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
+from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog, standing_orders_dialog
 from app.screens import (
     abort_history,
     alerts,
@@ -92,6 +93,7 @@ def main() -> None:
     batch_dialog.show_if_asked()
     pipeline_dialog.show_if_asked()
     silence_dialog.show_if_asked()
+    standing_orders_dialog.show_if_asked()
 
 
 def _times_choice() -> None:

@@ -77,6 +77,7 @@ PAGES = (
     Question(path="/api/v1/alerts"),
     Question(path="/api/v1/silences"),
     Question(path="/api/v1/receivers"),
+    Question(path="/api/v1/standing-orders"),
     Question(path="/api/v1/audit"),
 )
 """Every request of app/client/collector_client.py."""

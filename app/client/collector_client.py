@@ -26,6 +26,7 @@ from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.row_json import read_row
+from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 
@@ -194,6 +195,16 @@ class CollectorClient:
         return self._understand(
             path, partial(read_row, SilenceRow), self._ask("DELETE", path, params={"reason": reason})
         )
+
+    def standing_orders(self) -> Rows[StandingOrderRow]:
+        """Return what is done without a person, in the order of the collector's file."""
+        return self._rows("/api/v1/standing-orders", partial(read_row, StandingOrderRow), {})
+
+    def switch_standing_orders(self, *, stopped: bool, reason: str) -> SwitchAnswer:
+        """Stop all standing orders, or let them go on."""
+        path = "/api/v1/standing-orders"
+        answer = self._ask("POST", path, json={"stopped": stopped, "reason": reason})
+        return self._understand(path, partial(read_row, SwitchAnswer), answer)
 
     def audit(self) -> Rows[AuditEntry]:
         """Return the newest orders given, newest first."""

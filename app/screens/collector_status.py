@@ -14,6 +14,7 @@ from app.components.paging import page_of
 from app.components.time_text import amount, counted, duration, exact_time, since
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.order_text import table
+from app.screens import standing_orders
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.status import ObserverRow, Status
 
@@ -23,6 +24,7 @@ ROWS_A_PAGE = 50
 def show() -> None:
     """Write the page."""
     live.auto_refresh(_collector, every_s=live.LIVE_EVERY_S)
+    live.auto_refresh(standing_orders.show, every_s=live.LIVE_EVERY_S)
     live.auto_refresh(_quarantined, every_s=live.CHARTS_EVERY_S)
 
 

@@ -343,3 +343,25 @@ def quarantined(offset: int = 41, **changes: Any) -> dict[str, Any]:
         "value": '{"specversion":',
         **changes,
     }
+
+
+def standing_order(name: str = "save clicks", **changes: Any) -> dict[str, Any]:
+    """Return one standing order that acts, and has acted once."""
+    return {
+        "name": name,
+        "state": "acts",
+        "act": "commit",
+        "applications": ["eu/clicks"],
+        "when": "less than 20 s left or driver gone",
+        "most_per_hour": 50,
+        "acts": 1,
+        "rehearsals": 0,
+        "held": 0,
+        "why": "",
+        "last_at_ms": now_ms() - 60_000,
+        "owner": "carla",
+        "switched_by": "",
+        "switched_at_ms": None,
+        "evaluated_at_ms": now_ms(),
+        **changes,
+    }

@@ -18,7 +18,7 @@ from tests.unit.app.contract_rows import now_ms, silence
 TOKEN = "operator-token-of-the-test"
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
-    "losses", "batches", "timeouts", "jobs", "ids", "quarantined",
+    "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
 )  # fmt: skip
 
 
@@ -38,12 +38,15 @@ class Answers:
     ids: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    standing_orders: list[dict[str, Any]] = field(default_factory=list)
     history_error: str = ""
     audit: list[dict[str, Any]] = field(default_factory=list)
     alerts: list[dict[str, Any]] = field(default_factory=list)
     silences: list[dict[str, Any]] = field(default_factory=list)
     receivers: list[dict[str, Any]] = field(default_factory=list)
     orders: list[dict[str, Any]] = field(default_factory=list)
+    switches: list[dict[str, Any]] = field(default_factory=list)
+    """What was sent to stop or start the standing orders."""
     answers: dict[str, Any] = field(default_factory=dict)
     """What became of each order, by its idempotency key."""
     loses: str = ""
@@ -166,6 +169,19 @@ class Answers:
             one["silenced_by"] = None if one["silenced_by"] == number else one["silenced_by"]
         return 200, found
 
+    def switch(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body; all standing orders are stopped or go on."""
+        if self.history_error:
+            return 503, _error("unavailable", f"history cannot be written: {self.history_error}")
+        self.switches.append(body)
+        for row in self.standing_orders:
+            row |= {
+                "state": "stopped" if body["stopped"] else "acts",
+                "switched_by": "anna",
+                "switched_at_ms": now_ms(),
+            }
+        return 200, {"stopped": body["stopped"], "audit": len(self.switches)}
+
     def _result(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
@@ -252,7 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, getattr(self.known, path)())
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
-            rows = getattr(self.known, path)
+            rows = getattr(self.known, path.replace("-", "_"))
             for name in ("transaction", "pipeline"):
                 rows = [row for row in rows if name not in query or row[name] in query[name]]
             return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})
@@ -269,8 +285,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(*refused)
         if self.known.loses == "order":
             return self._hang_up()
-        is_silence = urlsplit(self.path).path == "/api/v1/silences"
-        answer = self.known.silence(body) if is_silence else self.known.give(body)
+        by_path = {"silences": self.known.silence, "standing-orders": self.known.switch}
+        answer = by_path.get(urlsplit(self.path).path.removeprefix("/api/v1/"), self.known.give)(body)
         return self._hang_up() if self.known.loses else self._answer(*answer)
 
     def do_DELETE(self) -> None:

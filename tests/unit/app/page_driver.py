@@ -39,7 +39,7 @@ def opened(name: str) -> AppTest:
         import importlib
 
         from app import live
-        from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
+        from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog, standing_orders_dialog
 
         live.auto_refresh(live.top_line, every_s=live.LIVE_EVERY_S)
         order_dialog.show_last_result()
@@ -48,6 +48,7 @@ def opened(name: str) -> AppTest:
         batch_dialog.show_if_asked()
         pipeline_dialog.show_if_asked()
         silence_dialog.show_if_asked()
+        standing_orders_dialog.show_if_asked()
 
     page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20).run()
     assert not page.exception, page.exception

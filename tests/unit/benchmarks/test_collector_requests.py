@@ -37,6 +37,7 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "alerts": [lambda client: client.alerts()],
     "silences": [lambda client: client.silences()],
     "receivers": [lambda client: client.receivers()],
+    "standing_orders": [lambda client: client.standing_orders()],
     "audit": [lambda client: client.audit()],
 }
 """How pages call each method of the app's client that looks."""
@@ -63,7 +64,7 @@ def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.Mon
 
 def test_every_request_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
-    assert methods - {"close", "order", "answer", "silence", "end_silence"} == set(REQUESTS)
+    assert methods - {"close", "order", "answer", "silence", "end_silence", "switch_standing_orders"} == set(REQUESTS)
     asked = {asked_for(request, monkeypatch) for requests in REQUESTS.values() for request in requests}
     assert asked == {question.path.replace("{key}", quote(KEY, safe="")) for question in collector_requests.PAGES}
 

@@ -1,0 +1,68 @@
+"""Standing orders, on page Collector: what is done without a person, and the button that stops all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.components.markup import Html, el
+from app.components.time_text import counted, exact_time, since
+from app.components.verdict_signs import Tone, badge
+from app.dialogs import standing_orders_dialog
+from app.dialogs.order_text import table
+from lifecycle.rows.standing_orders import StandingOrderRow
+
+_SIGNS = {
+    "acts": ("✔", Tone.GOOD),
+    "rehearses": ("○", Tone.CALM),
+    "held back": ("△", Tone.URGENT),
+    "stopped": ("⊘", Tone.WARNING),
+}
+
+
+def show() -> None:
+    """Write the table and the button; nothing where the collector was given no file of standing orders."""
+    rows, zone = live.collector().standing_orders(), live.zone()
+    if not rows:
+        return
+    stopped = rows[0].state == "stopped"
+    with st.container(key="standing-orders"):
+        live.write(el("h3", "Standing orders", el("small", _headline(rows, zone))))
+        live.write(_table(rows, zone))
+        standing_orders_dialog.switch_button(stopped=stopped)
+
+
+def _headline(rows: Sequence[StandingOrderRow], zone: tzinfo) -> str:
+    first = rows[0]
+    switched = f" by {first.switched_by}, {exact_time(first.switched_at_ms, zone)}" if first.switched_at_ms else ""
+    if first.state == "stopped":
+        return f" all stopped{switched}: nothing is done without a person"
+    started = f"; started{switched}" if switched else ""
+    return f" {counted(len(rows), 'order')} of {first.owner}: what the collector does without a person{started}"
+
+
+def _table(rows: Sequence[StandingOrderRow], zone: tzinfo) -> Html:
+    return table(
+        ["Order", "State", "Does", "Applications", "When", "Last hour", "Last", "Held back"],
+        [
+            [
+                row.name,
+                badge(*_sign(row)),
+                row.act,
+                ", ".join(row.applications),
+                row.when,
+                f"{row.acts} of {row.most_per_hour}, {counted(row.rehearsals, 'rehearsal')}",
+                el("span", since(row.last_at_ms, zone), " ago") if row.last_at_ms is not None else "–",
+                f"{row.held}: {row.why}" if row.held else "–",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _sign(row: StandingOrderRow) -> tuple[str, str, Tone]:
+    sign, tone = _SIGNS.get(row.state, ("?", Tone.NOTICE))
+    return sign, row.state, tone
