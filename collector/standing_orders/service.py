@@ -72,7 +72,7 @@ class StandingOrderService:
         self._failed: dict[str, tuple[float, str]] = {}
         self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, -WINDOW_S
         # Until the audit was read nobody knows whether they were stopped.
-        self._switch = Switch(stopped=True)
+        self._switch = Switch(stopped=bool(settings.orders))
         self._report = StandingReport(switch=self._switch)
         self._loaded = False
         self._switching = threading.Lock()
@@ -80,8 +80,9 @@ class StandingOrderService:
         self._thread = threading.Thread(target=self._run, name="standing orders", daemon=True)
 
     def start(self) -> None:
-        """Start evaluating, in a thread of its own."""
-        self._thread.start()
+        """Start evaluating, in a thread of its own, where there is anything to evaluate."""
+        if self.settings.orders:
+            self._thread.start()
 
     def stop(self) -> None:
         """Stop evaluating; returns when the thread has ended."""
