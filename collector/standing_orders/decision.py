@@ -148,8 +148,8 @@ def doubt_of_one(act: Action, candidate: Candidate, at: Circumstances) -> str:
 def _unseen(act: Action, at: Circumstances) -> str:
     """Return which observer does not see its source, or nothing.
 
-    Flink's REST API is not asked for a commit: a JobManager that is gone is what the order is for, and the verdict rests on what
-    it said before.
+    Flink's REST API may be down for a commit: a JobManager that is gone is what the order is for, and the verdict rests on what
+    it said before. But it must have answered since the collector's start: else a restore may have gone unseen.
     """
     sees_coordinators = any(
         observer.kind in COORDINATORS and _sees(observer, at.silent_ms) for observer in at.observers
@@ -159,7 +159,7 @@ def _unseen(act: Action, at: Circumstances) -> str:
     for observer in at.observers:
         if observer.kind in COORDINATORS | OF_NO_VERDICT:
             continue
-        if observer.kind is ObserverKind.FLINK and act is Action.COMMIT:
+        if observer.kind is ObserverKind.FLINK and act is Action.COMMIT and observer.has_caught_up:
             continue
         if observer.state is not ObserverState.ABSENT and not _sees(observer, at.silent_ms):
             return f"observer {observer.name!r} does not see its source"
