@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lifecycle.visible_text import actual, visible
@@ -16,6 +16,7 @@ def test_other_escapes_stay_as_they_are() -> None:
     assert actual(r"C:\users\u0041") == r"C:\users\u0041"
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="au\n\x00\u202e").filter(lambda text: "\\u" not in text))
 @example("a\nb\u2066c\x7f")
 def test_what_was_shown_is_read_back(text: str) -> None:
