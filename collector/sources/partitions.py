@@ -18,6 +18,7 @@ from collector.runtime.clock import CLOCK, now_ms
 from collector.sources.round_robin import Sweep, share
 from collector.sources.source import Observer
 from collector.sources.tail_reader import TailReader
+from collector.state.applications import StreamsId
 from collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
 from collector.views.coordinators import Coordinators
@@ -25,6 +26,7 @@ from collector.views.current_state import CurrentState
 from lifecycle.errors import Unreachable
 from resource_managers.kafka.answers import BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.group_members import members
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -122,6 +124,7 @@ class Partitions(Observer):
         layout = self._known_layout()
         open_ = self.current.open_at_coordinators()
         swept = self._poll_groups(layout)
+        self._poll_members(open_)
         partitions = self._due(layout, open_, swept)
         self._poll_partitions(partitions, layout)
         self._poll_producers(self._tracker.held(partitions), layout, open_)
@@ -194,6 +197,14 @@ class Partitions(Observer):
             is_whole = wanted[group] is None
             self._tracker.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
         return swept
+
+    def _poll_members(self, open_: Collection[BrokerTransaction]) -> None:
+        """Ask who is in the groups of Kafka Streams applications that have a transaction open: is its owner still there?"""
+        parsed = (StreamsId.parse(transaction.identity.transaction) for transaction in open_)
+        groups = sorted({streams.application for streams in parsed if streams is not None} & self._groups.keys())
+        answers = members(self._connection, groups[:GROUPS_PER_POLL], now_ms())
+        self._failed({f"members of group {group}": error for group, error in answers.failed.items()})
+        self.current.see_groups(answers.found)
 
     def _poll_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
         asked_ms = now_ms()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from collector.records.flink_facts import FlinkState
@@ -16,12 +16,12 @@ from collector.state.attempts import OurId
 from collector.state.flink_sinks import FlinkId
 from lifecycle.application import Application, ApplicationKind
 
-_UUID_TEXT = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{_UUID_TEXT})(?:-(?P<thread>[0-9]{{1,9}}))?", re.DOTALL)
+UUID_TEXT = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-(?P<thread>[0-9]{{1,9}}))?", re.DOTALL)
 """``<application.id>-<process id>-<thread index>``: exactly_once_v2; Kafka 2.6 left out the thread."""
 _STREAMS_TASK = re.compile(r"(?P<application>.+)-(?P<task>[0-9]{1,9}_[0-9]{1,9})", re.DOTALL)
 """``<application.id>-<subtopology>_<partition>``: the former exactly_once, one producer a task (TaskId.toString)."""
-_UUID = re.compile(rf"[-_.:/]?{_UUID_TEXT}")
+_UUID = re.compile(rf"[-_.:/]?{UUID_TEXT}")
 _RANDOM = re.compile(r"(?:[-_.:/](?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,})+$")
 _NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
 _LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
@@ -54,6 +54,35 @@ def application_of_branch(transaction: str, our_id: OurId | None) -> Application
 def name_by_id(transaction: str) -> str:
     """Return the name that an id alone gives its application, without what is known of pipelines and Flink; never empty."""
     return _by_id_alone(transaction).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsId:
+    """A transactional id of the form that Kafka Streams builds, parsed; ``process`` is empty with one producer a task."""
+
+    application: str
+    process: str
+    part: str
+
+    @property
+    def words(self) -> str:
+        """Return which part of the application it is."""
+        if not self.process:
+            return f"task {self.part}"
+        return f"process {self.process}" + (f", thread {self.part}" if self.part else "")
+
+    @classmethod
+    def parse(cls, transaction: str) -> StreamsId | None:
+        """Return the parsed id, or None for one of another form. Its application is its consumer group, too."""
+        found = _by_id_alone(transaction)
+        if found.kind is not ApplicationKind.STREAMS:
+            return None
+        return cls(application=found.name, process=found.instance, part=found.task)
+
+
+def is_connect_task(transaction: str) -> bool:
+    """Say whether an id is a source task's of Kafka Connect, by its form: the workers' own producer writes no offsets."""
+    return _by_id_alone(transaction).kind is ApplicationKind.CONNECT
 
 
 def _of_flink(transaction: str, flink: FlinkState) -> Application | None:

@@ -19,6 +19,7 @@ from collector.records.flink_facts import FlinkState
 from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state.transactional_ids import KnownIds
 from lifecycle.decision_ledger import DecisionLedger
+from resource_managers.kafka.group_members import GroupMembers
 
 
 class LastDecided(NamedTuple):
@@ -55,6 +56,8 @@ class State:
     flink: FlinkState = field(init=False)
     offsets: dict[BrokerIdentity, dict[str, OffsetsSeen]] = field(default_factory=dict)
     """Where the records of transactions are, by partition, as far as that was looked for."""
+    groups: dict[str, GroupMembers] = field(default_factory=dict)
+    """Who is in the consumer groups of applications that have a transaction open, as far as it was asked; no history."""
     ids: KnownIds = field(default_factory=KnownIds)
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     open: set[BrokerIdentity] = field(default_factory=set)

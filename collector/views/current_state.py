@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, Pip
 from collector.views.replay import read_kept
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
+from resource_managers.kafka.group_members import GroupMembers
 
 log = logging.getLogger(__name__)
 
@@ -199,6 +200,15 @@ class CurrentState:
             self._state.database_snapshots[instance] = snapshot
         if before is None or {k: d.locks for k, d in before.details.items()} != {
             k: d.locks for k, d in snapshot.details.items()
+        }:
+            self.changed()
+
+    def see_groups(self, seen: Mapping[str, GroupMembers]) -> None:
+        """Note who is in these consumer groups; the others are forgotten, it is not history."""
+        with self._lock:
+            before, self._state.groups = self._state.groups, dict(seen)
+        if {name: (g.state, g.client_ids) for name, g in before.items()} != {
+            name: (g.state, g.client_ids) for name, g in seen.items()
         }:
             self.changed()
 

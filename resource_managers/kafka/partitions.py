@@ -180,7 +180,7 @@ class KafkaPartitions:
         nodes = connection.group_coordinators(list(wanted))
         failed = {group: node for group, node in nodes.items() if isinstance(node, BrokerAnswer)}
         known = {group: node for group, node in nodes.items() if not isinstance(node, BrokerAnswer)}
-        asked = list(_bundles(known, GROUPS_PER_REQUEST))
+        asked = list(bundles(known, GROUPS_PER_REQUEST))
         requests = [(node, _offset_fetch({group: wanted[group] for group in bundle})) for node, bundle in asked]
         found: dict[str, dict[Partition, int]] = {}
         for (_, bundle), response in zip(asked, connection.send(requests, POLL_LIMIT_MS), strict=True):
@@ -265,7 +265,7 @@ class KafkaPartitions:
         failed: dict[Partition, BrokerAnswer] = {
             partition: NO_LEADER for partition in partitions if partition not in led
         }
-        asked = list(_bundles(led, PARTITIONS_PER_REQUEST))
+        asked = list(bundles(led, PARTITIONS_PER_REQUEST))
         requests = [(node, request(_by_topic(bundle))) for node, bundle in asked]
         found: dict[Partition, V] = {}
         for (_, bundle), response in zip(asked, wire(self._connection).send(requests, POLL_LIMIT_MS), strict=True):
@@ -283,7 +283,7 @@ class KafkaPartitions:
         return Answers(found=found, failed=failed)
 
 
-def _bundles(nodes: Mapping[K, int], size: int) -> Iterable[tuple[int, list[K]]]:
+def bundles(nodes: Mapping[K, int], size: int) -> Iterable[tuple[int, list[K]]]:
     """Yield (node, at most ``size`` of the items that it answers for)."""
     by_node: dict[int, list[K]] = {}
     for item, node in nodes.items():

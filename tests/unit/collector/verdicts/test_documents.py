@@ -11,7 +11,11 @@ from collector.verdicts import flink_commits, hanging_transactions, read_process
 from lifecycle.verdicts import URGENCY, Verdict
 
 DELEGATED = (verdict_rules.rules_of_flink, verdict_rules.rules_of_read_process_write)
-READ_PROCESS_WRITE = (read_process_write.rule_28_owner_silent, read_process_write.rule_29_owner_works)
+READ_PROCESS_WRITE = (
+    read_process_write.rule_33_owner_gone,
+    read_process_write.rule_28_owner_silent,
+    read_process_write.rule_29_owner_works,
+)
 PAGE = (Path(__file__).parents[4] / "docs" / "verdicts.md").read_text()
 ROWS = re.findall(r"^\| (\d+) \| (.+?) \| ([a-z ,]+) \| .+ \|$", PAGE, re.MULTILINE)
 HANGING_ROWS = re.findall(r"^\| H(\d+) \| .+ \| .+ \|$", PAGE, re.MULTILINE)

@@ -9,12 +9,15 @@ import pytest
 from collector.records.facts import CONSUMER_OFFSETS
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, IdExpired
+from collector.state.applications import StreamsId
 from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
+from collector.verdicts.read_process_write import owner_in_group
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.verdicts import Judgement, Verdict
+from resource_managers.kafka.group_members import GroupMembers
 from tests.unit.collector.observations import T0, broker_record
 
 STREAMS, CONNECT = "shop-6c2a-1", "connect-cluster-lake-orders-0"
@@ -32,11 +35,13 @@ OPEN, OPEN_BEFORE_OFFSETS = (
 )
 
 
-def judgement(seen: list[Any], at: int) -> Judgement:
+def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Judgement:
     """Return the verdict of the one open transaction."""
     state = State()
     for observation in seen:
         apply(state, observation)
+    if group is not None:
+        state.groups[group.group] = group
     context = EvaluationContext(limits=Limits(), log_status=(DecisionLogStatus.ABSENT, ""), now_ms=T0 + at)
     (found,) = judged(context.cases(state, [view for view in views(state, settled=False) if view.is_running]))
     return found.judgement
@@ -73,3 +78,91 @@ def test_case(seen: list[Any], at: int, verdict: Verdict, rule: int) -> None:
     assert found.may_abort is (verdict is not Verdict.IN_PROGRESS)
     assert found.loses_data is (verdict is Verdict.FOREIGN), "only a foreign abort takes a typed confirmation"
     assert not found.may_commit
+
+
+PROCESS, OTHER_PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "0d7e1f0a-91b4-4a55-8f0e-0123456789ab"
+ID = f"shop-{PROCESS}-1"
+
+
+def member(process: str = PROCESS, thread: int = 1) -> str:
+    return f"shop-{process}-StreamThread-{thread}-consumer"
+
+
+def group(*client_ids: str, state: str = "Stable", at: int = 13_000) -> GroupMembers:
+    return GroupMembers(group="shop", state=state, client_ids=frozenset(client_ids), at_ms=T0 + at)
+
+
+@pytest.mark.parametrize(
+    ("asked", "id_", "lives"),
+    [
+        (None, ID, None),
+        (group(state="Empty"), ID, False),
+        (group(state="Empty", at=12_000), ID, None),
+        (group(state="Dead"), ID, None),
+        (group(member()), ID, True),
+        (group(member(), state="PreparingRebalance"), ID, True),
+        (group(member(OTHER_PROCESS)), ID, False),
+        (group(member(OTHER_PROCESS), member()), ID, True),
+        (group(member(thread=12)), ID, False),
+        (group(member(thread=12)), f"shop-{PROCESS}", True),
+        (group("my-client-StreamThread-1-consumer"), ID, None),
+        (group(member(OTHER_PROCESS), "my-client"), ID, None),
+        (group(member(OTHER_PROCESS)), "shop-0_3", True),
+        (group(state="Empty"), "shop-0_3", False),
+    ],
+    ids=[
+        "not asked",
+        "no members",
+        "asked too soon to tell",
+        "unknown to its coordinator, or of another protocol",
+        "its thread is a member",
+        "its thread is a member while the group rebalances",
+        "another process alone",
+        "its thread among others",
+        "another thread of its process: its own was replaced",
+        "an id without a thread",
+        "client ids of its own",
+        "some client ids tell nothing",
+        "one producer a task: whoever has the task",
+        "one producer a task, and no one is there",
+    ],
+)
+def test_what_its_group_says_of_an_owner(asked: GroupMembers | None, id_: str, lives: bool | None) -> None:
+    streams = StreamsId.parse(id_)
+    assert streams is not None
+    assert owner_in_group(streams, asked, T0 + 10_000).lives is lives
+
+
+@pytest.mark.parametrize(
+    ("asked", "at", "verdict", "rule"),
+    [
+        (group(state="Empty"), 13_100, Verdict.ABORT_IT, 33),
+        (group(member(OTHER_PROCESS)), 13_100, Verdict.ABORT_IT, 33),
+        (group(member()), 13_100, Verdict.IN_PROGRESS, 29),
+        (group(member()), 41_000, Verdict.ABORT_IT, 28),
+        (group(state="Dead"), 13_100, Verdict.IN_PROGRESS, 29),
+    ],
+    ids=["no members", "another process", "it lives", "it lives and is silent", "nothing is known"],
+)
+def test_a_group_without_its_owner_makes_it_abort_at_once(
+    asked: GroupMembers, at: int, verdict: Verdict, rule: int
+) -> None:
+    found = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], at, asked)
+    assert (found.verdict, found.rule) == (verdict, rule)
+    facts = [evidence.fact for evidence in found.evidence]
+    assert f"by its id: Kafka Streams application shop, process {PROCESS}, thread 1" in facts
+    assert any("it unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
+
+
+def test_a_group_proves_nothing_of_who_holds_no_offsets() -> None:
+    found = judgement(
+        [one(BrokerStatus.ONGOING, 10_000, 10_000, ("out-0",), transaction=ID)], 13_100, group(state="Empty")
+    )
+    assert (found.verdict, found.rule) == (Verdict.FOREIGN, 7)
+
+
+def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:
+    found = judgement(
+        [one(BrokerStatus.ONGOING, 0, 0, ("connect-configs-0",), transaction="connect-cluster-eu")], 41_000
+    )
+    assert (found.verdict, found.rule) == (Verdict.FOREIGN, 7)

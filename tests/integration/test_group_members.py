@@ -1,0 +1,147 @@
+"""Who is in a consumer group decides about an open transaction of Kafka Streams, on a real broker with real members."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo.broker import Broker
+from lifecycle.clock import now_ms
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.group_members import members
+from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.kafka_fixtures import wait_until
+
+pytestmark = pytest.mark.integration
+QUICK = {"INDOUBT_PARTITION_POLL_MS": "200", "INDOUBT_PARTITION_ROUND_MS": "600"}
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
+    with Broker(Path(tmp_path_factory.mktemp("broker"))) as broker:
+        yield KafkaConnection(broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="module")
+def collector(connection: KafkaConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
+    with running(connection.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=QUICK) as process:
+        yield process
+
+
+class StreamsInstance:
+    """One process with one thread, by the names that Kafka Streams gives: a member of the group, a transaction with its offsets."""
+
+    def __init__(self, connection: KafkaConnection, application: str, topic: str) -> None:
+        self.process, self._topic = str(uuid.uuid4()), topic
+        self.id = f"{application}-{self.process}-1"
+        client = f"{application}-{self.process}-StreamThread-1-consumer"
+        self._consumer = Consumer(
+            connection.for_librdkafka(
+                **{
+                    "group.id": application,
+                    "client.id": client,
+                    "enable.auto.commit": False,
+                    "session.timeout.ms": 6_000,
+                }
+            )
+        )
+        self._producer = Producer(connection.for_librdkafka(**{"transactional.id": self.id}))
+        self._stopping = threading.Event()
+        self._polling = threading.Thread(target=self._poll, daemon=True)
+
+    def join(self) -> None:
+        """Become a member, and stay one."""
+        self._consumer.subscribe([self._topic])
+        wait_until("an assignment", lambda: self._consumer.poll(0.1) is None and self._consumer.assignment(), LIMIT_S)
+
+    def open(self) -> None:
+        """Open a transaction that holds the offsets of its input, and leave it open; go on as a member."""
+        self._producer.init_transactions(LIMIT_S)
+        self._producer.begin_transaction()
+        offsets = [TopicPartition(self._topic, 0, 0)]
+        self._producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), LIMIT_S)
+        self._polling.start()
+
+    def leave(self) -> None:
+        """Leave the group; the transaction stays open."""
+        self._stopping.set()
+        if self._polling.is_alive():
+            self._polling.join(LIMIT_S)
+        self._consumer.close()
+
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            self._consumer.poll(0.1)
+
+
+@pytest.fixture
+def application(connection: KafkaConnection) -> tuple[str, str]:
+    """Return an application id and the topic that it reads."""
+    name = f"shop-{uuid.uuid4().hex[:8]}-app"
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(LIMIT_S)
+    return name, name
+
+
+def facts(row: dict[str, Any]) -> str:
+    return "\n".join(evidence["fact"] for evidence in row["evidence"])
+
+
+def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
+    collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
+) -> None:
+    name, topic = application
+    instance = StreamsInstance(connection, name, topic)
+    instance.join()
+    instance.open()
+    row = wait_until(
+        "its membership is known",
+        lambda: next(
+            (
+                r
+                for r in collector.rows(f"transactions?pipeline={name}")
+                if "is a member of its consumer group" in facts(r)
+            ),
+            None,
+        ),
+        LIMIT_S,
+    )
+    assert (row["verdict"], row["rule"], row["may_abort"]) == ("in progress", 29, False)
+    assert row["application"] == {"kind": "kafka streams", "name": name, "instance": instance.process, "task": "1"}
+    instance.leave()
+    row = collector.wait_for(instance.id, verdict="abort it")
+    assert (row["rule"], row["may_abort"], row["loses_data"]) == (33, True, False)
+    assert f"its consumer group {name} has no members" in facts(row)
+    assert "it unblocks the restore" in facts(row)
+    answer = collector.order("abort", row)
+    assert answer.status_code == 200, answer.text
+    collector.wait_for(instance.id, state="aborted")
+
+
+def test_another_process_in_the_group_shows_that_the_owner_is_gone(
+    collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
+) -> None:
+    name, topic = application
+    first, second = StreamsInstance(connection, name, topic), StreamsInstance(connection, name, topic)
+    first.join()
+    first.open()
+    first.leave()
+    second.join()
+    row = collector.wait_for(first.id, rule=33)
+    wait_until(
+        "the other process is seen", lambda: "other processes are" in facts(collector.wait_for(first.id)), LIMIT_S
+    )
+    assert (row["verdict"], row["may_abort"]) == ("abort it", True)
+    second.leave()
+
+
+def test_an_unknown_group_is_dead_and_has_no_members(connection: KafkaConnection) -> None:
+    found = members(connection, ["no-such-group"], now_ms()).found["no-such-group"]
+    assert (found.state, found.client_ids) == ("Dead", frozenset())
