@@ -32,6 +32,7 @@ from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged, percentile
 from collector.verdicts.partition_state import PartitionFindings
+from lifecycle.application import ApplicationKind
 from lifecycle.states import FINAL, TransactionState
 from lifecycle.verdicts import Verdict
 
@@ -44,12 +45,14 @@ UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or s
 class PipelineLabels:
     """Label values of pipelines: the first ``most`` prefixes that are seen have their own, every later one is "other".
 
-    Foreign transactions share one: their only name is a transactional id. Nothing is ever forgotten, so a value stays.
+    So do the first ``most`` applications of Flink, Kafka Streams and Connect, counted apart: they never take a pipeline's value.
+    Transactions that nothing tells more of share one. Nothing is ever forgotten, so a value stays.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._own: set[str] = set()
+        self._applications: set[str] = set()
 
     def of(self, pipeline: str) -> str:
         """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
@@ -59,7 +62,15 @@ class PipelineLabels:
 
     def of_transaction(self, view: TransactionView) -> str:
         """Return the label of a transaction's pipeline."""
-        return self.of(view.pipeline) if view.ours else FOREIGN
+        if view.ours:
+            return self.of(view.pipeline)
+        if view.application.kind is ApplicationKind.OTHER:
+            return FOREIGN
+        if view.pipeline in self._own:
+            return view.pipeline
+        if view.pipeline not in self._applications and len(self._applications) < self._most:
+            self._applications.add(view.pipeline)
+        return view.pipeline if view.pipeline in self._applications else OTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from collector.api.openapi import ARROW
 from collector.api.paging import Page, first, page, place_of
 from collector.history import sql
 from collector.orders.pipelines import pipeline_row
+from collector.records.facts import CheckpointFacts
 from collector.rows.ids import id_row
 from collector.rows.partitions import blocked_rows, hanging_rows
 from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, job_row
@@ -108,10 +109,15 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
         found = [c for c in dependencies.current.checkpoints() if pipeline in (None, c.pipeline)]
         of_batch = dependencies.current.transactions_of_batches()
+        of_flink = dependencies.current.transactions_of_flink_checkpoints()
         behind = place_of(after, int, int, str, str, str)
-        shown = page(
-            found, checkpoint_sort_key, lambda c: checkpoint_row(c, of_batch.get((c.pipeline, c.number))), limit, behind
-        )
+
+        def row(checkpoint: CheckpointFacts) -> CheckpointRow:
+            listed = of_flink.get((checkpoint.job, checkpoint.number)) if checkpoint.job else None
+            of_ours = of_batch.get((checkpoint.pipeline, checkpoint.number)) if not checkpoint.job else None
+            return checkpoint_row(checkpoint, of_ours if listed is None else (listed, None))
+
+        shown = page(found, checkpoint_sort_key, row, limit, behind)
         return table_answer(request, CheckpointRow, shown)
 
     @app.get("/api/v1/jobs", dependencies=protected)

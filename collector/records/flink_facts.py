@@ -187,6 +187,15 @@ class FlinkState:
                 if (restore.of_job or facts.job.job) == job:
                     yield restore
 
+    def listed_counts(self) -> dict[tuple[str, int], int]:
+        """Return (job, number) -> how many transactions the checkpoint of that number lists, of those read whole."""
+        return {
+            (seen.job, seen.number): len(seen.committables)
+            for of_job in self.committables.values()
+            for seen in of_job.values()
+            if not seen.error
+        }
+
     def checkpoint_facts(self) -> Iterator[CheckpointFacts]:
         """Yield every checkpoint as a row of the same kind as Spark's."""
         for facts in self.jobs.values():

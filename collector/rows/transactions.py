@@ -172,7 +172,7 @@ def abort_row(clues: AbortClues) -> AbortRow:
     )
 
 
-def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int] | None) -> CheckpointRow:
+def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None) -> CheckpointRow:
     """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known."""
     count, rows = transactions if transactions is not None else (None, None)
     return CheckpointRow(

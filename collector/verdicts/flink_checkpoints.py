@@ -85,8 +85,10 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
     start_ms = transaction.identity.start_ms
     ran = [facts for facts in flink.jobs.values() if _ran_at(facts, start_ms)]
     if not ran:
-        known = "no Flink job that ran then is known" if flink.jobs else "no Flink is watched (--flink NAME=URL)"
-        return None, f"{known}: whether its checkpoint was completed is unknown"
+        if not flink.jobs:
+            # Its id only looks like Flink's: nothing says that it is.
+            return None, "only its owner knows whether it writes it again; of a Flink job, --flink NAME=URL tells"
+        return None, "no Flink job that ran then is known: whether its checkpoint was completed is unknown"
     if len(ran) == 1:
         return ran[0], ""
     fitting = [facts for facts in ran if fits(sink, facts)]

@@ -370,6 +370,11 @@ class CurrentState:
         with self._lock:
             return self._state.flink.listings(committable)
 
+    def transactions_of_flink_checkpoints(self) -> dict[tuple[str, int], int]:
+        """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""
+        with self._lock:
+            return self._state.flink.listed_counts()
+
     def newest_runs(self) -> list[PipelineNow]:
         """Return every pipeline that ever started a run, with its newest one, in no order."""
         with self._lock:

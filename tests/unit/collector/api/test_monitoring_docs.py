@@ -167,3 +167,15 @@ def test_how_long_a_rule_waits_is_documented() -> None:
     for rules, seconds in re.findall(r"((?:A\d+(?: and )?)+) (\d+) s", told):
         documented |= dict.fromkeys(re.findall(r"A\d+", rules), int(seconds))
     assert documented == waits
+
+
+def test_a_label_is_the_application_and_many_of_them_never_take_a_pipelines() -> None:
+    labels, uuid = PipelineLabels(2), "6c7e1f0a-91b4-4a55-8f0e-0123456789ab"
+
+    def label(transaction: str) -> str:
+        return labels.of_transaction(only_view(broker_record(BrokerStatus.ONGOING, 0, transaction=transaction)))
+
+    assert {label(f"shop-{uuid}-{thread}") for thread in range(2_000)} == {"shop"}
+    assert [label(f"app{name}-{uuid}-1") for name in "abc"] == ["appa", "other", "other"]
+    assert label("somebody-7") == "foreign"
+    assert [labels.of(name) for name in ("wc", "wc-2", "wc-3")] == ["wc", "wc-2", "other"]

@@ -10,9 +10,16 @@ import pyarrow as pa
 import pytest
 
 from collector.api.openapi import ARROW
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkKind,
+    FlinkStatus,
+)
 from collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
-from tests.unit.collector.observations import PREFIX, broker_record, handle
+from tests.unit.collector.observations import PREFIX, T0, broker_record, handle
 
 BLOCKED_COLUMNS = (
     "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction holder_producer_id "
@@ -113,6 +120,31 @@ def test_aborts_checkpoints_and_quarantined(api: Api) -> None:
     api.store.flushed()
     (aside,) = api.rows("quarantined")
     assert (aside["source"], aside["offset"], aside["error"], aside["value"]) == ("test", 9, "event is not JSON", "{")
+
+
+def test_a_flink_checkpoint_has_as_many_transactions_as_its_metadata_lists(fresh_api: Api) -> None:
+    job, listed = "a" * 32, [Committable(f"orders-{subtask}-7", subtask, 1) for subtask in range(3)]
+    fresh_api.current.observe(
+        [
+            observed(60, checkpoint)
+            for checkpoint in (
+                FlinkCheckpoint(
+                    cluster="eu", job=job, job_name="orders", number=number, status=FlinkStatus.COMPLETED,
+                    kind=FlinkKind.CHECKPOINT, triggered_ms=T0 + number, ended_ms=T0 + number + 5,
+                )
+                for number in (7, 8)
+            )
+        ]
+    )  # fmt: skip
+    read = {"cluster": "eu", "job": job, "kind": FlinkKind.CHECKPOINT, "written_ms": T0, "read_ms": T0}
+    fresh_api.current.see_flink_committables(
+        [
+            FlinkCommittables(number=7, path="/chk-7", committables=frozenset(listed), **read),
+            FlinkCommittables(number=8, path="/chk-8", committables=frozenset(listed[:1]), error="damaged", **read),
+        ]
+    )
+    rows = {row["number"]: row["transactions"] for row in fresh_api.rows("checkpoints?pipeline=eu/orders")}
+    assert rows == {7: 3, 8: None}, "a list that was not read whole says nothing"
 
 
 def test_ids_are_counted_by_prefix(api: Api) -> None:
