@@ -1,9 +1,10 @@
-"""A token endpoint of OAuth 2 on loopback: client credentials against a signed JWT, whose key the broker reads from a JWKS file."""
+"""A token endpoint of OAuth 2 on loopback, behind TLS: for client credentials a signed JWT, whose key is in a JWKS file."""
 
 from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,8 @@ from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.unit.collector.sources.tls_flink import Authority
 
 AUDIENCE, ISSUER, SCOPE = "kafka", "https://issuer.test", "transactions"
 CLIENT_ID, CLIENT_SECRET = "indoubt", "correct-horse"
@@ -56,8 +59,13 @@ class TokenEndpoint:
             def log_message(self, format: str, *arguments: object) -> None:
                 pass
 
+        authority = Authority(directory)
+        self.ca = authority.ca
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.issue("tokens"))
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/token"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def answer(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, dict[str, object]]:
@@ -95,6 +103,7 @@ class TokenEndpoint:
             "sasl.oauthbearer.client.secret": secret,
             "sasl.oauthbearer.token.endpoint.url": self.url,
             "sasl.oauthbearer.scope": SCOPE,
+            "https.ca.location": str(self.ca),
         }
 
     def __enter__(self) -> TokenEndpoint:
