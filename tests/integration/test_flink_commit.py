@@ -6,10 +6,8 @@ A recorded checkpoint lists them: the producer ids and epochs in it are replaced
 from __future__ import annotations
 
 import json
-import struct
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,50 +20,18 @@ from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from demo.broker import Broker
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.command_line_process import command
-from tests.integration.kafka_fixtures import Sink, make_sink
+from tests.integration.flink_transactions import NAME, RECORDING, Prepared, prepare, write_checkpoint
 from tests.integration.pipeline_process import read_committed, wait_until
 from tests.unit.collector.records.flink_metadata_recordings import coordinator, metadata_bytes
 
 pytestmark = pytest.mark.integration
-RECORDING = "2.3-incrementing"
-NAME = "chk-3"
-"""The recorded checkpoint's."""
-
-
-@dataclass
-class Prepared:
-    """Transactions that a job of Flink has flushed and not committed: their ids are those of the recording."""
-
-    ids: list[str]
-    sink: Sink
-    producers: list[Producer]
-    metadata: bytes
-    """A ``_metadata`` that lists them with the producers that they have on this broker."""
 
 
 @pytest.fixture
 def prepared(connection: KafkaConnection) -> Prepared:
-    sink, marker = make_sink(connection, partitions=1), uuid.uuid4().hex[:6].encode()
-    recorded = {row["transactional_id"]: row for row in coordinator(RECORDING) if row["state"] == "ONGOING"}
-    data = metadata_bytes(RECORDING).replace(b"orders", marker)
-    ids, producers = [], []
-    for id_, row in recorded.items():
-        ids.append(id_.replace("orders", marker.decode()))
-        producer = Producer(connection.for_librdkafka(**{"transactional.id": ids[-1]}))
-        producer.init_transactions(LIMIT_S)
-        producer.begin_transaction()
-        producer.produce(sink.topic, b"of " + ids[-1].encode())
-        assert producer.flush(LIMIT_S) == 0
-        producers.append(producer)
-        (now,) = KafkaResourceManager(connection).describe([ids[-1]])
-        name = struct.pack(">H", len(id_)) + ids[-1].encode()
-        before = struct.pack(">hq", row["producer_epoch"], row["producer_id"]) + name
-        assert data.count(before) == 1
-        data = data.replace(before, struct.pack(">hq", now.producer_epoch, now.producer_id) + name)
-    return Prepared(ids=ids, sink=sink, producers=producers, metadata=data)
+    return prepare(connection)
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +46,6 @@ def collector(
     arguments = ["--flink-checkpoints", f"shop={checkpoints}"]
     with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), arguments) as process:
         yield process
-
-
-def write_checkpoint(checkpoints: Path, data: bytes) -> Path:
-    """Put a checkpoint's ``_metadata`` where a job of Flink puts it, as Flink does: written beside and renamed."""
-    directory = checkpoints / uuid.uuid4().hex / NAME
-    directory.mkdir(parents=True)
-    (directory / "_draft").write_bytes(data)
-    (directory / "_draft").rename(directory / "_metadata")
-    return directory
 
 
 def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Path) -> None:
