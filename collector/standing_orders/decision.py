@@ -161,9 +161,15 @@ def _unseen(act: Action, at: Circumstances) -> str:
             continue
         if observer.kind is ObserverKind.FLINK and act is Action.COMMIT and observer.has_caught_up:
             continue
-        if observer.state is not ObserverState.ABSENT and not _sees(observer, at.silent_ms):
+        if not _is_absent(observer) and not _sees(observer, at.silent_ms):
             return f"observer {observer.name!r} does not see its source"
     return ""
+
+
+def _is_absent(observer: ObserverStatus) -> bool:
+    """Say whether it is normal that the source does not exist: a pipeline may be told to send no events."""
+    is_missing = observer.kind is ObserverKind.LIFECYCLE_EVENTS and observer.source_is_missing
+    return observer.state is ObserverState.ABSENT or is_missing
 
 
 def _sees(observer: ObserverStatus, silent_ms: int) -> bool:

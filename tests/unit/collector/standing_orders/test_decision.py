@@ -152,6 +152,11 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
         # One that never answered since the start may have seen a restore from an earlier checkpoint, and cannot say so.
         (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.FLINK, **DOWN, has_caught_up=False)}, "'flink eu'"),
         (ABORT, CERTAIN_ABORT, {"observers": changed(ObserverKind.FLINK, **DOWN)}, "observer 'flink eu'"),
+        # Events claim only: where there is no topic of them nothing is missing. Of the decision log it would be.
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.LIFECYCLE_EVENTS, **DOWN)}, None),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.LIFECYCLE_EVENTS, **DOWN, source_is_missing=False)},
+         "'lifecycle events'"),
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, **DOWN, source_is_missing=True)}, "log'"),
         # No verdict rests on what these see.
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.PARTITIONS, **DOWN))}, None),
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.OFFSETS, **DOWN))}, None),
@@ -217,6 +222,7 @@ STATUSES = st.builds(
     error=st.just(""),
     records=st.just(0),
     has_caught_up=st.sampled_from([True, True, False]),
+    source_is_missing=st.booleans(),
 )
 
 
@@ -270,6 +276,8 @@ def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], wh
             may_be_down = {ObserverKind.PARTITIONS, ObserverKind.OFFSETS} | COORDINATORS
             if order.act is Action.COMMIT and status.has_caught_up:
                 may_be_down |= {ObserverKind.FLINK}
+            if status.kind is ObserverKind.LIFECYCLE_EVENTS and status.source_is_missing:
+                may_be_down.add(status.kind)
             if status.kind not in may_be_down:
                 assert status.state in (ObserverState.UP, ObserverState.ABSENT)
 
