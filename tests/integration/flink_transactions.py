@@ -34,7 +34,7 @@ class Prepared:
     """A ``_metadata`` that lists them with the producers that they have on this broker."""
 
 
-def prepare(connection: KafkaConnection) -> Prepared:
+def prepare(connection: KafkaConnection, timeout_ms: int = 60_000) -> Prepared:
     """Write with the recorded ids and leave the transactions open."""
     sink, marker = make_sink(connection, partitions=1), uuid.uuid4().hex[:6].encode()
     recorded = {row["transactional_id"]: row for row in coordinator(RECORDING) if row["state"] == "ONGOING"}
@@ -42,7 +42,8 @@ def prepare(connection: KafkaConnection) -> Prepared:
     ids, producers = [], []
     for id_, row in recorded.items():
         ids.append(id_.replace("orders", marker.decode()))
-        producer = Producer(connection.for_librdkafka(**{"transactional.id": ids[-1]}))
+        settings = {"transactional.id": ids[-1], "transaction.timeout.ms": timeout_ms}
+        producer = Producer(connection.for_librdkafka(**settings))
         producer.init_transactions(LIMIT_S)
         producer.begin_transaction()
         producer.produce(sink.topic, b"of " + ids[-1].encode())

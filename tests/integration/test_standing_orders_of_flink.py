@@ -1,0 +1,184 @@
+"""A Flink job dies between pre-commit and commit with nobody there: a standing order commits what counts, on a real broker.
+
+The JobManager's REST API gives a real Flink's answers with another job in them, and is gone when a test closes it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.broker import Broker
+from resource_managers.kafka.connection import KafkaConnection
+from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint
+from tests.integration.kafka_fixtures import wait_until
+from tests.integration.pipeline_process import read_committed
+from tests.unit.collector.flink_recordings import recorded
+
+pytestmark = pytest.mark.integration
+CLUSTER, OWNER = "shop", "night shift"
+NUMBER = int(NAME.removeprefix("chk-"))
+TIMEOUT_MS = 300_000
+"""Two starts of a collector on a busy machine fit into it."""
+ORDER = f"""
+owner = "{OWNER}"
+
+[[order]]
+name = "save it"
+act = "commit"
+applications = ["*"]
+driver_gone = true
+most_per_hour = 10
+rehearse = false
+"""
+
+
+class JobManager:
+    """A REST API with one running job, whose checkpoint is completed or still in progress."""
+
+    def __init__(self, directory: Path, *, completed: bool) -> None:
+        self._directory, self._completed, self._now_ms = directory, completed, round(time.time() * 1000)
+        manager = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(manager.answer(self.path)).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def die(self) -> None:
+        """Stop listening: the next request is refused. Twice is as once."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(LIMIT_S)
+
+    def answer(self, path: str) -> Any:
+        """Return a recorded answer, about this job and its one checkpoint."""
+        if path.startswith("/jobs/overview"):
+            answer = recorded("first_jobs_overview")
+            started = {"start-time": self._now_ms - 60_000, "last-modification": self._now_ms - 60_000}
+            answer["jobs"][0] |= {"jid": self._directory.parent.name, "name": "orders", **started}
+            return answer
+        if "/metrics" in path:
+            return recorded("restored_restarts")
+        answer = recorded("first_checkpoints")
+        status = "COMPLETED" if self._completed else "IN_PROGRESS"
+        checkpoint = next(row for row in answer["history"] if row["status"] == status)
+        checkpoint |= {"id": NUMBER, "trigger_timestamp": self._now_ms, "external_path": f"file:{self._directory}"}
+        completed = checkpoint if self._completed else None
+        answer["latest"] = {"completed": completed, "failed": None, "savepoint": None, "restored": None}
+        return {**answer, "history": [checkpoint]}
+
+
+@pytest.fixture
+def prepared(connection: KafkaConnection) -> Prepared:
+    return prepare(connection, TIMEOUT_MS)
+
+
+def started(broker: Broker, manager: JobManager, directory: Path) -> AbstractContextManager[CollectorProcess]:
+    """Run a collector with the standing order; again on the same directory, it is a restart."""
+    file = directory / "standing_orders.toml"
+    file.write_text(ORDER)
+    file.chmod(0o600)
+    places = ["--flink", f"{CLUSTER}={manager.url}", "--flink-checkpoints", f"{CLUSTER}={directory / 'flink'}"]
+    settings = {"INDOUBT_FLINK_POLLING_MS": "100"}
+    return running(
+        broker.bootstrap_servers, directory / "collector", [*places, "--standing-orders", str(file)], settings
+    )
+
+
+@contextmanager
+def job_manager(directory: Path, prepared: Prepared, *, completed: bool = True) -> Iterator[JobManager]:
+    manager = JobManager(write_checkpoint(directory / "flink", prepared.metadata), completed=completed)
+    try:
+        yield manager
+    finally:
+        manager.die()
+
+
+def row(collector: CollectorProcess) -> dict[str, Any]:
+    (found,) = collector.rows("standing-orders")
+    return found
+
+
+def given(collector: CollectorProcess) -> list[tuple[str, str]]:
+    return [(one["who"], one["outcome"]) for one in collector.rows("audit")]
+
+
+def await_evaluations(collector: CollectorProcess) -> None:
+    """Wait until what is due was judged anew, at least twice."""
+    seen: set[int] = set()
+
+    def holds() -> bool:
+        seen.add(row(collector)["evaluated_at_ms"])
+        return len(seen) > 3
+
+    wait_until("it was evaluated again", holds, LIMIT_S)
+
+
+def test_a_job_that_died_loses_nothing_with_nobody_there(
+    broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
+) -> None:
+    with job_manager(tmp_path, prepared) as manager, started(broker, manager, tmp_path) as collector:
+        for id_ in prepared.ids:
+            collector.wait_for(id_, verdict="commit it", may_commit=True, commit_confirmation="")
+        await_evaluations(collector)
+        assert (given(collector), row(collector)["held"]) == ([], 0), "its job runs: it is not due"
+
+        manager.die()
+        expected = {b"of " + id_.encode(): 1 for id_ in prepared.ids}
+        wait_until(
+            "the rows are seen", lambda: dict(read_committed(connection, prepared.sink.topic)) == expected, LIMIT_S
+        )
+        wait_until("the audit has it", lambda: given(collector) == [(OWNER, "accepted")] * len(expected), LIMIT_S)
+        audit = collector.rows("audit")[0]
+        assert audit["reason"] == "standing order save it: its driver is gone"
+        assert "lists exactly" in json.dumps(audit["evidence"])
+
+
+def test_what_is_only_likely_is_left_to_a_person(
+    broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
+) -> None:
+    with job_manager(tmp_path, prepared, completed=False) as manager, started(broker, manager, tmp_path) as collector:
+        collector.wait_for(prepared.ids[0], verdict="in progress", rule=24)
+        manager.die()
+        for id_ in prepared.ids:
+            collector.wait_for(id_, verdict="commit it", may_commit=True, commit_confirmation=NAME)
+        await_evaluations(collector)
+        assert given(collector) == []
+        assert read_committed(connection, prepared.sink.topic).total() == 0
+
+
+def test_after_a_restart_that_could_miss_a_restore_it_holds_back(
+    broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
+) -> None:
+    with job_manager(tmp_path, prepared) as manager:
+        with started(broker, manager, tmp_path) as collector:
+            collector.wait_for(prepared.ids[0], verdict="commit it", commit_confirmation="")
+        manager.die()
+        with started(broker, manager, tmp_path) as collector:
+            collector.wait_for(prepared.ids[0], verdict="commit it", commit_confirmation="")
+            why = "observer 'flink shop' does not see its source"
+            wait_until("it is held back", lambda: row(collector)["why"] == why, LIMIT_S)
+            await_evaluations(collector)
+            assert given(collector) == []
+            assert read_committed(connection, prepared.sink.topic).total() == 0
