@@ -17,6 +17,11 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
+    "collector/verdicts/flink_commits.py": (
+        f"{VERDICTS}/test_flink_commit_rules.py",
+        f"{VERDICTS}/test_flink_branches.py",
+        f"{VERDICTS}/test_flink_commits.py",
+    ),
     "lifecycle/decisions.py": DECISIONS,
     "lifecycle/decision_parts.py": DECISIONS,
 }

@@ -176,6 +176,15 @@ def test_of_a_job_that_is_over_the_newest_restore_decides() -> None:
         assert found.last_restore.number == (1 if again in seen else 2)
 
 
+def test_a_job_that_went_on_from_another_ones_checkpoint_was_restored_too() -> None:
+    taken_by = f"file:///c/{OTHER_JOB}/chk-2"
+    state = flink_state([job(state="FAILED", restored=2, restored_at=60_000, restored_path=taken_by)], True)
+    found = flink_case(state, branch(FUNCTION, PREPARED), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    assert found is not None
+    assert found.last_restore is not None
+    assert (found.last_restore.number, found.last_restore.of_job) == (2, OTHER_JOB)
+
+
 @pytest.mark.parametrize("transaction", ["no xid", "9_!_!"])
 def test_a_branch_whose_name_is_no_xid_is_none_of_flinks(transaction: str) -> None:
     view = only_view(branch_listed(replace(database_handle("postgres"), transaction=transaction), prepared_ms=T0))

@@ -326,6 +326,7 @@ def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: i
         ([restored_from(OTHER_JOB)], False),
         ([restored_from("d" * 32), job("d" * 32, started_ms=T0 + 40_000)], False),
         ([restored_from("d" * 32), job("d" * 32, started_ms=T0 - 1_000, name="other")], False),
+        ([restored_from("d" * 32), job("d" * 32, started_ms=WRITTEN_MS + 1_000)], False),
         ([restored_from(JOB, number=4), restored_from(OTHER_JOB, "c" * 32, 80_000, 5)], True),
     ],
     ids=[
@@ -337,6 +338,7 @@ def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: i
         "from itself",
         "from one from nowhere",
         "from an older one",
+        "from one that began as it was written",
         "in a line",
     ],
 )
