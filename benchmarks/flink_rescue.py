@@ -1,12 +1,14 @@
 """Records that Flink loses when it is killed between pre-commit and commit, without indoubt and with an order to commit.
 
-    python -m benchmarks.flink_rescue --flink DIR [--rounds 3] [--outage 30] [--timeout 15000] [--json]
+    python -m benchmarks.flink_rescue --flink DIR [--rounds 3] [--outage 30] [--timeout 15000] [--json] [--standing]
 
 Each round runs ``flink.sh failure`` twice on the same broker: kill -9 as soon as checkpoint 3 has its ``_metadata``, an outage
 longer than the transaction timeout, a restore from that checkpoint, then a read_committed reader counts 250,000 records. In one
 of the two runs ``python -m collector commit --verdict 'commit it' --yes`` is given right after the kill. The collector has no
 REST API to ask, as when a JobManager died: it finds the checkpoint by --flink-checkpoints. Needs flink.sh, Maven and 5 minutes
 a round.
+
+``--standing`` has nobody order: a standing order does it (flink_standing.py).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks import flink, machine
+from benchmarks import flink, flink_standing, machine
 from benchmarks.figures import row
 from benchmarks.running_collector import ROOT, RunningCollector
 from demo.broker import Broker
@@ -106,6 +108,27 @@ def _rescue_command(checkpoint: str) -> int:
     return 0
 
 
+def _with_nobody_there(peer: flink.Flink, connection: KafkaConnection, work: Path, given: argparse.Namespace) -> int:
+    """Run the rounds in which a standing order acts; return 0 when it did and nothing was lost or seen twice."""
+    found: list[flink_standing.StandingOutcome] = []
+    for number in range(given.rounds):
+        outcome = flink_standing.run(peer, connection, work / str(number), given.outage, given.timeout)
+        found.append(outcome)
+        told = " (the job had committed before it was killed: it shows nothing)" if outcome.shows_nothing else ""
+        print(f"round {number}: {outcome}{told}", file=sys.stderr)
+    print(f"of {RECORDS:,} records, nobody there; timeout {given.timeout} ms, outage {given.outage} s:")
+    print(row("round", "lost", "twice", "transactions", "committed after", width=16, first=8))
+    for number, outcome in enumerate(found):
+        after = f"{outcome.committed_s:.2f} s" if outcome.committed_s is not None else "-"
+        figures = (f"{outcome.lost:,}", f"{outcome.duplicates:,}", str(outcome.committed), after)
+        print(row(str(number), *figures, width=16, first=8))
+    print(machine.describe())
+    if given.json:
+        print(json.dumps({"standing": [asdict(outcome) for outcome in found]}))
+    shown = [outcome for outcome in found if not outcome.shows_nothing]
+    return 0 if shown and all(outcome.lost == outcome.duplicates == 0 for outcome in shown) else 1
+
+
 def main() -> int:
     """Run the rounds, both sides in turns, and print them beside each other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -113,6 +136,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outage", type=int, default=30, help="seconds between the kill and the restore")
     parser.add_argument("--timeout", type=int, default=15_000, help="transaction timeout in ms")
+    parser.add_argument("--standing", action="store_true", help="with nobody there: a standing order commits")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--rescue", nargs=2, metavar=("BOOTSTRAP", "CHECKPOINT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -128,6 +152,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
         peer.build(connection, "flink_build")
+        if given.standing:
+            return _with_nobody_there(peer, connection, Path(work), given)
         for number in range(given.rounds):
             for rescued in (False, True) if number % 2 == 0 else (True, False):
                 outcome = run(peer, connection, Path(work), given, rescued=rescued)
