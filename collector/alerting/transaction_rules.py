@@ -10,7 +10,7 @@ from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import Certainty
-from collector.verdicts.data_loss import LossVerdict
+from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Evidence, Verdict
@@ -158,41 +158,43 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
 
 def _lost_by_others(snapshot: AlertSnapshot) -> Iterator[Finding]:
     for loss in snapshot.losses:
-        if loss.verdict is not LossVerdict.LOST:
-            continue
-        pipeline = loss.pipeline or loss.view.pipeline
-        yield Finding(
-            rule="A7",
-            subject=loss.view.key,
-            group=f"A7|{pipeline}",
-            severity=Severity.WARNING if loss.certainty is Certainty.GUESS else Severity.CRITICAL,
-            summary=(
-                f"{pipeline} lost the records of transaction {loss.view.transaction} ({loss.certainty.value}): it counts "
-                "them as written, and they were aborted: write them again from its input"
-            ),
-            evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
-            subject_labels=_labels(loss.view) | {"pipeline": pipeline},
-        )
+        if loss.verdict is LossVerdict.LOST:
+            severity = Severity.WARNING if loss.certainty is Certainty.GUESS else Severity.CRITICAL
+            yield _of_loss(
+                loss,
+                "A7",
+                severity,
+                f"lost the records of transaction {loss.view.transaction} ({loss.certainty.value}): it counts them as written, "
+                "and they were aborted: write them again from its input",
+            )
 
 
 def a12_duplicated(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
     """A job was set back to before a committed transaction: its rows are written a second time."""
     for loss in snapshot.losses:
-        if loss.verdict is not LossVerdict.DUPLICATED:
-            continue
-        pipeline = loss.pipeline or loss.view.pipeline
-        yield Finding(
-            rule="A12",
-            subject=loss.view.key,
-            group=f"A12|{pipeline}",
-            severity=Severity.CRITICAL if loss.certainty is Certainty.CERTAIN else Severity.WARNING,
-            summary=(
-                f"{pipeline} writes the records of transaction {loss.view.transaction} a second time ({loss.certainty.value}): "
-                "it was committed, and the job was restored from a checkpoint before it"
-            ),
-            evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
-            subject_labels=_labels(loss.view) | {"pipeline": pipeline},
-        )
+        if loss.verdict is LossVerdict.DUPLICATED:
+            severity = Severity.CRITICAL if loss.certainty is Certainty.CERTAIN else Severity.WARNING
+            yield _of_loss(
+                loss,
+                "A12",
+                severity,
+                f"writes the records of transaction {loss.view.transaction} a second time ({loss.certainty.value}): it was "
+                "committed, and the job was restored from a checkpoint before it",
+            )
+
+
+def _of_loss(loss: Loss, rule: str, severity: Severity, what: str) -> Finding:
+    """Return what a rule finds of an ended transaction; ``what`` it says of its application."""
+    pipeline = loss.pipeline or loss.view.pipeline
+    return Finding(
+        rule=rule,
+        subject=loss.view.key,
+        group=f"{rule}|{pipeline}",
+        severity=severity,
+        summary=f"{pipeline} {what}",
+        evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
+        subject_labels=_labels(loss.view) | {"pipeline": pipeline},
+    )
 
 
 def a8_id_leak(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import (
@@ -127,6 +128,18 @@ class FlinkState:
     def listings(self, committable: Listed) -> list[FlinkCommittables]:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         return list(self._listings.get(committable, ()))
+
+    def newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
+        """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""
+        found = []
+        for facts in self.jobs.values():
+            if facts.job.cluster == cluster:
+                # Of thousands that are kept only the last are looked at.
+                seen = reversed(facts.checkpoints.values())
+                completed = (c for c in seen if c.status is FlinkStatus.COMPLETED and "/" in c.path)
+                newest = sorted(islice(completed, most), key=lambda checkpoint: -checkpoint.number)
+                found.append((facts.job.job, newest))
+        return found
 
     def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
         """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""

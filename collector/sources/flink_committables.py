@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from pyarrow import fs
 
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT, read_checkpoint_metadata
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
+from collector.records.formats.flink_records import Committable, FlinkCommittables
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
 from collector.sources.source import Observer
@@ -178,17 +178,13 @@ class FlinkCommittablesReader(Observer):
     def _reported(self) -> list[tuple[str, str, int]]:
         """Return (URI, job, number) of each job's newest completed checkpoints and savepoints, as REST reported them."""
         reported: list[tuple[str, str, int]] = []
-        for facts in self.current.jobs():
-            if facts.job.cluster != self._cluster:
-                continue
-            completed = [c for c in facts.checkpoints.values() if c.status is FlinkStatus.COMPLETED and "/" in c.path]
-            newest = sorted(completed, key=lambda checkpoint: -checkpoint.number)[:CHECKPOINTS_OF_A_JOB]
+        for job, newest in self.current.flink_newest_completed(self._cluster, CHECKPOINTS_OF_A_JOB):
             # One checkpoint leads to the directory that holds them all; savepoints lie each somewhere else.
             leads: dict[str, tuple[str, str, int]] = {}
             for checkpoint in newest:
                 parent, _, last = checkpoint.path.rstrip("/").rpartition("/")
                 place = parent if _CHECKPOINT.fullmatch(last) else checkpoint.path
-                leads.setdefault(place, (checkpoint.path, facts.job.job, checkpoint.number))
+                leads.setdefault(place, (checkpoint.path, job, checkpoint.number))
             reported += leads.values()
         return reported
 

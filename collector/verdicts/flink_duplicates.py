@@ -20,9 +20,8 @@ from collector.verdicts.flink_checkpoints import CLOCK_SKEW_MS, Evidence, Fate, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBack:
-    """A restore from a checkpoint of ``job`` behind which others had completed; it undid the work since ``undone_ms``."""
+    """A restore from a checkpoint behind which others had completed; it undid the work since ``undone_ms``."""
 
-    job: str
     undone_ms: int
     restore: Restore
 
@@ -45,7 +44,7 @@ def set_backs(flink: FlinkState, since_ms: int = 0) -> list[SetBack]:
             if is_older:
                 taken = source.checkpoints.get(restore.number)
                 undone_ms = taken.triggered_ms if taken is not None else source.job.started_ms
-                found.append(SetBack(job=source.job.job, undone_ms=undone_ms, restore=restore))
+                found.append(SetBack(undone_ms=undone_ms, restore=restore))
     return found
 
 

@@ -360,6 +360,11 @@ class CurrentState:
         with self._lock:
             return self._state.flink.awaiting_end(cluster, since_ms)
 
+    def flink_newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
+        """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""
+        with self._lock:
+            return self._state.flink.newest_completed(cluster, most)
+
     def flink_read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
         """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
         with self._lock:
