@@ -8,7 +8,7 @@ of the two runs ``python -m collector commit --verdict 'commit it' --yes`` is gi
 REST API to ask, as when a JobManager died: it finds the checkpoint by --flink-checkpoints. Needs flink.sh, Maven and 5 minutes
 a round.
 
-``--standing`` has nobody order: a standing order does it (flink_standing.py).
+``--standing`` has no operator: a standing order commits (flink_standing.py).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _rescue_command(checkpoint: str) -> int:
     return 0
 
 
-def _with_nobody_there(peer: flink.Flink, connection: KafkaConnection, work: Path, given: argparse.Namespace) -> int:
+def _without_an_operator(peer: flink.Flink, connection: KafkaConnection, work: Path, given: argparse.Namespace) -> int:
     """Run the rounds in which a standing order acts; return 0 when it did and nothing was lost or seen twice."""
     found: list[flink_standing.StandingOutcome] = []
     for number in range(given.rounds):
@@ -116,7 +116,7 @@ def _with_nobody_there(peer: flink.Flink, connection: KafkaConnection, work: Pat
         found.append(outcome)
         told = " (the job had committed before it was killed: it shows nothing)" if outcome.shows_nothing else ""
         print(f"round {number}: {outcome}{told}", file=sys.stderr)
-    print(f"of {RECORDS:,} records, nobody there; timeout {given.timeout} ms, outage {given.outage} s:")
+    print(f"of {RECORDS:,} records, no operator; timeout {given.timeout} ms, outage {given.outage} s:")
     print(row("round", "lost", "twice", "transactions", "committed after", width=16, first=8))
     for number, outcome in enumerate(found):
         after = f"{outcome.committed_s:.2f} s" if outcome.committed_s is not None else "-"
@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outage", type=int, default=30, help="seconds between the kill and the restore")
     parser.add_argument("--timeout", type=int, default=15_000, help="transaction timeout in ms")
-    parser.add_argument("--standing", action="store_true", help="with nobody there: a standing order commits")
+    parser.add_argument("--standing", action="store_true", help="no operator: a standing order commits")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--rescue", nargs=2, metavar=("BOOTSTRAP", "CHECKPOINT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -153,7 +153,7 @@ def main() -> int:
         connection = KafkaConnection(broker.bootstrap_servers)
         peer.build(connection, "flink_build")
         if given.standing:
-            return _with_nobody_there(peer, connection, Path(work), given)
+            return _without_an_operator(peer, connection, Path(work), given)
         for number in range(given.rounds):
             for rescued in (False, True) if number % 2 == 0 else (True, False):
                 outcome = run(peer, connection, Path(work), given, rescued=rescued)

@@ -1,4 +1,4 @@
-"""The failure of flink_rescue.py with nobody there: a standing order commits what Flink's last checkpoint lists.
+"""The failure of flink_rescue.py without an operator: a standing order commits what Flink's last checkpoint lists.
 
 A standing order acts on certainty alone: REST must have reported the checkpoint as completed. flink.sh kills its job as soon as
 the checkpoint's ``_metadata`` is there, some ms before that. So its killwatch.py is stopped until the collector knows that the

@@ -1,4 +1,4 @@
-"""The file of standing orders: what may be done without a person. Read once, at start; strictly, because nobody watches."""
+"""The file of standing orders: what may be done without a person. Read once, at start, and strictly."""
 
 from __future__ import annotations
 

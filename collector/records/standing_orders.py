@@ -50,7 +50,7 @@ class OrderReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """Whether all standing orders are stopped; who said so last, when and why (empty: nobody ever did)."""
+    """Whether all standing orders are stopped; who said so last, when and why (empty: they never were)."""
 
     stopped: bool = False
     who: str = ""

@@ -71,7 +71,7 @@ class StandingOrderService:
         self._held: dict[str, tuple[HeldBack, ...]] = {}
         self._failed: dict[str, tuple[float, str]] = {}
         self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, -WINDOW_S
-        # Until the audit was read nobody knows whether they were stopped.
+        # Until the audit was read it is not known whether they were stopped.
         self._switch = Switch(stopped=bool(settings.orders))
         self._report = StandingReport(switch=self._switch)
         self._loaded = False

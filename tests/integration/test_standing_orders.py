@@ -1,4 +1,4 @@
-"""Standing orders on a real broker: a decided transaction that nobody looks at is committed, rehearsed, or held back."""
+"""Standing orders on a real broker: a decided transaction without an operator is committed, rehearsed, or held back."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def alert(collector: CollectorProcess, rule: str) -> dict[str, object] | None:
     return next((row for row in collector.rows("alerts") if row["rule"] == rule and row["state"] == "firing"), None)
 
 
-def test_a_decided_transaction_is_committed_with_nobody_there(start: Start, pipeline: ReportedPipeline) -> None:
+def test_a_decided_transaction_is_committed_without_an_operator(start: Start, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"saved")
     with start() as collector:
         collector.wait_for(handle.transaction, state="prepared")

@@ -1,4 +1,4 @@
-"""A Flink job dies between pre-commit and commit with nobody there: a standing order commits what counts, on a real broker.
+"""A Flink job dies between pre-commit and commit, without an operator: a standing order commits what counts, on a real broker.
 
 The JobManager's REST API gives a real Flink's answers with another job in them, and is gone when a test closes it.
 """
@@ -135,7 +135,7 @@ def await_evaluations(collector: CollectorProcess) -> None:
     wait_until("it was evaluated again", holds, LIMIT_S)
 
 
-def test_a_job_that_died_loses_nothing_with_nobody_there(
+def test_a_job_that_died_loses_nothing_without_an_operator(
     broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
 ) -> None:
     with job_manager(tmp_path, prepared) as manager, started(broker, manager, tmp_path) as collector:
