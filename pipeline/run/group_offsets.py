@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+import time
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -22,21 +25,35 @@ log = logging.getLogger(__name__)
 
 LEFT_OUT = ("malformed", "too_long")
 """Observed metrics by which the jobs count rows that they leave out."""
+ANSWER_LIMIT_S = 10.0
+CLOSE_LIMIT_S = 5.0
+RETRY_S = 0.5
+_MOVING = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""Answers while the group's coordinator moves: they end within seconds."""
 
 
 class GroupOffsets(StreamingQueryListener):
-    """Commits the end offsets of each batch to the group, without waiting; a failure is logged and stops nothing."""
+    """Commits the end offsets of each batch to the group, in a thread of its own; a failure is logged and stops nothing.
+
+    By an admin client: a consumer's close waits for the answer to its last commit as long as no broker gives it.
+    """
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
-        self._consumer = Consumer(
-            connection.for_librdkafka(**{"group.id": group, "enable.auto.commit": False, "log_level": 3}), logger=log
-        )
+        self._group = group
+        self._admin = AdminClient(connection.for_librdkafka(log_level=3), logger=log)
+        self._changed = threading.Condition()
+        self._newest: tuple[int, list[TopicPartition]] | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._commit_newest, name=f"group-offsets-{group}", daemon=True)
+        self._thread.start()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing to do."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Commit where this batch ended."""
+        """Have it committed where this batch ended; only the newest batch is, where they come faster than answers."""
         for source in event.progress.sources:
             if not source.description.startswith("Kafka"):
                 continue
@@ -47,10 +64,13 @@ class GroupOffsets(StreamingQueryListener):
                     for topic, partitions in offsets.items()
                     for partition, offset in partitions.items()
                 ]
-                if positions:
-                    self._consumer.commit(offsets=positions, asynchronous=True)
-            except (ValueError, AttributeError, KafkaException) as error:
+            except (ValueError, AttributeError) as error:
                 log.warning("group offsets of batch %s were not committed: %s", event.progress.batchId, error)
+                continue
+            if positions:
+                with self._changed:
+                    self._newest = (event.progress.batchId, positions)
+                    self._changed.notify()
         for name, row in event.progress.observedMetrics.items():
             if name in LEFT_OUT and row["rows"]:
                 log.warning("batch %s: %d rows %s, left out", event.progress.batchId, row["rows"], name)
@@ -59,5 +79,39 @@ class GroupOffsets(StreamingQueryListener):
         """Nothing to do."""
 
     def close(self) -> None:
-        """Leave the group."""
-        self._consumer.close()
+        """Wait up to 5 s until the last offsets are committed."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(CLOSE_LIMIT_S)
+        if self._thread.is_alive():
+            log.warning("the last group offsets may not be committed: no broker answered in %.0f s", CLOSE_LIMIT_S)
+
+    def _commit_newest(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._newest is not None or self._closed)
+                newest, self._newest = self._newest, None
+            if newest is None:
+                return
+            batch, positions = newest
+            try:
+                if not self._commit(positions):
+                    with self._changed:
+                        # A newer batch's offsets take the place of these.
+                        self._newest = self._newest or newest
+                    time.sleep(RETRY_S)
+            except KafkaException as error:
+                log.warning("group offsets of batch %s were not committed: %s", batch, error)
+
+    def _commit(self, positions: list[TopicPartition]) -> bool:
+        """Commit; return False when it must be tried again. Raises KafkaException."""
+        asked = [ConsumerGroupTopicPartitions(self._group, positions)]
+        answer = self._admin.alter_consumer_group_offsets(asked, request_timeout=ANSWER_LIMIT_S)[self._group]
+        answered = answer.result().topic_partitions
+        refused = [position.error for position in answered if position.error is not None]
+        if refused and all(error.code() in _MOVING for error in refused):
+            return False
+        if refused:
+            raise KafkaException(refused[0])
+        return True

@@ -1,0 +1,68 @@
+"""Group offsets of finished checkpoints: lag tools see them, and a broker that does not answer never holds a stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from demo.broker import Broker
+from pipeline.run.group_offsets import GroupOffsets
+from resource_managers.kafka.connection import KafkaConnection
+from tests.crash.processes import family, send
+from tests.integration.kafka_fixtures import wait_until
+from tests.integration.pipeline_process import make_topics
+
+# A close without a limit hangs for as long as the broker is frozen.
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+ANSWER_LIMIT_S = 10.0
+
+
+def progress(batch: int, **ends: int) -> Any:
+    """Return Spark's event of a finished batch that read topic ``in`` to these offsets."""
+    source = SimpleNamespace(description="KafkaV2[Subscribe[in]]", endOffset=json.dumps({"in": ends}))
+    return SimpleNamespace(progress=SimpleNamespace(batchId=batch, sources=[source], observedMetrics={}))
+
+
+def committed(connection: KafkaConnection, group: str) -> int | None:
+    """Return the group's offset in ``in``; None while its coordinator moves."""
+    reader = Consumer(connection.for_librdkafka(**{"group.id": group}))
+    try:
+        (position,) = reader.committed([TopicPartition("in", 0)], ANSWER_LIMIT_S)
+        return int(position.offset)
+    except KafkaException:
+        return None
+    finally:
+        reader.close()
+
+
+def test_a_frozen_broker_does_not_hold_the_close(tmp_path, caplog):
+    with Broker(tmp_path / "broker") as broker:
+        connection = KafkaConnection(broker.bootstrap_servers)
+        make_topics(connection, "in")
+        offsets = GroupOffsets(connection, "reader")
+        offsets.onQueryProgress(progress(0, **{"0": 7}))
+        wait_until("the committed offset", lambda: committed(connection, "reader") == 7)
+        assert broker.pid is not None
+        frozen = family(broker.pid)
+        send(signal.SIGSTOP, frozen)
+        try:
+            offsets.onQueryProgress(progress(1, **{"0": 9}))
+            with caplog.at_level(logging.WARNING):
+                offsets.close()
+        finally:
+            send(signal.SIGCONT, frozen)
+        assert "the last group offsets may not be committed" in caplog.text
+
+
+def test_the_last_offsets_are_committed_before_the_close_returns(broker, connection):
+    make_topics(connection, "in")
+    offsets = GroupOffsets(connection, "reader-of-last")
+    offsets.onQueryProgress(progress(0, **{"0": 5}))
+    offsets.close()
+    assert committed(connection, "reader-of-last") == 5
