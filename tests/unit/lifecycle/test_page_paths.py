@@ -1,0 +1,27 @@
+"""Addresses of pages: names from outside may contain anything."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from lifecycle import page_paths
+
+HOSTILE = "a&b=c?d#e/ü \n%2F"
+
+
+@pytest.mark.parametrize(
+    ("path", "page", "query"),
+    [
+        (page_paths.transaction(HOSTILE), "/transaction", {"key": HOSTILE}),
+        (page_paths.batch(HOSTILE, 92), "/batch", {"pipeline": HOSTILE, "number": "92"}),
+        (page_paths.pipeline(HOSTILE), "/pipeline", {"name": HOSTILE}),
+        (page_paths.alert(HOSTILE), "/alert", {"key": HOSTILE}),
+        (page_paths.partition(HOSTILE, 3), "/partition", {"topic": HOSTILE, "partition": "3"}),
+    ],
+)
+def test_an_address_keeps_any_name(path, page, query):
+    parts = urlsplit(path)
+    assert (parts.path, parts.fragment) == (page, "")
+    assert {name: values[0] for name, values in parse_qs(parts.query).items()} == query
