@@ -167,7 +167,7 @@ def _end_silence(evaluator: AlertEvaluator, number: int, reason: str, caller: Ca
 def _check_operator(evaluator: AlertEvaluator, caller: Caller, action: str, reason: str) -> None:
     if caller.role is Role.OPERATOR:
         return
-    why = f"{caller.name} is a viewer: silences need an operator's token"
+    why = f"{caller.name} is a viewer: silences need an operator"
     audit = evaluator.refuse(caller.name, action, reason, why)
     raise HTTPException(403, f"{why} (audit {audit})")
 

@@ -157,7 +157,7 @@ def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, calle
         why = (
             "the collector runs read-only"
             if dependencies.read_only
-            else f"{caller.name} is a viewer: orders need an operator's token"
+            else f"{caller.name} is a viewer: orders need an operator"
         )
         audit = dependencies.actions.refuse(order, caller.name, why)
         raise HTTPException(403, f"{why} (audit {audit})")

@@ -43,6 +43,8 @@ from tests.unit.collector.partition_sightings import partition_findings
 
 OPERATOR = {"Authorization": "Bearer operator-token"}
 VIEWER = {"Authorization": "Bearer viewer-token"}
+PAGES = {"Authorization": "Bearer pages-token"}
+"""Of an app that signs persons in."""
 NOBODY = KafkaConnection("127.0.0.1:1")
 
 
@@ -104,7 +106,13 @@ class Api:
             actions=actions,
             watch=Watch(self.current, 30_000),
             changes=Changes(),
-            tokens=KnownTokens.given(Tokens(operators={"anna": "operator-token"}, viewers={"ben": "viewer-token"})),
+            tokens=KnownTokens.given(
+                Tokens(
+                    operators={"anna": "operator-token"},
+                    viewers={"ben": "viewer-token"},
+                    for_persons={"pages": "pages-token"},
+                )
+            ),
             read_only=read_only,
             bootstrap_servers="127.0.0.1:1",
             foreign_old_ms=30_000,
