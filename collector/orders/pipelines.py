@@ -11,6 +11,7 @@ from collector.orders.audit import Intent
 from collector.orders.plan import ActionResult, Plan, PlannedAction
 from collector.records.orders import Order, StepOutcome
 from collector.runtime.clock import now_ms
+from collector.verdicts.driver_state import state_of
 from collector.verdicts.judging import PipelineNow
 from collector.views.current_state import CurrentState
 from lifecycle.durations import duration
@@ -166,19 +167,6 @@ def pipeline_row(now: PipelineNow) -> PipelineRow:
 
 def _text(setting: Any) -> str | None:
     return None if setting is None else str(setting)
-
-
-def state_of(now: PipelineNow) -> str:
-    """Return what the pipeline reported last: running, restarting, stopped, or recovering (a run began since)."""
-    facts = now.facts
-    events = {
-        "recovering": now.run_ms,
-        "running": facts.started_ms,
-        "restarting": facts.restarting_ms,
-        "stopped": facts.stopped_ms,
-    }
-    times = {what: at_ms for what, at_ms in events.items() if at_ms is not None}
-    return max(times, key=lambda what: times[what])
 
 
 def _require_seen(order: Order, key: str, run: Run) -> None:
