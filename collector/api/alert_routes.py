@@ -118,6 +118,11 @@ def alert_row(shown: ShownAlert) -> AlertRow:
     )
 
 
+def firing_rows(evaluator: AlertEvaluator) -> list[AlertRow]:
+    """Return the alerts that fire and are not silenced, the most severe first."""
+    return [alert_row(shown) for shown in evaluator.alerts() if shown.alert.is_firing and shown.silence is None]
+
+
 def receiver_row(status: ReceiverStatus) -> ReceiverRow:
     """Return a row of GET /receivers."""
     return ReceiverRow(
