@@ -30,7 +30,8 @@ from pathlib import Path
 import streamlit as st
 
 from app import live
-from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog, standing_orders_dialog
+from app.components.markup import el
+from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, pressed, silence_dialog, standing_orders_dialog
 from app.screens import (
     abort_history,
     alerts,
@@ -62,30 +63,32 @@ def main() -> None:
     )
     st.logo(str(HERE / "static" / "logo.svg"), size="large")
     st.html(HERE / "static" / "style.css")
-    page = st.navigation(
-        [
-            st.Page(overview.show, title="Overview", url_path="overview", default=True),
-            pending_commits.page(),
-            st.Page(timeout_risk.show, title="Timeout risk", url_path="timeout-risk"),
-            blocked_readers.page(),
-            st.Page(batches.show, title="Batches", url_path="batches"),
-            st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
-            st.Page(alerts.show, title="Alerts", url_path="alerts"),
-            st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
-            st.Page(data_loss.show, title="Data loss", url_path="data-loss"),
-            st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
-            st.Page(ids.show, title="Ids", url_path="ids"),
-            st.Page(audit.show, title="Audit", url_path="audit"),
-            st.Page(collector_status.show, title="Collector", url_path="collector"),
-        ],
-        position="top",
-    )
+    live.read_rights()
+    pages = [
+        st.Page(overview.show, title="Overview", url_path="overview", default=True),
+        pending_commits.page(),
+        st.Page(timeout_risk.show, title="Timeout risk", url_path="timeout-risk"),
+        blocked_readers.page(),
+        st.Page(batches.show, title="Batches", url_path="batches"),
+        st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
+        st.Page(alerts.show, title="Alerts", url_path="alerts"),
+        st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
+        st.Page(data_loss.show, title="Data loss", url_path="data-loss"),
+        st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
+        st.Page(ids.show, title="Ids", url_path="ids"),
+        st.Page(audit.show, title="Audit", url_path="audit"),
+        st.Page(collector_status.show, title="Collector", url_path="collector"),
+    ]
+    page = st.navigation(pages, position="top")
+    pressed.go_where_pressed({page.url_path: page for page in pages})
     if offers_faults:
         with st.sidebar:
             live.auto_refresh(fault_injection.show, every_s=fault_injection.EVERY_S)
     with st.container(horizontal=True, vertical_alignment="center", key="topline"):
         with st.container():
-            live.auto_refresh(live.top_line, every_s=live.LIVE_EVERY_S)
+            pressed.show_region("frame")
+        if who := st.session_state.get("who"):
+            live.write(el("span", who, class_="who"))
         _times_choice()
     order_dialog.show_last_result()
     page.run()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import contextlib
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +12,11 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
+
+from app.regions.hub import Hub
+from app.regions.route import live_route
+from app.screens.live_regions import REGIONS
+from app.settings import Settings
 
 PAGE = Path(__file__).with_name("page.py")
 HEALTH = "/_stcore/health"
@@ -74,10 +80,19 @@ class OwnNamesOnly:
 
 
 def serve(host: str, port: int, allowed_hosts: Collection[str]) -> None:
-    """Serve the pages until SIGINT or SIGTERM; ``allowed_hosts`` adds to the names of loopback."""
+    """Serve the pages and their live regions until SIGINT or SIGTERM; ``allowed_hosts`` adds to the names of loopback."""
     names = LOOPBACK_NAMES | {_hostname(f"//{_bracketed(name)}") for name in (host, *allowed_hosts)}
     # A request without a host name is refused.
-    app = App(PAGE, middleware=[Middleware(OwnNamesOnly, names=names - {""})])
+    hub = Hub(Settings.from_environment(), REGIONS)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: App) -> AsyncIterator[None]:
+        hub.start()
+        yield
+        await hub.stop()
+
+    guards = [Middleware(OwnNamesOnly, names=names - {""})]
+    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub)], middleware=guards)
     app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
 
 

@@ -1,6 +1,6 @@
 """Times and amounts as a page shows them: absolute with their zone, relative with a unit.
 
-clock.js updates relative times in the browser. Their first text is the absolute time, so the markup stays the same from
+live.js updates relative times in the browser. Their first text is the absolute time, so the markup stays the same from
 one refresh to the next.
 """
 

@@ -40,6 +40,16 @@ def end_button(silence: SilenceRow) -> None:
     _button("End …", f"end-silence-{silence.silence}", _Asked(ends=silence))
 
 
+def ask_to_silence(alert: AlertRow) -> None:
+    """Open the dialog on this alert's labels."""
+    _ask(_Asked(labels=alert.labels))
+
+
+def ask_to_end(silence: SilenceRow) -> None:
+    """Open the dialog to end this silence."""
+    _ask(_Asked(ends=silence))
+
+
 def show_if_asked() -> None:
     """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
     asked: _Asked | None = st.session_state.get(_ASKED)
@@ -54,7 +64,7 @@ def _button(label: str, key: str, asked: _Asked) -> None:
         label,
         key=key,
         disabled=not is_operator,
-        help=None if is_operator else "Silences need an operator.",
+        help=None if is_operator else "Silences need an operator's token.",
         on_click=_ask,
         args=(asked,),
     )

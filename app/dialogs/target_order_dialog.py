@@ -62,7 +62,7 @@ class TargetOrderDialog(Generic[Target]):
             type="primary" if is_first else "secondary",
             disabled=not may_order,
             help=None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None,
-            on_click=self._ask,
+            on_click=self.ask,
             args=(action, target),
         )
 
@@ -77,7 +77,8 @@ class TargetOrderDialog(Generic[Target]):
         asked: AskedOrder[Target] | None = st.session_state.get(self._asked_key)
         return asked
 
-    def _ask(self, action: Action, target: Target) -> None:
+    def ask(self, action: Action, target: Target) -> None:
+        """Open the dialog on this target as it was shown."""
         st.session_state[self._asked_key] = AskedOrder(action=action, target=target)
         st.session_state["show_dialog"] = True
 

@@ -64,8 +64,7 @@ class Buckets:
 class RequestLimits:
     """The three limits of the API. Bursts: 10 s of requests, a minute of orders, a minute of failed authentications.
 
-    Persons that share an app's token have a limit each. Who looks too often can still give orders: in an incident many look, and
-    one of them acts.
+    Who looks too often can still give orders: in an incident many look with one token, and one of them acts.
     """
 
     def __init__(

@@ -5,7 +5,9 @@ It keeps the rules an app can run into (token, revisions, roles) and no others. 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -56,6 +58,11 @@ class Answers:
     loading: bool = False
     asked: list[str] = field(default_factory=list)
     """The path of every look, in the order of their arrival."""
+    version: int = 0
+    """A test counts it up to have a change told."""
+    ends_streams: bool = False
+    streams: int = 0
+    """How many readers of changes are connected."""
     raw: dict[str, bytes] = field(default_factory=dict)
     """Path -> body to answer instead, whatever it is."""
 
@@ -106,8 +113,6 @@ class Answers:
                        "hanging": len(self.hanging)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
             "quiet_since_ms": None if groups else now_ms() - 10_800_000,
-            "attention": [], "all_well_since_ms": None if groups else now_ms() - 10_800_000,
-            "pipelines_alive": 1, "observers_up": 3, "observers": 4, "in_progress": [],
             "per_minute": [
                 {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}
                 for i in range(59, -1, -1)
@@ -266,6 +271,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(*refused)
         if path in self.known.raw:
             return self._answer(200, self.known.raw[path])
+        if path == "changes":
+            return self._stream_changes()
         if path in ("status", "overview"):
             return self._answer(200, getattr(self.known, path)())
         if path in TABLES:
@@ -280,6 +287,22 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("transactions/") and (found := self.known.detail(path.removeprefix("transactions/"))):
             return self._answer(200, found)
         return self._answer(404, _error("not_found", f"{path} is not known"))
+
+    def _stream_changes(self) -> None:
+        """Tell each new version, and twenty signs of life a second, until the reader leaves or the server closes."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        told = -1
+        self.known.streams += 1
+        with contextlib.suppress(OSError):
+            while not self.known.ends_streams:
+                event = "alive" if told == self.known.version else "changed"
+                told = self.known.version
+                self.wfile.write(f"event: {event}\ndata: {{}}\n\n".encode())
+                time.sleep(0.05)
+        self.known.streams -= 1
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))) or b"{}")

@@ -11,8 +11,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import live
+from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
+from tests.unit.app import region_in_streamlit
 from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
 
 HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
@@ -25,6 +27,7 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setenv(COLLECTOR_URL, server.url)
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
         monkeypatch.delenv(FAULT_INJECTION_URL, raising=False)
+        monkeypatch.setattr(component, "show", region_in_streamlit.show)
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
         st.cache_resource.clear()
@@ -40,8 +43,10 @@ def opened(name: str) -> AppTest:
 
         from app import live
         from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog, standing_orders_dialog
+        from tests.unit.app import region_in_streamlit
 
-        live.auto_refresh(live.top_line, every_s=live.LIVE_EVERY_S)
+        live.read_rights()
+        region_in_streamlit.write_without_presses("frame")
         order_dialog.show_last_result()
         importlib.import_module(f"app.screens.{name}").show()
         order_dialog.show_if_asked()

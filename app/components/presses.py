@@ -1,0 +1,81 @@
+"""What a press in a live region asks for: the attributes that markup carries, and how a press is read back.
+
+A browser may send anything, so a press only names things; whoever handles it asks the collector for them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.components.markup import Html, el
+from lifecycle.orders import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPage:
+    """Go to a page of the app; ``path`` as in lifecycle.page_paths."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOrder:
+    """Open the dialog of an order for these transactions, or for one pipeline or batch."""
+
+    action: Action
+    subject: str
+    """``transactions``, ``pipeline``, ``batch``."""
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskSilence:
+    """Open the dialog that silences an alert, or with ``number`` the one that ends a silence."""
+
+    alert: str = ""
+    number: int | None = None
+
+
+Press = OpenPage | AskOrder | AskSilence
+
+
+def link(path: str, *children: object, class_: str | None = None) -> Html:
+    """Return a link to a page: a press changes the page in place, and it can be opened in a new tab as any link."""
+    return el("a", *children, href=path, target="_self", class_=class_, data_press=json.dumps({"open": path}))
+
+
+def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False) -> Html:
+    """Return the button that opens the dialog of an order; it is off for who may not order."""
+    press = {"order": action.value, "subject": subject, "keys": list(keys)}
+    tone = " destructive" if action in (Action.ABORT, Action.STOP) else " main" if is_main else ""
+    return el(
+        "button",
+        f"{word} …",
+        type="button",
+        class_=f"press{tone}",
+        data_order=action.value,
+        data_press=json.dumps(press),
+    )
+
+
+def silence_button(word: str, *, alert: str = "", number: int | None = None) -> Html:
+    """Return the button that opens a dialog about a silence."""
+    press = {"silence": alert, "number": number}
+    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_press=json.dumps(press))
+
+
+def read_press(text: str) -> Press | None:
+    """Return what was pressed, or None where a browser sent something else."""
+    try:
+        press = json.loads(text)
+        if "open" in press:
+            return OpenPage(path=str(press["open"]))
+        if "order" in press:
+            keys = tuple(str(key) for key in press["keys"])
+            return AskOrder(action=Action(press["order"]), subject=str(press["subject"]), keys=keys)
+        number = press["number"]
+        return AskSilence(alert=str(press["silence"]), number=None if number is None else int(number))
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,110 @@
+"""What a press in a live region does: it opens a dialog on what the collector now says of its subject, or another page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+import streamlit as st
+
+from app import live
+from app.client.collector_client import CollectorClient, CollectorError, Failure
+from app.components.markup import el
+from app.components.presses import AskOrder, AskSilence, OpenPage, read_press
+from app.components.transaction_groups import TransactionGroup
+from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
+from app.regions import component
+from lifecycle.rows.transactions import TransactionRow
+
+_GO_TO, _FAILED = "go_to", "press_failed"
+MAX_ASKED_ONE_BY_ONE = 50
+
+
+def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
+    """Write the live region of this name; presses in it open dialogs and pages."""
+    failed = st.session_state.pop(_FAILED, "")
+    if failed:
+        live.write(el("p", el("b", "✖ "), failed, class_="warn", role="alert"))
+    component.show(
+        name,
+        query or {},
+        pressed=handle,
+        may_order=bool(st.session_state.get("may_order")),
+        why_not=str(st.session_state.get("why_no_orders", "")),
+        in_utc=live.shows_utc(),
+    )
+
+
+def handle(text: str) -> None:
+    """Do what was pressed; what cannot be done is said on the page."""
+    press = read_press(text)
+    try:
+        match press:
+            case OpenPage(path=path):
+                st.session_state[_GO_TO] = path
+            case AskOrder():
+                _ask_order(press)
+            case AskSilence():
+                _ask_silence(press)
+            case None:
+                st.session_state[_FAILED] = "The browser sent a press that this app does not know: reload the page."
+    except CollectorError as error:
+        st.session_state[_FAILED] = f"Nothing was opened: {error}"
+
+
+def go_where_pressed(pages: Mapping[str, st.Page]) -> None:
+    """Go to the page that a press asked for; ``pages`` by their path. Called once per run, before a page is written."""
+    if _GO_TO not in st.session_state:
+        return
+    path = urlsplit(str(st.session_state.pop(_GO_TO)))
+    page = pages.get(path.path.strip("/"))
+    if page is not None:
+        st.switch_page(page, query_params=parse_qsl(path.query))
+
+
+def _ask_order(press: AskOrder) -> None:
+    if press.subject == "pipeline":
+        pipeline = next((row for row in live.collector().pipelines() if row.key in press.keys), None)
+        is_there = pipeline is not None
+        if pipeline is not None:
+            pipeline_dialog.DIALOG.ask(press.action, pipeline)
+    elif press.subject == "batch":
+        batch = next((row for row in live.collector().batches() if row.key in press.keys), None)
+        is_there = batch is not None
+        if batch is not None:
+            batch_dialog.DIALOG.ask(press.action, batch)
+    else:
+        now = transactions_of(live.collector(), press.keys)
+        shown = TransactionGroup(transactions=now).orderable(press.action) if now else ()
+        is_there = bool(shown)
+        if shown:
+            order_dialog.ask(press.action, shown)
+    if not is_there:
+        st.session_state[_FAILED] = "It has ended or changed since this page showed it: nothing is left to order."
+
+
+def _ask_silence(press: AskSilence) -> None:
+    if press.number is not None:
+        silences = [row for row in live.collector().silences() if row.silence == press.number]
+        if silences:
+            silence_dialog.ask_to_end(silences[0])
+        return
+    alerts = [row for row in live.collector().alerts() if row.key == press.alert]
+    if alerts:
+        silence_dialog.ask_to_silence(alerts[0])
+
+
+def transactions_of(client: CollectorClient, keys: Sequence[str]) -> tuple[TransactionRow, ...]:
+    """Return the transactions of these keys as they are now, in this order; those that are gone are left out."""
+    known = _by_key([*client.transactions(), *client.hanging()])
+    for key in [key for key in keys if key not in known][:MAX_ASKED_ONE_BY_ONE]:
+        try:
+            known[key] = client.transaction(key)
+        except CollectorError as error:
+            if error.failure is not Failure.UNKNOWN_KEY:
+                raise
+    return tuple(known[key] for key in keys if key in known)
+
+
+def _by_key(rows: Iterable[TransactionRow]) -> dict[str, TransactionRow]:
+    return {row.key: row for row in rows}

@@ -1,0 +1,51 @@
+"""A live region in a Streamlit page: it opens the WebSocket in the browser, and reports what is pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+import streamlit.components.v2 as components
+
+STATIC = Path(__file__).parent.parent / "static"
+_component = components.component(
+    "indoubt_live",
+    js="\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("vendor/idiomorph.min.js", "live.js")),
+    isolate_styles=False,
+)
+
+
+def show(
+    name: str,
+    query: Mapping[str, str],
+    *,
+    pressed: Callable[[str], None],
+    may_order: bool,
+    why_not: str,
+    in_utc: bool,
+) -> None:
+    """Write the region ``name`` for this query; ``pressed`` is called with the text of a pressed element's data-press.
+
+    It runs before the page is written again, as a widget's callback does. Elements with the attribute data-order are off unless
+    ``may_order``; ``why_not`` is their title then.
+    """
+    key = f"live-{name}"
+
+    def on_pressed() -> None:
+        press: Any = getattr(st.session_state.get(key), "pressed", None)
+        if isinstance(press, Mapping) and isinstance(press.get("press"), str):
+            pressed(press["press"])
+
+    _component(
+        key=key,
+        data={
+            "path": f"live/{name}?{urlencode(sorted(query.items()))}",
+            "mayOrder": may_order,
+            "whyNot": why_not,
+            "utc": in_utc,
+        },
+        on_pressed_change=on_pressed,
+    )

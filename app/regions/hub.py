@@ -1,0 +1,206 @@
+"""Renders each live region once per change, for all who show it, and keeps the last picture while the collector is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+
+from app.client.change_stream import ChangeStreamLost, change_stream
+from app.client.collector_client import CollectorClient, CollectorError
+from app.components.markup import el
+from app.regions.picture import Picture, Query, Render, changes
+from app.settings import Settings
+from lifecycle.errors import IndoubtError
+
+log = logging.getLogger(__name__)
+
+MIN_PAUSE_S = 0.5
+"""Between two renderings: a new card is on the page within a second."""
+REFRESH_S = 5.0
+"""Render at least this often while somebody watches: what changes by time alone has no event."""
+HEARTBEAT_S = 2.0
+RETRY_S = 1.0
+MAX_VIEWS = 200
+"""Different regions and filters at once; a tab shows two or three."""
+
+
+class TooManyViews(Exception):
+    """More different regions and filters are shown than the app renders at once."""
+
+
+@dataclass(eq=False, slots=True)
+class _View:
+    """One region under one query; ``number`` counts its pictures."""
+
+    render: Render
+    query: Query
+    picture: Picture = field(default_factory=dict)
+    number: int = 0
+    viewers: int = 0
+    is_new: bool = True
+    messages: dict[int, str] = field(default_factory=dict)
+    """What brings a viewer of an earlier picture up to the present one, by that picture's number."""
+    earlier: dict[int, Picture] = field(default_factory=dict)
+
+
+class Hub:
+    """For one event loop. ``start`` and ``stop`` are called by the web server; ``messages`` once per open WebSocket.
+
+    It asks the collector only while somebody watches.
+    """
+
+    def __init__(
+        self, settings: Settings, regions: Mapping[str, Render], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings, self._regions, self._clock = settings, dict(regions), clock
+        self._client = CollectorClient(settings)
+        self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
+        self._changed = asyncio.Condition()
+        self._watched, self._due = asyncio.Event(), asyncio.Event()
+        self._lost = ""
+        self._answered_at: float | None = None
+        self._ahead_s = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def knows(self, name: str) -> bool:
+        """Return whether there is a region of this name."""
+        return name in self._regions
+
+    def start(self) -> None:
+        """Start following the collector."""
+        self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._render())]
+
+    async def stop(self) -> None:
+        """End all tasks and close the connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._client.close()
+
+    async def messages(self, name: str, query: Query) -> AsyncGenerator[str]:
+        """Yield JSON messages for one viewer: the whole picture, then what changes, and a heartbeat each 2 s.
+
+        ``now_ms``: the collector's clock. ``as_of_ms``: when the collector last answered. ``lost``: why it does not now.
+        ``blocks`` and ``order``: see ``picture.changes``. Raises TooManyViews.
+        """
+        view = self._join(name, query)
+        seen, lost = 0, ""
+        try:
+            while True:
+                async with self._changed:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(HEARTBEAT_S):
+                            while (view.number, self._lost) == (seen, lost):
+                                await self._changed.wait()
+                message = self._message(view, seen)
+                # Before the message is sent: a picture may come while a slow viewer takes it.
+                seen, lost = view.number, self._lost
+                yield message
+        finally:
+            view.viewers -= 1
+            self._forget_unwatched()
+
+    def _join(self, name: str, query: Query) -> _View:
+        key = (name, frozenset(query.items()))
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) >= MAX_VIEWS:
+                raise TooManyViews(f"{MAX_VIEWS} different regions are shown already: close some tabs")
+            view = self._views[key] = _View(self._regions[name], dict(query))
+        view.viewers += 1
+        self._watched.set()
+        if view.is_new:
+            self._due.set()
+        return view
+
+    def _forget_unwatched(self) -> None:
+        self._views = {key: view for key, view in self._views.items() if view.viewers}
+        if not self._views:
+            self._watched.clear()
+
+    def _message(self, view: _View, seen: int) -> str:
+        facts = json.dumps(
+            {
+                "now_ms": int((self._clock() + self._ahead_s) * 1000),
+                "as_of_ms": None if self._answered_at is None else int((self._answered_at + self._ahead_s) * 1000),
+                "lost": self._lost,
+            }
+        )
+        if seen >= view.number:
+            return facts
+        if seen not in view.messages:
+            # Viewers of the same picture share one text; who missed a picture gets the whole present one.
+            view.messages[seen] = json.dumps(changes(view.earlier.get(seen, {}), view.picture))
+        return f"{facts[:-1]}, {view.messages[seen][1:]}"
+
+    async def _follow(self) -> None:
+        """Mark what is shown as due for each change; say when the collector is lost and when it is back."""
+        while True:
+            await self._watched.wait()
+            try:
+                status = await asyncio.to_thread(self._client.status)
+                self._ahead_s = status.now_ms / 1000 - self._clock()
+                async with contextlib.aclosing(change_stream(self._settings)) as stream:
+                    async for has_changed in stream:
+                        await self._answered()
+                        if has_changed:
+                            self._due.set()
+                        if not self._watched.is_set():
+                            break
+            except (ChangeStreamLost, CollectorError, IndoubtError) as error:
+                await self._lose(str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def _render(self) -> None:
+        while True:
+            await self._watched.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REFRESH_S):
+                    await self._due.wait()
+            self._due.clear()
+            began = time.monotonic()
+            for view in list(self._views.values()):
+                await self._render_view(view)
+            await asyncio.sleep(max(0.0, MIN_PAUSE_S - (time.monotonic() - began)))
+
+    async def _render_view(self, view: _View) -> None:
+        try:
+            picture = await asyncio.to_thread(view.render, self._client, view.query)
+            await self._answered()
+        except CollectorError as error:
+            if error.is_lost:
+                await self._lose(str(error))
+                return
+            picture = {"error": el("p", el("b", "✖ "), str(error), class_="warn", role="alert")}
+        except Exception:
+            # A defect of one region must not stop the others; its viewers are told, and the log has the trace.
+            log.exception("a live region could not be rendered")
+            picture = {
+                "error": el("p", el("b", "✖ "), "This part cannot be shown: the app's log says why.", class_="warn")
+            }
+        view.is_new = False
+        if picture == view.picture and view.number:
+            return
+        async with self._changed:
+            view.earlier = {view.number: view.picture}
+            view.picture, view.number, view.messages = picture, view.number + 1, {}
+            self._changed.notify_all()
+
+    async def _answered(self) -> None:
+        self._answered_at = self._clock()
+        if self._lost:
+            self._lost = ""
+            self._due.set()
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _lose(self, reason: str) -> None:
+        if reason != self._lost:
+            self._lost = reason
+            async with self._changed:
+                self._changed.notify_all()

@@ -1,0 +1,227 @@
+// A live region: opens the app's WebSocket, puts each changed block in place, counts times, and reports what is pressed.
+// Idiomorph (vendor/) stands before this text. One clock serves all regions of a page.
+const clock = (window.indoubtClock ??= { offsetMs: 0, timer: null, utc: true });
+const two = (number) => String(number).padStart(2, "0");
+const STALE_MS = 6000;
+const RETRY_MS = 1000;
+
+function duration(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+function countdown(ms) {
+  const s = Math.ceil(ms / 1000);
+  if (s >= 3600) return `${Math.floor(s / 3600)}:${two(Math.floor((s % 3600) / 60))}:${two(s % 60)}`;
+  return `${two(Math.floor(s / 60))}:${two(s % 60)}`;
+}
+
+function absolute(ms, withDate) {
+  const at = new Date(ms);
+  const part = (utc, local) => two(clock.utc ? at[utc]() : at[local]());
+  const time = `${part("getUTCHours", "getHours")}:${part("getUTCMinutes", "getMinutes")}:${part("getUTCSeconds", "getSeconds")}`;
+  if (!withDate) return time;
+  const year = clock.utc ? at.getUTCFullYear() : at.getFullYear();
+  const month = two((clock.utc ? at.getUTCMonth() : at.getMonth()) + 1);
+  return `${year}-${month}-${part("getUTCDate", "getDate")} ${time}${clock.utc ? " UTC" : ""}`;
+}
+
+const write = (element, text) => {
+  if (element.textContent !== text) element.textContent = text;
+};
+const number = (element, name) => Number(element.dataset[name]);
+const each = (selector, body) => document.querySelectorAll(selector).forEach(body);
+
+// Dialogs stand outside of Streamlit's themed element: the page as a whole takes its theme, so that colours match there too.
+function followTheme() {
+  const app = document.querySelector(".stApp");
+  const scheme = app ? getComputedStyle(app).colorScheme : "";
+  if (scheme && document.documentElement.style.colorScheme !== scheme) document.documentElement.style.colorScheme = scheme;
+}
+
+function tick() {
+  followTheme();
+  const now = Date.now() + clock.offsetMs;
+  each("[data-until]", (element) => {
+    const left = number(element, "until") - now;
+    write(element, left > 0 ? countdown(left) : `passed ${duration(-left)} ago`);
+    element.classList.toggle("passed", left <= 0);
+    element.classList.toggle("short", left > 0 && left <= 20000);
+  });
+  each("[data-since]", (element) => write(element, duration(now - number(element, "since"))));
+  each("[data-ago]", (element) => write(element, `${duration(now - number(element, "ago"))} ago`));
+  each("[data-at]", (element) => {
+    write(element, absolute(number(element, "at"), false));
+    element.title = absolute(number(element, "at"), true);
+  });
+  each("[data-bar-until]", (element) => {
+    const from = number(element, "barFrom");
+    const share = Math.min(1, Math.max(0, (number(element, "barUntil") - now) / Math.max(1, number(element, "barUntil") - from)));
+    element.style.width = `${(share * 100).toFixed(1)}%`;
+    element.dataset.level = share < 0.2 ? "low" : share < 0.5 ? "middle" : "high";
+  });
+  each("[data-now-until]", (element) => {
+    const from = number(element, "nowFrom");
+    const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, number(element, "nowUntil") - from)));
+    element.style.left = `${(share * 100).toFixed(2)}%`;
+  });
+  each(".live-region", (root) => root.indoubt?.showAge());
+  showInTab(now);
+}
+
+// How many things need attention and the first deadline stand in the tab: title and favicon.
+function showInTab(now) {
+  const facts = document.querySelector("[data-tab-count]");
+  if (!facts) return;
+  const count = number(facts, "tabCount");
+  const until = number(facts, "tabUntil");
+  const left = until ? ` ${until > now ? countdown(until - now) : "passed"}` : "";
+  const name = document.title.replace(/^\([^)]*\)[^a-zA-Z]*/, "");
+  const title = count ? `(${count})${left} ${name}` : name;
+  if (document.title !== title) document.title = title;
+  const icon = document.querySelector("link[rel~='icon']");
+  const colour = count ? "%23d92d20" : "%231a7f4b";
+  const dot = `data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='7' fill='${colour}'/></svg>`;
+  if (icon && icon.getAttribute("href") !== dot) icon.setAttribute("href", dot);
+  each("[data-nav-count]", (element) => {
+    const link = [...document.querySelectorAll("[data-testid='stTopNavLink'], [data-testid='stSidebarNavLink']")]
+      .find((candidate) => candidate.pathname.endsWith(`/${element.dataset.navPath}`));
+    link?.setAttribute("data-count", element.dataset.navCount);
+  });
+}
+
+class Region {
+  constructor(parent) {
+    this.root = document.createElement("div");
+    this.root.className = "stHtml live-region";
+    this.root.innerHTML = "<p class='region-lost' role='alert' hidden></p><div class='region-blocks'></div>";
+    [this.note, this.blocks] = this.root.children;
+    this.root.indoubt = this;
+    this.root.addEventListener("click", (event) => this.clicked(event));
+    this.receivedMs = 0;
+    this.asOfMs = null;
+    this.lost = "";
+    parent.replaceChildren(this.root);
+  }
+
+  show({ data, report }) {
+    this.report = report;
+    this.data = data;
+    clock.utc = data.utc;
+    if (this.path !== data.path) this.open(data.path);
+    this.root.querySelectorAll("[aria-busy]").forEach((element) => element.removeAttribute("aria-busy"));
+    this.allow();
+  }
+
+  open(path) {
+    this.path = path;
+    this.socket?.close();
+    const url = new URL(path, location.href);
+    url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = (this.socket = new WebSocket(url));
+    socket.onmessage = (event) => this.received(JSON.parse(event.data));
+    socket.onclose = (event) => {
+      if (this.socket !== socket) return;
+      this.lost = event.reason || "the app does not answer";
+      this.showAge();
+      setTimeout(() => this.root.isConnected && this.socket === socket && this.open(path), RETRY_MS);
+    };
+  }
+
+  received(message) {
+    clock.offsetMs = message.now_ms - Date.now();
+    this.receivedMs = Date.now();
+    this.asOfMs = message.as_of_ms;
+    this.lost = message.lost;
+    for (const [name, html] of Object.entries(message.blocks ?? {})) this.put(name, html);
+    if (message.order) this.arrange(message.order);
+    if (message.blocks || message.order) {
+      this.allow();
+      tick();
+    }
+    this.showAge();
+  }
+
+  block(name) {
+    return [...this.blocks.children].find((child) => child.dataset.block === name);
+  }
+
+  put(name, html) {
+    let block = this.block(name);
+    if (!block) {
+      block = document.createElement("div");
+      block.dataset.block = name;
+      this.blocks.append(block);
+    }
+    Idiomorph.morph(block, html, { morphStyle: "innerHTML", ignoreActiveValue: true });
+  }
+
+  arrange(order) {
+    const wanted = new Set(order);
+    [...this.blocks.children].forEach((child) => wanted.has(child.dataset.block) || child.remove());
+    order.forEach((name, place) => {
+      const block = this.block(name);
+      if (block && this.blocks.children[place] !== block) this.blocks.insertBefore(block, this.blocks.children[place]);
+    });
+  }
+
+  // Orders are off for who may not give them, and while the picture is old.
+  allow() {
+    const why = this.isOld() ? "This picture is old: orders are off until the collector answers." : this.data.mayOrder ? "" : this.data.whyNot;
+    this.root.querySelectorAll("[data-order]").forEach((button) => {
+      button.disabled = why !== "";
+      if (why) button.title = why;
+      else button.removeAttribute("title");
+    });
+  }
+
+  isOld() {
+    return this.lost !== "" || Date.now() - this.receivedMs > STALE_MS;
+  }
+
+  showAge() {
+    const old = this.isOld();
+    if (old !== this.root.classList.contains("old")) {
+      this.root.classList.toggle("old", old);
+      this.allow();
+    }
+    const now = Date.now() + clock.offsetMs;
+    const of = this.asOfMs ? `As of ${absolute(this.asOfMs, false)}, ${duration(now - this.asOfMs)} ago` : "No data yet";
+    this.note.hidden = !old || (this.receivedMs === 0 && this.lost === "");
+    write(this.note, `✖ ${of}: ${this.lost || "no update arrives"}. Orders are off. It goes on by itself.`);
+    this.root.querySelectorAll("[data-live]").forEach((element) => {
+      write(element, old ? `✖ ${of}` : "live");
+      element.classList.toggle("stale", old);
+    });
+  }
+
+  clicked(event) {
+    const pressed = event.target.closest("[data-press]");
+    if (!pressed || pressed.disabled) return;
+    if (pressed.tagName === "A") {
+      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+    }
+    pressed.setAttribute("aria-busy", "true");
+    this.report({ press: pressed.dataset.press, at: Date.now() });
+  }
+
+  close() {
+    const socket = this.socket;
+    this.socket = null;
+    socket?.close();
+  }
+}
+
+export default function ({ parentElement, data, setTriggerValue }) {
+  const region = (parentElement.indoubtRegion ??= new Region(parentElement));
+  region.show({ data, report: (press) => setTriggerValue("pressed", press) });
+  if (!clock.timer) clock.timer = setInterval(tick, 250);
+  return () => {
+    region.close();
+    delete parentElement.indoubtRegion;
+  };
+}

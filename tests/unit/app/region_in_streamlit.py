@@ -1,0 +1,74 @@
+"""Stands for the browser where Streamlit's test driver has none: a live region as markup, its presses as buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html.parser import HTMLParser
+
+import streamlit as st
+
+from app import live
+from app.client.collector_client import CollectorError
+from app.components.markup import Html, el, join
+from app.screens.live_regions import REGIONS
+
+
+class _Presses(HTMLParser):
+    """Collects the text and attributes of each element that carries data-press."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self._open: list[tuple[str, dict[str, str | None], list[str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if "data-press" in dict(attrs):
+            self._open.append((tag, dict(attrs), []))
+
+    def handle_data(self, data: str) -> None:
+        for _, _, texts in self._open:
+            texts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and self._open[-1][0] == tag:
+            _, attributes, texts = self._open.pop()
+            self.found.append(("".join(texts), attributes))
+
+
+def presses(markup: Html) -> list[tuple[str, dict[str, str | None]]]:
+    """Return what can be pressed in this markup, as (text, attributes)."""
+    parser = _Presses()
+    parser.feed(markup)
+    return parser.found
+
+
+def write_without_presses(name: str, query: Mapping[str, str] | None = None) -> Html:
+    """Write a region's picture as markup, or why there is none; return it."""
+    try:
+        markup = join(REGIONS[name](live.collector(), query or {}).values())
+    except CollectorError as error:
+        markup = el("p", str(error), class_="region-lost", role="alert")
+    st.html(markup)
+    return markup
+
+
+def show(
+    name: str,
+    query: Mapping[str, str],
+    *,
+    pressed: Callable[[str], None],
+    may_order: bool,
+    why_not: str,
+    in_utc: bool,
+) -> None:
+    """Do what app.regions.component.show does, once per run of the page."""
+    for number, (text, attributes) in enumerate(presses(write_without_presses(name, query))):
+        is_off = "data-order" in attributes and not may_order
+        st.button(
+            text,
+            key=f"press-{name}-{number}",
+            disabled=is_off,
+            help=why_not if is_off else None,
+            on_click=pressed,
+            args=(attributes["data-press"],),
+        )

@@ -1,0 +1,196 @@
+"""Live regions: one rendering for all viewers, only what changed is sent, and the last picture stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from app.client.collector_client import CollectorClient
+from app.components.markup import el
+from app.regions import hub as hub_module
+from app.regions.hub import Hub, TooManyViews
+from app.regions.picture import Picture, Query, changes
+from app.settings import Settings
+from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+
+LIMIT_S = 20.0
+
+
+class Shown:
+    """A region whose blocks a test sets; it counts its renderings."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[str, str] = {"a": "first"}
+        self.renderings = 0
+
+    def render(self, client: CollectorClient, query: Query) -> Picture:
+        client.overview()
+        self.renderings += 1
+        return {name: el("p", text, query.get("words", "")) for name, text in self.blocks.items()}
+
+
+@pytest.fixture
+def known() -> Answers:
+    return Answers()
+
+
+@pytest.fixture
+def served(known: Answers) -> Iterator[ContractServer]:
+    with ContractServer(known) as server:
+        yield server
+        known.ends_streams = True
+
+
+@asynccontextmanager
+async def running(server: ContractServer, shown: Shown) -> AsyncGenerator[Hub]:
+    settings = Settings.from_environment({"INDOUBT_COLLECTOR_URL": server.url, "INDOUBT_TOKEN": TOKEN})
+    hub = Hub(settings, {"shown": shown.render})
+    hub.start()
+    try:
+        yield hub
+    finally:
+        await hub.stop()
+
+
+async def until(what: str, messages: AsyncGenerator[str], holds: Any) -> dict[str, Any]:
+    """Return the first message that holds."""
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            async for text in messages:
+                message: dict[str, Any] = json.loads(text)
+                if holds(message):
+                    return message
+    except TimeoutError:
+        pass
+    raise AssertionError(f"no message in {LIMIT_S:.0f} s with {what}")
+
+
+async def reached(what: str, holds: Callable[[], bool]) -> None:
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"no success after waiting {LIMIT_S:.0f} s for {what}") from None
+
+
+def has_blocks(message: dict[str, Any]) -> bool:
+    return "blocks" in message
+
+
+def test_a_viewer_gets_the_picture_and_then_only_what_changed(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            messages = hub.messages("shown", {"words": "<x>"})
+            first = await until("blocks", messages, has_blocks)
+            assert first["blocks"] == {"a": "<p>first&lt;x&gt;</p>"}
+            assert first["order"] == ["a"]
+            shown.blocks = {"b": "new", "a": "first"}
+            known.version += 1
+            second = await until("blocks", messages, has_blocks)
+            assert second["blocks"] == {"b": "<p>new&lt;x&gt;</p>"}
+            assert second["order"] == ["b", "a"]
+
+    asyncio.run(view())
+
+
+def test_one_rendering_serves_all_who_see_the_same(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            viewers = [hub.messages("shown", {}) for _ in range(20)]
+            for messages in viewers:
+                await until("blocks", messages, has_blocks)
+            before = shown.renderings
+            shown.blocks = {"a": "second"}
+            known.version += 1
+            for messages in viewers:
+                await until("the second picture", messages, lambda m: m.get("blocks") == {"a": "<p>second</p>"})
+            # Another sign of change may have come between.
+            assert shown.renderings - before <= 3
+
+    asyncio.run(view())
+
+
+def test_the_last_picture_stays_while_the_collector_is_away(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            messages = hub.messages("shown", {})
+            await until("blocks", messages, has_blocks)
+            known.loading, known.ends_streams = True, True
+            lost = await until("a lost collector", messages, lambda m: m["lost"])
+            assert "blocks" not in lost, "what a viewer shows stays as it is"
+            assert lost["as_of_ms"] <= lost["now_ms"]
+            shown.blocks = {"a": "back"}
+            known.loading, known.ends_streams = False, False
+            back = await until("the picture after the return", messages, has_blocks)
+            assert back["blocks"] == {"a": "<p>back</p>"}
+            assert back["lost"] == ""
+
+    asyncio.run(view())
+
+
+def test_the_collector_is_left_alone_while_nobody_watches(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            messages = hub.messages("shown", {})
+            await until("blocks", messages, has_blocks)
+            await reached("an open stream of changes", lambda: known.streams == 1)
+            await messages.aclose()
+            await reached("its end", lambda: known.streams == 0)
+            before = shown.renderings
+            known.version += 1
+            await until("blocks", hub.messages("shown", {"words": "later"}), has_blocks)
+            assert shown.renderings == before + 1
+
+    asyncio.run(view())
+
+
+def test_a_region_that_fails_says_so_and_the_others_go_on(served):
+    def broken(client: CollectorClient, query: Query) -> Picture:
+        raise ZeroDivisionError
+
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            hub._regions["broken"] = broken
+            failed = await until("blocks", hub.messages("broken", {}), has_blocks)
+            assert "cannot be shown" in failed["blocks"]["error"]
+            await until("blocks", hub.messages("shown", {}), has_blocks)
+
+    asyncio.run(view())
+
+
+def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
+    monkeypatch.setattr(hub_module, "MAX_VIEWS", 1)
+
+    async def view() -> None:
+        async with running(served, Shown()) as hub:
+            first = hub.messages("shown", {})
+            await until("blocks", first, has_blocks)
+            with pytest.raises(TooManyViews, match="close some tabs"):
+                await anext(hub.messages("shown", {"words": "more"}))
+
+    asyncio.run(view())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "message"),
+    [
+        ({}, {"a": "1"}, {"blocks": {"a": "1"}, "order": ["a"]}),
+        ({"a": "1"}, {"a": "1"}, {}),
+        ({"a": "1", "b": "2"}, {"a": "1", "b": "3"}, {"blocks": {"b": "3"}}),
+        ({"a": "1", "b": "2"}, {"b": "2"}, {"order": ["b"]}),
+        ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"order": ["b", "a"]}),
+    ],
+)
+def test_a_message_holds_what_changed_and_nothing_else(before, now, message):
+    assert changes(before, now) == message
