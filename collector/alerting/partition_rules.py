@@ -30,20 +30,20 @@ def a3_hanging(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findi
 
 
 def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
-    """Read_committed consumer groups wait behind an open transaction for longer than the limit."""
+    """Read_committed consumer groups, or stores that are restored, wait behind an open transaction for longer than the limit."""
     for blocked in snapshot.blocked:
         waited_ms = snapshot.now_ms - blocked.since_ms
         if not blocked.groups or waited_ms < limits.blocked_ms:
             continue
         behind = f" behind transaction {blocked.transaction}" if blocked.transaction else ""
-        groups = _count(len(blocked.groups), "consumer group")
+        readers = _count(len(blocked.groups), "reader")
         hidden = f"{blocked.hidden:,} records are hidden" if blocked.hidden is not None else "records are hidden"
         yield Finding(
             rule="A4",
             subject=blocked.partition,
             group=f"A4|{_topic(blocked.partition)}",
             severity=Severity.WARNING,
-            summary=f"{groups} of {blocked.partition} blocked for {seconds(waited_ms)}{behind}",
+            summary=f"{readers} of {blocked.partition} blocked for {seconds(waited_ms)}{behind}",
             evidence=(
                 Evidence(
                     fact=f"its last stable offset stands still{behind}", source=PARTITIONS, at_ms=blocked.since_ms

@@ -8,9 +8,9 @@ from collector.verdicts.partition_state import PartitionFindings
 
 
 def blocked_partitions(findings: PartitionFindings) -> tuple[BlockedPartition, ...]:
-    """Return the partitions on which groups with members wait, since the first of them did.
+    """Return the partitions on which groups with members or restores of theirs wait, since the first of them did.
 
-    A group without members may be abandoned: it raises no alert.
+    A group without members may be abandoned, and its application stopped: neither raises an alert.
     """
     found: list[BlockedPartition] = []
     for blocked in findings.blocked:

@@ -21,12 +21,13 @@ from collector.sources.tail_reader import TailReader
 from collector.state.applications import StreamsId
 from collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from collector.verdicts.streams_restores import find_restores
 from collector.views.coordinators import Coordinators
 from collector.views.current_state import CurrentState
 from lifecycle.errors import Unreachable
 from resource_managers.kafka.answers import BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_members import members
+from resource_managers.kafka.group_members import GroupMembers, members
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -80,6 +81,7 @@ class Partitions(Observer):
         self._tracker = PartitionTracker(pace.reader_stalled_ms)
         self._suspects: dict[str, Suspect] = {}
         self._groups: dict[str, str] = {}
+        self._members: Mapping[str, GroupMembers] = {}
         self._layout: Layout | None = None
         self._layout_s = self._groups_s = -math.inf
         self._shifted_ms = CLOCK.shifted_ms
@@ -128,6 +130,7 @@ class Partitions(Observer):
         partitions = self._due(layout, open_, swept)
         self._poll_partitions(partitions, layout)
         self._poll_producers(self._tracker.held(partitions), layout, open_)
+        find_restores(self._tracker, open_, self._groups, self._members, now_ms())
         for read in self._tails.read(self._tracker.unread_tails(TAILS_PER_POLL)):
             self._tracker.read_tail(read.wanted, has_record=read.has_record, read_to=read.read_to)
         self._note = _missing_text(self._missing)
@@ -204,6 +207,7 @@ class Partitions(Observer):
         groups = sorted({streams.application for streams in parsed if streams is not None} & self._groups.keys())
         answers = members(self._connection, groups[:GROUPS_PER_POLL], now_ms())
         self._failed({f"members of group {group}": error for group, error in answers.failed.items()})
+        self._members = answers.found
         self.current.see_groups(answers.found)
 
     def _poll_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
@@ -268,7 +272,12 @@ class Partitions(Observer):
         self.findings = PartitionFindings(at_ms=now_ms(), blocked=self._tracker.blocked(), hanging=hanging)
         shown = (
             [
-                (b.snapshot.partition, b.snapshot.last_stable_offset, b.holder, [(r.group, r.kind) for r in b.readers])
+                (
+                    b.snapshot.partition,
+                    b.snapshot.last_stable_offset,
+                    b.holder,
+                    [(r.group, r.kind, r.certainty) for r in b.readers],
+                )
                 for b in self.findings.blocked
             ],
             [suspect.revision for suspect in hanging],

@@ -6,20 +6,24 @@ with how sure that is. Times are epoch ms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.streams_topics import is_repartition_of
 from resource_managers.kafka.partitions import Partition
 
-WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
+NO_GROUP = ""
+"""Where Kafka's word for a group's state would stand: there is no such group."""
+WITHOUT_MEMBERS = frozenset({NO_GROUP, "Empty", "Dead"})
 
 
 class ReaderKind(Enum):
     """How a consumer group stands on one partition; the value is what the API says."""
 
     WAITING = "waiting"
-    """It read up to the last stable offset and does not move, while records behind it are hidden."""
+    """It cannot go on before an open transaction ends: it read up to the last stable offset and does not move, while records
+    behind it are hidden; or it is Kafka Streams' own reader, whose offset is pending in that transaction."""
     STALLED = "stalled"
     """It has records to read below the last stable offset and has not moved for long: its own trouble."""
     MARKERS_ONLY = "markers only"
@@ -77,8 +81,31 @@ class ReaderSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSnapshot:
+    """A Kafka Streams application whose store is restored from a changelog partition. ``state``: Kafka's word for its group.
+
+    Who restores is in no group, so nothing tells its offset. ``since_ms``: since when it is taken to wait, this surely.
+    """
+
+    application: str
+    store: str
+    state: str
+    since_ms: int
+
+    @property
+    def certainty(self) -> Certainty:
+        """Return how sure it is that it waits: an application without members may be stopped."""
+        return Certainty.GUESS if self.state in WITHOUT_MEMBERS else Certainty.LIKELY
+
+    @property
+    def name(self) -> str:
+        """Return what stands for it among consumer groups."""
+        return f"{self.application} (restoring {self.store})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """A group on a partition, judged. ``lag`` counts offsets up to the high watermark; ``since_ms``: of this kind."""
+    """A group or a restore on a partition, judged. ``lag``: offsets up to the high watermark; ``since_ms``: of this kind."""
 
     group: str
     kind: ReaderKind
@@ -128,11 +155,39 @@ def reader_sight(
     )
 
 
+def restore_sight(
+    before: RestoreSnapshot | None, application: str, store: str, state: str, at_ms: int
+) -> RestoreSnapshot:
+    """Return the restore as it is now; its time goes on while it is as sure as before that it waits."""
+    now = RestoreSnapshot(application=application, store=store, state=state, since_ms=at_ms)
+    if before is None or (before.name, before.certainty) != (now.name, now.certainty):
+        return now
+    return replace(now, since_ms=before.since_ms)
+
+
+def judge_restore(restore: RestoreSnapshot, partition: PartitionSnapshot) -> Reader | None:
+    """Return a restore that waits, or None while its partition is not held back: it reads up to the last stable offset."""
+    if not partition.stands:
+        return None
+    return Reader(
+        group=restore.name,
+        kind=ReaderKind.WAITING,
+        certainty=restore.certainty,
+        offset=partition.last_stable_offset,
+        lag=partition.hidden,
+        state=restore.state,
+        since_ms=max(restore.since_ms, partition.since_ms),
+    )
+
+
 def judge_reader(reader: ReaderSnapshot, partition: PartitionSnapshot, tail: Tail, stalled_ms: int) -> Reader | None:
     """Return how a group stands, or None when there is nothing to say: it is up to date.
 
     Ask for the group's offset first and for the last stable offset then: since that only grows, an offset beyond it is
     beyond it for certain. Beside an older look at the partition nothing is said of such an offset.
+
+    A Kafka Streams application commits its offset on its own repartition topic in the very transaction that holds the topic
+    back. Whoever takes its work over is not given that offset before the transaction ends: it waits wherever it stands.
     """
     stable, offset = partition.last_stable_offset, reader.offset
     likely = Certainty.GUESS if reader.state in WITHOUT_MEMBERS else Certainty.LIKELY
@@ -140,8 +195,8 @@ def judge_reader(reader: ReaderSnapshot, partition: PartitionSnapshot, tail: Tai
         if partition.hidden == 0 or partition.seen_ms < reader.seen_ms:
             return None
         return _reader(reader, partition, ReaderKind.READS_UNCOMMITTED, Certainty.CERTAIN, reader.since_ms)
-    at_stable = offset == stable or tail is Tail.NOTHING
-    if at_stable and partition.hidden:
+    is_held = offset == stable or tail is Tail.NOTHING or is_repartition_of(reader.partition[0], reader.group)
+    if is_held and partition.hidden:
         if not (reader.stands and partition.stands):
             return _reader(reader, partition, ReaderKind.READING, likely, reader.since_ms)
         since_ms = max(reader.since_ms, partition.since_ms)

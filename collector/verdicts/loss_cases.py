@@ -121,7 +121,8 @@ def clues(state: State, view: TransactionView) -> AbortClues:
 
 def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> LossCase:
     replayed_ms = replayed_batches.replayed_ms(state, view)
-    reads = reads_its_input(state, view.transaction)
+    partitions = view.broker.partitions if view.broker is not None else ()
+    reads = reads_its_input(state, view.transaction, partitions)
     return LossCase(clues=clues(state, view), log_status=status, replayed_ms=replayed_ms, reads_its_input=reads)
 
 

@@ -5,7 +5,7 @@ For the one thread that looks; readers get the frozen findings that it makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -14,10 +14,13 @@ from collector.verdicts.blocked_readers import (
     Reader,
     ReaderKind,
     ReaderSnapshot,
+    RestoreSnapshot,
     Tail,
     judge_reader,
+    judge_restore,
     partition_sight,
     reader_sight,
+    restore_sight,
 )
 from collector.verdicts.hanging_transactions import Suspect
 from resource_managers.kafka.partitions import OpenProducer, Partition
@@ -131,6 +134,7 @@ class PartitionTracker:
         self._groups: dict[str, dict[Partition, ReaderSnapshot]] = {}
         self._readers: dict[Partition, set[str]] = {}
         self._holders: dict[Partition, Holder] = {}
+        self._restores: dict[Partition, RestoreSnapshot] = {}
         self._blocked: dict[Partition, Blocked] = {}
         self._touched: set[Partition] = set()
 
@@ -164,9 +168,28 @@ class PartitionTracker:
         else:
             self._holders[partition] = holder
 
+    def saw_restore(self, partition: Partition, application: str, store: str, state: str, at_ms: int) -> None:
+        """Note which application restores a store from a changelog partition, and Kafka's word for its group."""
+        self._touched.add(partition)
+        self._restores[partition] = restore_sight(self._restores.get(partition), application, store, state, at_ms)
+
+    def keep_only_restores(self, partitions: Collection[Partition]) -> None:
+        """Forget the restores from other partitions than these."""
+        for partition in self._restores.keys() - set(partitions):
+            del self._restores[partition]
+            self._touched.add(partition)
+
+    def holder(self, partition: Partition) -> Holder | None:
+        """Return who holds a partition's last stable offset back, where that is known."""
+        return self._holders.get(partition)
+
     def shift(self, by_ms: int) -> None:
         """Move all times: the clock that gave them was stepped by this."""
 
+        self._restores = {
+            partition: replace(restore, since_ms=restore.since_ms + by_ms)
+            for partition, restore in self._restores.items()
+        }
         self._partitions = {partition: _moved(snapshot, by_ms) for partition, snapshot in self._partitions.items()}
         self._groups = {group: {p: _moved(r, by_ms) for p, r in known.items()} for group, known in self._groups.items()}
         self._touched |= self._partitions.keys()
@@ -255,6 +278,9 @@ class PartitionTracker:
             judged = judge_reader(reader, snapshot, tail, self._stalled_ms)
             if judged is not None:
                 found.append(judged)
+        restore = self._restores.get(partition)
+        if restore is not None and (waits := judge_restore(restore, snapshot)) is not None:
+            found.append(waits)
         return tuple(sorted(found, key=lambda r: (list(ReaderKind).index(r.kind), r.since_ms, r.group)))
 
     def _forget_reader(self, group: str, partition: Partition) -> None:

@@ -7,12 +7,14 @@ again. So an abort never loses a row; it is due once the owner has stopped.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from collector.records.facts import CONSUMER_OFFSETS
 from collector.state.applications import UUID_TEXT, StreamsId, is_connect_task
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.streams_topics import is_changelog, own_topics
 from lifecycle.durations import duration
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 from resource_managers.kafka.group_members import EMPTY, GroupMembers
@@ -47,10 +49,18 @@ class ReadProcessWriteCase:
     silent_after_ms: int
     at_ms: int
     owner: Owner | None = None
+    changelogs: tuple[str, ...] = ()
+    """The partitions of the application's own changelogs that it holds back."""
 
 
-def reads_its_input(state: State, transaction: str) -> bool:
-    """Say whether an id's application is known to write the offsets of its input in its transactions."""
+def reads_its_input(state: State, transaction: str, partitions: Collection[str]) -> bool:
+    """Say whether an id's application is known to write the offsets of its input in its transactions.
+
+    ``partitions`` (``topic-number``): of this one. Kafka Streams alone writes to the topics that it keeps for itself.
+    """
+    streams = StreamsId.parse(transaction)
+    if streams is not None and own_topics(streams.application, partitions):
+        return True
     return transaction in state.longest_with_offsets or is_connect_task(transaction)
 
 
@@ -62,23 +72,27 @@ def read_process_write_case(
     if view.broker is None or not view.is_running or view.named_prefix is not None:
         return None
     longest_ms = state.longest_with_offsets.get(view.transaction)
+    streams = StreamsId.parse(view.transaction)
+    own = own_topics(streams.application, view.broker.partitions) if streams is not None else []
     if any(partition.startswith(CONSUMER_OFFSETS) for partition in view.broker.partitions):
         why = "it holds the offsets of its own input"
     elif longest_ms is not None:
         why = "earlier transactions of its id held the offsets of their own input"
     elif is_connect_task(view.transaction):
         why = "it is a Kafka Connect source task's: its source offsets are written in it"
+    elif own:
+        why = f"it wrote to {own[0]}: Kafka Streams commits the offsets of its input in the same transaction"
     else:
         return None
     silent_after_ms = driver_silent_ms if longest_ms is None else max(MIN_SILENT_MS, SILENT_LENGTHS * longest_ms)
     start_ms = view.broker.identity.start_ms
-    streams = StreamsId.parse(view.transaction)
     return ReadProcessWriteCase(
         why=why,
         open_ms=max(0, now_ms - start_ms),
         silent_after_ms=silent_after_ms,
         at_ms=start_ms,
         owner=owner_in_group(streams, state.groups.get(streams.application), start_ms) if streams is not None else None,
+        changelogs=tuple(name for name in own if is_changelog(name.rpartition("-")[0])),
     )
 
 
@@ -169,5 +183,6 @@ def _unblocks(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
     if case.owner is None or not case.owner.streams.process:
         fact = "abort is safe: a new owner of the same id aborts it, too"
     else:
-        fact = "abort is safe, it unblocks the restore: a process with another id has other transactional ids and does not end it"
+        restore = f"the restore from {', '.join(case.changelogs)}" if case.changelogs else "the restore"
+        fact = f"abort is safe, it unblocks {restore}: a process with another id has other transactional ids and does not end it"
     return (Evidence(fact=fact, source="rule"),)

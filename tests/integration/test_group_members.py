@@ -20,7 +20,7 @@ from tests.integration.collector_process import LIMIT_S, CollectorProcess, runni
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = pytest.mark.integration
-QUICK = {"INDOUBT_PARTITION_POLL_MS": "200", "INDOUBT_PARTITION_ROUND_MS": "600"}
+QUICK = {"INDOUBT_PARTITION_POLL_MS": "200", "INDOUBT_PARTITION_ROUND_MS": "600", "INDOUBT_ALERT_BLOCKED_MS": "1000"}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,16 @@ class StreamsInstance:
         offsets = [TopicPartition(self._topic, 0, 0)]
         self._producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), LIMIT_S)
         self._polling.start()
+
+    def write(self, *topics: str) -> None:
+        """Write a record to each topic in the open transaction."""
+        for topic in topics:
+            self._producer.produce(topic, b"row", partition=0)
+        assert self._producer.flush(LIMIT_S) == 0
+
+    def commit(self, topic: str, offset: int) -> None:
+        """Commit an offset of the group."""
+        self._consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
 
     def leave(self) -> None:
         """Leave the group; the transaction stays open."""
@@ -139,6 +149,48 @@ def test_another_process_in_the_group_shows_that_the_owner_is_gone(
         "the other process is seen", lambda: "other processes are" in facts(collector.wait_for(first.id)), LIMIT_S
     )
     assert (row["verdict"], row["may_abort"]) == ("abort it", True)
+    second.leave()
+
+
+def test_a_restore_and_a_repartition_group_wait_for_a_transaction_left_open(
+    collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
+) -> None:
+    name, topic = application
+    changelog, repartition = f"{name}-counts-changelog", f"{name}-by-user-repartition"
+    admin = AdminClient(connection.for_librdkafka())
+    for created in admin.create_topics([NewTopic(changelog, 1, 1), NewTopic(repartition, 1, 1)]).values():
+        created.result(LIMIT_S)
+    plain = Producer(connection.for_librdkafka())
+    plain.produce(repartition, b"readable", partition=0)
+    assert plain.flush(LIMIT_S) == 0
+    first, second = StreamsInstance(connection, name, topic), StreamsInstance(connection, name, topic)
+    first.join()
+    first.commit(repartition, 0)
+    first.open()
+    first.write(changelog, repartition)
+    first.leave()
+
+    def waiting(of_topic: str) -> list[tuple[str, str, int, int]]:
+        rows = collector.rows(f"blocked?topic={of_topic}")
+        groups = (group for row in rows for group in row["groups"] if group["kind"] == "waiting")
+        return [(group["group"], group["certainty"], group["offset"], group["lag"]) for group in groups]
+
+    restoring = f"{name} (restoring counts)"
+    wait_until("nobody is there", lambda: waiting(changelog) == [(restoring, "guess", 0, 1)], LIMIT_S)
+    wait_until("nobody is there", lambda: waiting(repartition) == [(name, "guess", 0, 2)], LIMIT_S)
+    second.join()
+    wait_until("a new process restores", lambda: waiting(changelog) == [(restoring, "likely", 0, 1)], LIMIT_S)
+    wait_until("its group waits", lambda: waiting(repartition) == [(name, "likely", 0, 2)], LIMIT_S)
+    row = collector.wait_for(first.id, verdict="abort it")
+    assert f"abort is safe, it unblocks the restore from {changelog}-0" in facts(row)
+
+    def alerted() -> list[dict[str, Any]]:
+        alerts = collector.rows("alerts?rule=A4&state=firing")
+        return [alert for alert in alerts if changelog in alert["summary"] and restoring in facts(alert)]
+
+    assert "1 reader of" in wait_until(f"alert A4 of {changelog}", alerted, LIMIT_S)[0]["summary"]
+    assert collector.order("abort", row).status_code == 200
+    wait_until("the restore goes on", lambda: not waiting(changelog) and not waiting(repartition), LIMIT_S)
     second.leave()
 
 

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from collector.verdicts.blocked_readers import (
+    NO_GROUP,
     PartitionSnapshot,
     Reader,
     ReaderSnapshot,
     Tail,
     judge_reader,
+    judge_restore,
     partition_sight,
     reader_sight,
+    restore_sight,
 )
+from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, group, partition
 
 STALLED_MS = 30_000
+
+
+REPARTITION: Partition = ("shop-app-by-user-repartition", 0)
+
+
+def of_streams(offset: int, *, name: str = "shop-app", **times: Any) -> ReaderSnapshot:
+    return replace(group(offset, **times), group=name, partition=REPARTITION)
+
+
+def repartition(high: int = 105, **times: Any) -> PartitionSnapshot:
+    return replace(partition(100, high, **times), partition=REPARTITION)
 
 
 def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tail.UNREAD) -> Reader | None:
@@ -55,6 +73,16 @@ def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tai
         (group(103, seen=6_000), partition(100, 105), Tail.UNREAD, None, None),
         # Past the end of a partition that hides nothing: the topic was recreated.
         (group(300), partition(105, 105), Tail.UNREAD, None, None),
+        # Kafka Streams' own reader: its offset on its repartition topic is pending in the transaction that holds it back.
+        (of_streams(90), repartition(), Tail.RECORDS, "waiting", "likely"),
+        (of_streams(90), repartition(), Tail.UNREAD, "waiting", "likely"),
+        (of_streams(90, state="Empty"), repartition(), Tail.RECORDS, "waiting", "guess"),
+        (of_streams(90, since=4_000), repartition(), Tail.RECORDS, "reading", "likely"),
+        (of_streams(90, seen=30_000), repartition(seen=31_000), Tail.RECORDS, "waiting", "likely"),
+        # Nothing is hidden there: its lag is its own.
+        (of_streams(90, seen=30_000), repartition(high=100, seen=31_000), Tail.RECORDS, "stalled", "likely"),
+        # Another group reads that topic, too: what it has not read, it may read.
+        (of_streams(90, name="audit"), repartition(), Tail.RECORDS, "reading", "likely"),
         # The partition's leader does not answer any more: who waited there still waits.
         (group(100, seen=9_000), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
     ],
@@ -65,6 +93,30 @@ def test_kinds(
     found = judged(reader, snapshot, tail)
     assert (found.kind.value if found else None) == kind
     assert (found.certainty.value if found else None) == certainty
+
+
+@pytest.mark.parametrize(("state", "certainty"), [("Stable", "likely"), ("Empty", "guess"), (NO_GROUP, "guess")])
+def test_a_restore_waits_as_surely_as_its_application_runs(state: str, certainty: str) -> None:
+    restore = restore_sight(None, "shop-app", "counts", state, T0 + 500)
+    waits = judge_restore(restore, partition(100, 105))
+    assert waits is not None
+    assert (waits.group, waits.kind.value, waits.certainty.value) == (
+        "shop-app (restoring counts)",
+        "waiting",
+        certainty,
+    )
+    assert (waits.offset, waits.lag, waits.state, waits.since_ms) == (100, 5, state, T0 + 500)
+    assert judge_restore(restore, partition(105, 105)) is None, "nothing is hidden"
+    assert judge_restore(restore, partition(100, 105, since=5_000)) is None, "it is held back only since now"
+
+
+def test_a_restore_waits_anew_once_its_application_is_back() -> None:
+    stopped = restore_sight(None, "shop-app", "counts", "Empty", T0)
+    still = restore_sight(stopped, "shop-app", "counts", "Dead", T0 + 1)
+    back = restore_sight(still, "shop-app", "counts", "PreparingRebalance", T0 + 2)
+    goes_on = restore_sight(back, "shop-app", "counts", "Stable", T0 + 3)
+    other = restore_sight(goes_on, "shop-app", "sums", "Stable", T0 + 4)
+    assert [sight.since_ms - T0 for sight in (stopped, still, back, goes_on, other)] == [0, 0, 2, 2, 4]
 
 
 def test_a_group_waits_from_the_later_of_its_own_stop_and_the_partitions() -> None:

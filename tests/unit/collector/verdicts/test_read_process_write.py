@@ -14,7 +14,7 @@ from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
-from collector.verdicts.read_process_write import owner_in_group
+from collector.verdicts.read_process_write import owner_in_group, reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.verdicts import Judgement, Verdict
 from resource_managers.kafka.group_members import GroupMembers
@@ -159,6 +159,33 @@ def test_a_group_proves_nothing_of_who_holds_no_offsets() -> None:
         [one(BrokerStatus.ONGOING, 10_000, 10_000, ("out-0",), transaction=ID)], 13_100, group(state="Empty")
     )
     assert (found.verdict, found.rule) == (Verdict.FOREIGN, 7)
+
+
+@pytest.mark.parametrize(
+    ("partition", "verdict"),
+    [
+        ("shop-counts-changelog-0", Verdict.ABORT_IT),
+        ("shop-by-user-repartition-11", Verdict.ABORT_IT),
+        ("other-counts-changelog-0", Verdict.FOREIGN),
+        ("shop-changelog-reports-0", Verdict.FOREIGN),
+    ],
+)
+def test_a_topic_that_streams_keeps_for_itself_shows_what_wrote(partition: str, verdict: Verdict) -> None:
+    opened = one(BrokerStatus.ONGOING, 10_000, 10_000, (partition,), transaction=ID)
+    assert judgement([opened], 13_100, group(state="Empty")).verdict is verdict
+
+
+def test_an_aborted_one_that_held_a_changelog_reads_its_input_again() -> None:
+    assert reads_its_input(State(), ID, ("shop-counts-changelog-0",))
+    assert not reads_its_input(State(), ID, ("out-0",))
+    assert not reads_its_input(State(), "shop", ("shop-counts-changelog-0",)), "any program may be called so"
+
+
+def test_an_abort_names_the_changelog_whose_restore_it_unblocks() -> None:
+    held = ("shop-counts-changelog-0", "out-0")
+    opened = one(BrokerStatus.ONGOING, 10_000, 10_000, held, transaction=ID)
+    facts = [evidence.fact for evidence in judgement([opened], 13_100, group(state="Empty")).evidence]
+    assert any("abort is safe, it unblocks the restore from shop-counts-changelog-0" in fact for fact in facts)
 
 
 def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:

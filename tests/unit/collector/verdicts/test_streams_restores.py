@@ -1,0 +1,127 @@
+"""Restores of Kafka Streams: which application restores from a changelog that is held back, though no group says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.alerting.partition_snapshot import blocked_partitions
+from collector.records.facts import BrokerIdentity, BrokerTransaction
+from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from collector.verdicts.streams_restores import find_restores
+from collector.verdicts.streams_topics import changelog_of, is_repartition_of
+from resource_managers.kafka.group_members import GroupMembers
+from resource_managers.kafka.partitions import Partition
+from tests.unit.collector.observations import T0
+from tests.unit.collector.partition_sightings import producer
+
+CHANGELOG: Partition = ("shop-app-counts-changelog", 0)
+PROCESS, OTHER = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "0d7e1f0a-91b4-4a55-8f0e-0123456789ab"
+ID = f"shop-app-{PROCESS}-1"
+OPENED_MS = T0 - 10_000
+
+
+def opened(id_: str = ID) -> BrokerTransaction:
+    return BrokerTransaction(identity=BrokerIdentity(id_, 7, OPENED_MS))
+
+
+def held(holder: str | None = ID, opened_ms: int | None = OPENED_MS) -> PartitionTracker:
+    """Return a tracker that has seen a changelog's last stable offset stand."""
+    tracker = PartitionTracker(stalled_ms=30_000)
+    for ms in (0, 1_000):
+        tracker.saw_partition(CHANGELOG, 100, 105, T0 + ms)
+    if holder is not None:
+        one = Holder(producer=producer(partition=CHANGELOG), key="k", transaction=holder, opened_ms=opened_ms)
+        tracker.saw_holder(CHANGELOG, one)
+    return tracker
+
+
+def members(*processes: str) -> dict[str, GroupMembers]:
+    clients = frozenset(f"shop-app-{process}-StreamThread-1-consumer" for process in processes)
+    state = "Stable" if clients else "Empty"
+    return {"shop-app": GroupMembers(group="shop-app", state=state, client_ids=clients, at_ms=T0)}
+
+
+def waiting(tracker: PartitionTracker) -> list[tuple[str, str]]:
+    return [(reader.group, reader.certainty.value) for one in tracker.blocked() for reader in one.waiting]
+
+
+@pytest.mark.parametrize(
+    ("tracker", "open_", "groups", "asked", "found"),
+    [
+        (held(), [opened()], {"shop-app": "Stable"}, members(OTHER), "likely"),
+        (held(), [opened()], {"shop-app": "Stable"}, {}, "likely"),
+        (held(), [opened()], {"shop-app": "Empty"}, members(), "guess"),
+        (held(), [opened()], {}, {}, "guess"),
+        (held(), [opened()], {"shop-app": "Stable"}, members(PROCESS), None),
+        (held(None), [], {"shop-app": "Stable"}, {}, "likely"),
+        (held(ID, None), [], {}, {}, "guess"),
+        (held("billing"), [opened("billing")], {"billing": "Stable"}, {}, None),
+        (held("billing"), [opened("billing"), opened()], {}, {}, "guess"),
+    ],
+    ids=[
+        "another process has taken over",
+        "its members were not asked yet",
+        "nobody is there",
+        "it has no group",
+        "its own process is there: it has the store",
+        "the holder is not known, the group is",
+        "a hanging one with the application's id",
+        "no application has such a topic",
+        "the application is known by another transaction",
+    ],
+)
+def test_who_restores_from_a_held_changelog(
+    tracker: PartitionTracker,
+    open_: list[BrokerTransaction],
+    groups: dict[str, str],
+    asked: dict[str, GroupMembers],
+    found: str | None,
+) -> None:
+    find_restores(tracker, open_, groups, asked, T0 + 1_000)
+    assert waiting(tracker) == ([] if found is None else [("shop-app (restoring counts)", found)])
+
+
+def test_a_restore_goes_on_once_its_changelog_is_free() -> None:
+    tracker = held()
+    find_restores(tracker, [opened()], {"shop-app": "Stable"}, {}, T0 + 1_000)
+    (blocked,) = tracker.blocked()
+    assert blocked.waiting[0].since_ms == T0 + 1_000
+    (alerted,) = blocked_partitions(PartitionFindings(at_ms=T0, blocked=tracker.blocked()))
+    assert (alerted.groups, alerted.transaction) == (("shop-app (restoring counts)",), ID)
+    tracker.shift(500)
+    assert tracker.blocked()[0].waiting[0].since_ms == T0 + 1_500
+    tracker.saw_partition(CHANGELOG, 106, 106, T0 + 2_500)
+    find_restores(tracker, [], {"shop-app": "Stable"}, {}, T0 + 2_500)
+    assert tracker.blocked() == ()
+
+
+def test_no_alert_waits_for_an_application_without_members() -> None:
+    tracker = held()
+    find_restores(tracker, [opened()], {"shop-app": "Empty"}, {}, T0 + 1_000)
+    assert blocked_partitions(PartitionFindings(at_ms=T0, blocked=tracker.blocked())) == ()
+
+
+@pytest.mark.parametrize(
+    ("topic", "applications", "preferred", "found"),
+    [
+        ("shop-app-counts-changelog", {"shop-app"}, "", ("shop-app", "counts")),
+        ("shop-app-counts-changelog", {"shop", "shop-app"}, "", ("shop-app", "counts")),
+        ("shop-app-counts-changelog", {"shop", "shop-app"}, "shop", ("shop", "app-counts")),
+        ("shop-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog", {"shop"}, "",
+         ("shop", "KSTREAM-AGGREGATE-STATE-STORE-0000000003")),
+        ("shop-counts-changelog", {"other"}, "other", None),
+        ("shop-changelog", {"shop"}, "shop", None),
+        ("shop--changelog", {"shop"}, "", None),
+        ("shop-counts", {"shop"}, "shop", None),
+    ],
+)  # fmt: skip
+def test_a_changelog_names_application_and_store(
+    topic: str, applications: set[str], preferred: str, found: tuple[str, str] | None
+) -> None:
+    assert changelog_of(topic, applications, preferred) == found
+
+
+def test_a_repartition_topic_is_its_applications_alone() -> None:
+    assert is_repartition_of("shop-app-by-user-repartition", "shop-app")
+    assert not is_repartition_of("shop-app-by-user-repartition", "shop-a")
+    assert not is_repartition_of("shop-app-by-user", "shop-app")
