@@ -84,4 +84,4 @@ def why_no_orders(status: Status) -> str:
     """Return why the order buttons are off, or an empty text."""
     if status.read_only:
         return "The collector is read-only: it accepts no orders."
-    return "" if status.may_order else f"{status.name} is a viewer: orders need an operator's token."
+    return "" if status.may_order else f"{status.name} is a viewer: orders need an operator."

@@ -28,7 +28,7 @@ from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
-from collector.api.overview import Watch
+from collector.api.overview import Surroundings, Watch
 from collector.config import settings as collector_settings
 from collector.config import tls
 from collector.config.databases import managers
@@ -45,6 +45,7 @@ from collector.orders.participants import KafkaParticipant, Participants
 from collector.orders.pipelines import KIND, PipelineOrders
 from collector.orders.plan import OrderContext
 from collector.orders.service import Actions
+from collector.rows.attention.situation import AttentionLimits
 from collector.runtime import logs
 from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
@@ -54,7 +55,7 @@ from collector.sources.databases import database_observers
 from collector.sources.decision_log import DecisionTopic
 from collector.sources.lifecycle_topic import LifecycleTopic
 from collector.sources.partitions import Pace, Partitions
-from collector.sources.source import Observer
+from collector.sources.source import Observer, ObserverStatus
 from collector.sources.transaction_polling import TransactionPolling
 from collector.sources.transaction_state_log import TransactionLog
 from collector.standing_orders.service import StandingOrderService
@@ -128,7 +129,24 @@ def _serve(
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
         return [cluster, *observers, watch, alerts, follow_up, standing]
 
-    changes, watch, cluster = Changes(), Watch(current, tunable.foreign_old_ms), ClusterName(connection)
+    def statuses() -> list[ObserverStatus]:
+        return [observer.status for observer in observers if observer.is_listed]
+
+    changes, cluster = Changes(), ClusterName(connection)
+    watch = Watch(
+        current,
+        AttentionLimits(
+            foreign_old_ms=tunable.foreign_old_ms,
+            waiting_ms=tunable.alert.blocked_ms,
+            observer_down_ms=alert_settings(tunable).observer_down_ms,
+        ),
+        Surroundings(
+            observers=statuses,
+            partitions=lambda: partitions.findings,
+            firing=lambda: alert_routes.firing_rows(alerts.evaluator),
+            history_error=lambda: store.error,
+        ),
+    )
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
     databases = managers(settings.databases)
@@ -175,7 +193,7 @@ def _serve(
         foreign_recovery_ms=tunable.alert.foreign_recovery_ms,
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,
-        observers=lambda: [observer.status for observer in observers if observer.is_listed],
+        observers=statuses,
         limits=RequestLimits(
             requests_per_second=tunable.requests_per_second,
             orders_per_minute=tunable.orders_per_minute,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+PIPELINE_KEY = "pipeline:"
+"""What a pipeline's key begins with; its prefix follows."""
+
 
 class Action(Enum):
     """What an operator may order; the value is the API's word."""

@@ -64,7 +64,7 @@ def _button(label: str, key: str, asked: _Asked) -> None:
         label,
         key=key,
         disabled=not is_operator,
-        help=None if is_operator else "Silences need an operator's token.",
+        help=None if is_operator else "Silences need an operator.",
         on_click=_ask,
         args=(asked,),
     )

@@ -22,7 +22,7 @@ def switch_button(*, stopped: bool) -> None:
         key="standing-start" if stopped else "standing-stop",
         type="secondary" if stopped else "primary",
         disabled=not is_operator,
-        help=None if is_operator else "To stop and start standing orders takes an operator's token.",
+        help=None if is_operator else "To stop and start standing orders takes an operator.",
         on_click=_ask if stopped else _stop,
     )
     complaint = st.session_state.get(_COMPLAINT, "")

@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from collector.alerting.findings import Finding, Severity
 from collector.alerting.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
-from collector.records.observer_kind import ObserverKind
+from collector.records.observer_kind import DECIDING_OBSERVERS, ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import DECISIONS
 from lifecycle.verdicts import Evidence
 
-DECIDING_OBSERVERS = frozenset(
-    {ObserverKind.DECISION_LOG, ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING}
-)
-"""Without these no verdict can be trusted."""
 OBSERVERS = "observers"
 
 

@@ -118,6 +118,11 @@ def alert_row(shown: ShownAlert) -> AlertRow:
     )
 
 
+def firing_rows(evaluator: AlertEvaluator) -> list[AlertRow]:
+    """Return the alerts that fire and are not silenced, the most severe first."""
+    return [alert_row(shown) for shown in evaluator.alerts() if shown.alert.is_firing and shown.silence is None]
+
+
 def receiver_row(status: ReceiverStatus) -> ReceiverRow:
     """Return a row of GET /receivers."""
     return ReceiverRow(
@@ -167,7 +172,7 @@ def _end_silence(evaluator: AlertEvaluator, number: int, reason: str, caller: Ca
 def _check_operator(evaluator: AlertEvaluator, caller: Caller, action: str, reason: str) -> None:
     if caller.role is Role.OPERATOR:
         return
-    why = f"{caller.name} is a viewer: silences need an operator's token"
+    why = f"{caller.name} is a viewer: silences need an operator"
     audit = evaluator.refuse(caller.name, action, reason, why)
     raise HTTPException(403, f"{why} (audit {audit})")
 

@@ -17,7 +17,7 @@ from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
 from collector.api.middleware import RequestGuard
 from collector.api.openapi import document
-from collector.api.overview import counts_now_and_then, overview
+from collector.api.overview import counts_now_and_then, observer_row, overview
 from collector.api.request_body import json_object
 from collector.api.table_routes import row_answer
 from collector.records import orders
@@ -26,7 +26,7 @@ from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses
 from lifecycle.orders import Role
-from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
+from lifecycle.rows.status import HistoryStatus, Status
 from lifecycle.rows.transactions import TransactionDetailRow
 
 
@@ -69,15 +69,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller) -> Response:
-        return row_answer(
-            overview(
-                dependencies.current,
-                counted,
-                dependencies.watch,
-                dependencies.foreign_old_ms,
-                dependencies.partitions(),
-            )
-        )
+        return row_answer(overview(counted, dependencies.watch))
 
     @app.get(f"/api/v1/transactions/{{key:{transaction_key.NAME}}}")
     def transaction(_: KnownCaller, key: str) -> Response:
@@ -109,17 +101,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
 def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
     events, quarantined = dependencies.current.counts()
-    observers = tuple(
-        ObserverRow(
-            name=observer.name,
-            state=observer.state.value,
-            delay_ms=observer.delay_ms,
-            since_ms=observer.since_ms,
-            error=observer.error,
-            records=observer.records,
-        )
-        for observer in dependencies.observers()
-    )
+    observers = tuple(observer_row(observer) for observer in dependencies.observers())
     set_aside = tuple(path.name for path in dependencies.store.set_aside)
     return Status(
         now_ms=now_ms(),
@@ -157,7 +139,7 @@ def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, calle
         why = (
             "the collector runs read-only"
             if dependencies.read_only
-            else f"{caller.name} is a viewer: orders need an operator's token"
+            else f"{caller.name} is a viewer: orders need an operator"
         )
         audit = dependencies.actions.refuse(order, caller.name, why)
         raise HTTPException(403, f"{why} (audit {audit})")

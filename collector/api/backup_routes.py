@@ -25,7 +25,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.post("/api/v1/backup")
     def backup(caller: KnownCaller) -> dict[str, Any]:
         if caller.role is not Role.OPERATOR:
-            why = f"{caller.name} is a viewer: a backup needs an operator's token"
+            why = f"{caller.name} is a viewer: a backup needs an operator"
             raise HTTPException(403, f"{why} (audit {_audit(dependencies, caller, 'refused', why)})")
         with one_at_a_time:
             return _backup(dependencies, caller)

@@ -10,7 +10,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from collector.api.auth.authentication import Caller, KnownTokens
+from collector.api.auth.authentication import Caller, KnownTokens, MayNotSpeakForPersons
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.event_stream import Changes
 from collector.api.overview import Watch
@@ -21,6 +21,7 @@ from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import PartitionFindings
 from collector.views.current_state import CurrentState
+from lifecycle.persons import NAME_HEADER, ROLE_HEADER, InvalidPerson, person
 
 _BEARER = HTTPBearer(auto_error=False, description="A viewer's token reads, an operator's also orders.")
 
@@ -50,7 +51,7 @@ class ApiDependencies:
 def caller_of_request(
     request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
 ) -> Caller:
-    """Return who calls.
+    """Return who calls: the holder of the token, or the person that the token's holder speaks for.
 
     Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
     """
@@ -63,11 +64,15 @@ def caller_of_request(
         raise HTTPException(
             401, "no valid token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
         )
-    request.state.caller = known.name
-    dependencies.limits.admit(known, changes_something=request.method != "GET")
+    try:
+        caller = known.asking_for(person(request.headers.get(NAME_HEADER), request.headers.get(ROLE_HEADER)))
+    except (InvalidPerson, MayNotSpeakForPersons) as error:
+        raise HTTPException(401, str(error)) from None
+    request.state.caller = caller.name
+    dependencies.limits.admit(caller, changes_something=request.method != "GET")
     if not dependencies.is_ready():
         raise HTTPException(503, "history is being loaded: ask again in a moment")
-    return known
+    return caller
 
 
 KnownCaller = Annotated[Caller, Depends(caller_of_request)]

@@ -37,7 +37,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies, standing: StandingOrderSe
 def _switch(standing: StandingOrderService, body: dict[str, Any], caller: Caller) -> SwitchAnswer:
     stopped, reason = _read(body)
     if caller.role is not Role.OPERATOR:
-        why = f"{caller.name} is a viewer: to stop or start standing orders takes an operator's token"
+        why = f"{caller.name} is a viewer: to stop or start standing orders takes an operator"
         audit = standing.refuse(stopped=stopped, who=caller.name, reason=reason, why=why)
         raise HTTPException(403, f"{why} (audit {audit})")
     return SwitchAnswer(stopped=stopped, audit=standing.switch(stopped=stopped, who=caller.name, reason=reason))

@@ -16,7 +16,7 @@ from lifecycle.durations import DAY_MS
 from lifecycle.errors import SettingsError
 from lifecycle.orders import Role
 
-NOTE = "a running collector takes it up at once, unless its tokens come from INDOUBT_OPERATOR_TOKEN or INDOUBT_VIEWER_TOKEN"
+NOTE = "a running collector takes it up at once, unless its tokens come from the environment"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,8 +26,10 @@ def main(arguments: Sequence[str]) -> int:
         match given.command:
             case "add":
                 expires_at_ms = None if given.days is None else now_ms() + given.days * DAY_MS
-                print(token_store.add(given.directory, given.name, Role(given.role), expires_at_ms))
-                print(f"token: shown this once, keep it. {given.name} is {given.role}; {NOTE}", file=sys.stderr)
+                role, for_persons = Role(given.role), given.for_persons
+                print(token_store.add(given.directory, given.name, role, expires_at_ms, for_persons=for_persons))
+                speaks = " and speaks for persons" if for_persons else ""
+                print(f"token: shown this once, keep it. {given.name} is {given.role}{speaks}; {NOTE}", file=sys.stderr)
             case "list":
                 rows = [_row(token) for token in token_store.kept(given.directory)]
                 print(json.dumps(rows, indent=1))
@@ -52,6 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     adding = commands.add_parser("add", parents=[shared], help="make a token and print it, this once")
     adding.add_argument("name", help="who holds it: audit rows say this name")
     adding.add_argument("--role", choices=[role.value for role in Role], default=Role.VIEWER.value)
+    adding.add_argument(
+        "--for-persons",
+        action="store_true",
+        help="it is for an app that signs persons in: orders carry the person's name, with at most this role",
+    )
     adding.add_argument("--days", type=_days, help="it ends after this many days (default: never)")
     commands.add_parser("list", parents=[shared], help="print names, roles and ends as JSON, no token")
     revoking = commands.add_parser("revoke", parents=[shared], help="shut the holder of a token out")
@@ -65,7 +72,7 @@ def _days(text: str) -> int:
     return int(text)
 
 
-def _row(token: KnownToken) -> dict[str, str | None]:
+def _row(token: KnownToken) -> dict[str, str | bool | None]:
     ends_ms = token.expires_at_ms
     expires = None if ends_ms is None else datetime.fromtimestamp(ends_ms / 1000, UTC).isoformat(timespec="seconds")
-    return {"name": token.name, "role": token.role.value, "expires": expires}
+    return {"name": token.name, "role": token.role.value, "expires": expires, "for_persons": token.for_persons}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from itertools import combinations
 
 from lifecycle.errors import SettingsError
 
-OPERATOR, VIEWER = "INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN"
-NAMES = frozenset({OPERATOR, VIEWER})
+OPERATOR, VIEWER, FOR_PERSONS = "INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_FOR_PERSONS_TOKEN"
+NAMES = frozenset({OPERATOR, VIEWER, FOR_PERSONS})
 MIN_CHARACTERS = 8
 
 
@@ -18,17 +19,25 @@ class Tokens:
 
     operators: Mapping[str, str]
     viewers: Mapping[str, str]
+    for_persons: Mapping[str, str] = field(default_factory=dict)
+    """Of programs that sign persons in and ask for them, operators among them."""
 
     def __repr__(self) -> str:
-        return f"Tokens(operators={sorted(self.operators)}, viewers={sorted(self.viewers)})"
+        names = {each.name: sorted(getattr(self, each.name)) for each in fields(self)}
+        return f"Tokens({names})"
 
 
 def read(environment: Mapping[str, str]) -> Tokens | None:
     """Return the tokens, None when the environment gives none. Raises SettingsError."""
-    operators, viewers = (_pairs(key, environment[key]) if key in environment else {} for key in (OPERATOR, VIEWER))
-    if set(operators.values()) & set(viewers.values()):
-        raise SettingsError(f"{VIEWER} repeats a token of {OPERATOR}; each token has one role")
-    return Tokens(operators=operators, viewers=viewers) if operators or viewers else None
+    given = {
+        key: _pairs(key, environment[key]) if key in environment else {} for key in (OPERATOR, VIEWER, FOR_PERSONS)
+    }
+    for one, other in combinations(given, 2):
+        if set(given[one].values()) & set(given[other].values()):
+            raise SettingsError(f"{other} repeats a token of {one}; each token has one role")
+    if not any(given.values()):
+        return None
+    return Tokens(operators=given[OPERATOR], viewers=given[VIEWER], for_persons=given[FOR_PERSONS])
 
 
 def _pairs(key: str, text: str) -> dict[str, str]:

@@ -11,11 +11,12 @@ from collector.orders.audit import Intent
 from collector.orders.plan import ActionResult, Plan, PlannedAction
 from collector.records.orders import Order, StepOutcome
 from collector.runtime.clock import now_ms
+from collector.verdicts.driver_state import state_of
 from collector.verdicts.judging import PipelineNow
 from collector.views.current_state import CurrentState
 from lifecycle.durations import duration
 from lifecycle.errors import OrderRefused
-from lifecycle.orders import Action
+from lifecycle.orders import PIPELINE_KEY, Action
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
 from lifecycle.rows.pipelines import PipelineRow
 from resource_managers.kafka.connection import KafkaConnection
@@ -23,7 +24,6 @@ from resource_managers.topics.creation import ensure_topic
 from resource_managers.topics.decision_log import DecisionLog
 from resource_managers.topics.pipeline_order_topic import write_order
 
-KEY = "pipeline:"
 KIND = "pipeline"
 CHECK_EVERY_S = 0.1
 _DONE = {Action.RESTART: StepOutcome.RESTARTED, Action.STOP: StepOutcome.STOPPED}
@@ -127,9 +127,11 @@ class PipelineOrders:
 
 def prefix_of(key: str) -> str:
     """Return the prefix that a pipeline's key names. Raises OrderRefused."""
-    if not key.startswith(KEY) or key == KEY:
-        raise OrderRefused(f"{key!r} is no pipeline's key: it takes {KEY}PREFIX, as GET /api/v1/pipelines has it")
-    return key.removeprefix(KEY)
+    if not key.startswith(PIPELINE_KEY) or key == PIPELINE_KEY:
+        raise OrderRefused(
+            f"{key!r} is no pipeline's key: it takes {PIPELINE_KEY}PREFIX, as GET /api/v1/pipelines has it"
+        )
+    return key.removeprefix(PIPELINE_KEY)
 
 
 def silence(prefix: str, attempt: int, topic: str) -> str:
@@ -146,7 +148,7 @@ def pipeline_row(now: PipelineNow) -> PipelineRow:
     """Return a row of GET /pipelines."""
     facts, interval_ms = now.facts, now.facts.settings.get("interval_ms")
     return PipelineRow(
-        key=KEY + facts.pipeline,
+        key=PIPELINE_KEY + facts.pipeline,
         pipeline=facts.pipeline,
         checkpoint_id=now.checkpoint_id,
         attempt=now.attempt,
@@ -166,19 +168,6 @@ def pipeline_row(now: PipelineNow) -> PipelineRow:
 
 def _text(setting: Any) -> str | None:
     return None if setting is None else str(setting)
-
-
-def state_of(now: PipelineNow) -> str:
-    """Return what the pipeline reported last: running, restarting, stopped, or recovering (a run began since)."""
-    facts = now.facts
-    events = {
-        "recovering": now.run_ms,
-        "running": facts.started_ms,
-        "restarting": facts.restarting_ms,
-        "stopped": facts.stopped_ms,
-    }
-    times = {what: at_ms for what, at_ms in events.items() if at_ms is not None}
-    return max(times, key=lambda what: times[what])
 
 
 def _require_seen(order: Order, key: str, run: Run) -> None:

@@ -19,3 +19,9 @@ class ObserverKind(Enum):
     FLINK = "flink"
     FLINK_CHECKPOINTS = "flink checkpoints of"
     CHECKPOINT_DIRECTORY = "checkpoints of"
+
+
+DECIDING_OBSERVERS = frozenset(
+    {ObserverKind.DECISION_LOG, ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING}
+)
+"""Without these no verdict can be trusted."""

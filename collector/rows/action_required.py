@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from collector.rows.transactions import urgency
 from collector.verdicts.hanging_transactions import Suspect, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
 from lifecycle.rows.overview import ActionRequired
-from lifecycle.verdicts import URGENCY, Verdict
+from lifecycle.verdicts import URGENCY, Judgement, Verdict
 
 _VERDICTS = frozenset(
     {Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.ABORT_IT, Verdict.AT_RISK, Verdict.UNKNOWN}
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredGroup:
+    """A group with the verdicts of its members, in the order of its keys; ``since_ms``: since when it needs somebody, if known."""
+
+    needed: ActionRequired
+    judgements: tuple[Judgement, ...]
+    ours: bool
+    since_ms: int | None
 
 
 def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> list[Judged]:
@@ -28,7 +39,7 @@ def _is_required(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:
     return item.view.is_running and opened is not None and at_ms - opened >= foreign_old_ms
 
 
-def groups(urgent: Sequence[Judged]) -> tuple[ActionRequired, ...]:
+def groups(urgent: Sequence[Judged]) -> tuple[RequiredGroup, ...]:
     """Return what requires an action, grouped by verdict, pipeline and batch, in the order given."""
     found: dict[tuple[Verdict, str, int | None], list[Judged]] = {}
     for item in urgent:
@@ -39,9 +50,9 @@ def groups(urgent: Sequence[Judged]) -> tuple[ActionRequired, ...]:
     return tuple(_group(*key, members) for key, members in found.items())
 
 
-def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence[Judged]) -> ActionRequired:
+def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence[Judged]) -> RequiredGroup:
     views = [item.view for item in members]
-    decided = [v.listing[1].at_ms for v in views if v.listing is not None]
+    decided_ms = min((v.listing[1].at_ms for v in views if v.listing is not None), default=None)
     deadlines = [v.deadline_ms for v in views if v.deadline_ms is not None]
     # The parts of a batch in each resource manager hold the same rows.
     held: dict[str, int] = {}
@@ -49,18 +60,25 @@ def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence
         if view.handle is not None:
             held[view.resource_manager] = held.get(view.resource_manager, 0) + view.handle.rows
     rows = max(held.values(), default=None)
-    return ActionRequired(
+    ours = all(view.ours for view in views)
+    needed = ActionRequired(
         verdict=verdict,
         pipeline=pipeline,
         batch=batch,
         keys=tuple(view.key for view in views),
         rows=rows,
-        decided_at_ms=min(decided, default=None),
+        decided_at_ms=decided_ms,
         deadline_ms=min(deadlines, default=None),
-        headline=headline(verdict, pipeline, batch, len(views), rows, ours=all(view.ours for view in views)),
+        headline=headline(verdict, pipeline, batch, len(views), rows, ours=ours),
         partitions=tuple(
             sorted({name for view in views if view.broker is not None for name in view.broker.partitions})
         ),
+    )
+    opened = [v.ended_ms if verdict is Verdict.LOST else v.opened_ms for v in views]
+    opened_ms = min((at for at in opened if at is not None), default=None)
+    since_ms = decided_ms if verdict is Verdict.COMMIT_IT and decided_ms is not None else opened_ms
+    return RequiredGroup(
+        needed=needed, judgements=tuple(item.judgement for item in members), ours=ours, since_ms=since_ms
     )
 
 
@@ -101,27 +119,30 @@ def headline(
             return f"{what} {'needs' if is_single else 'need'} nothing."
 
 
-def hanging_groups(findings: PartitionFindings) -> list[ActionRequired]:
+def hanging_groups(findings: PartitionFindings) -> list[RequiredGroup]:
     """Return what hangs, grouped by application, or by producer where its id is not known, oldest first."""
     found: dict[str, list[Suspect]] = {}
     for suspect in sorted(findings.hanging, key=lambda suspect: (suspect.since_ms, suspect.key)):
         found.setdefault(suspect.doubt.transaction or f"producer {suspect.producer.producer_id}", []).append(suspect)
-    return [
-        ActionRequired(
-            verdict=Verdict.HANGING,
-            pipeline=name,
-            batch=None,
-            keys=tuple(suspect.key for suspect in members),
-            rows=None,
-            decided_at_ms=None,
-            deadline_ms=None,
-            headline=headline(Verdict.HANGING, name, None, len(members), None),
-            partitions=tuple(sorted({partition_name(suspect.producer.partition) for suspect in members})),
-        )
-        for name, members in found.items()
-    ]
+    return [_hanging_group(name, members) for name, members in found.items()]
 
 
-def by_urgency(groups: Iterable[ActionRequired]) -> tuple[ActionRequired, ...]:
+def _hanging_group(name: str, members: Sequence[Suspect]) -> RequiredGroup:
+    needed = ActionRequired(
+        verdict=Verdict.HANGING,
+        pipeline=name,
+        batch=None,
+        keys=tuple(suspect.key for suspect in members),
+        rows=None,
+        decided_at_ms=None,
+        deadline_ms=None,
+        headline=headline(Verdict.HANGING, name, None, len(members), None),
+        partitions=tuple(sorted({partition_name(suspect.producer.partition) for suspect in members})),
+    )
+    judgements = tuple(suspect.judgement for suspect in members)
+    return RequiredGroup(needed=needed, judgements=judgements, ours=False, since_ms=members[0].since_ms)
+
+
+def by_urgency(groups: Iterable[RequiredGroup]) -> tuple[RequiredGroup, ...]:
     """Return groups by the urgency of their verdicts, else as given."""
-    return tuple(sorted(groups, key=lambda group: URGENCY.index(group.verdict)))
+    return tuple(sorted(groups, key=lambda group: URGENCY.index(group.needed.verdict)))

@@ -167,6 +167,11 @@ class CurrentState:
         return self._limits.commit_overdue_ms
 
     @property
+    def limits(self) -> Limits:
+        """Return the times that verdicts use."""
+        return self._limits
+
+    @property
     def decision_log_status(self) -> tuple[DecisionLogStatus, str]:
         """Return whether the decision log can be trusted, and what is wrong with it."""
         return self._log_status

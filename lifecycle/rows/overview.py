@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lifecycle.rows.attention import Attention
 from lifecycle.verdicts import Verdict
 
 
@@ -56,13 +57,34 @@ class CheckpointFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InProgress:
+    """The open transactions of one application that go on by themselves; ``timeout_ms``: of the oldest of them."""
+
+    pipeline: str
+    transactions: int
+    oldest_opened_at_ms: int | None
+    timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The state of everything; ``quiet_since_ms``: since when no action was required, None while one is."""
+    """The state of everything; ``quiet_since_ms``: since when no action was required, None while one is.
+
+    ``attention``: by deadline, then severity, then age. ``all_well_since_ms``: since when that list is empty and every
+    observer sees its source, None while that is not so. ``observers`` counts the sources that exist. ``in_progress``: the
+    oldest first.
+    """
 
     now_ms: int
     action_required: tuple[ActionRequired, ...]
     counts: OverviewCounts
     oldest_open_at_ms: int | None
     quiet_since_ms: int | None
+    attention: tuple[Attention, ...]
+    all_well_since_ms: int | None
+    pipelines_alive: int
+    observers_up: int
+    observers: int
+    in_progress: tuple[InProgress, ...]
     per_minute: tuple[MinuteRow, ...]
     checkpoints: CheckpointFigures

@@ -5,25 +5,52 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collector.api.auth import token_store
 from collector.api.auth.token_store import KnownToken
 from collector.config.tokens import Tokens
-from lifecycle.errors import SettingsError
+from lifecycle.errors import IndoubtError, SettingsError
 from lifecycle.orders import Role
+from lifecycle.persons import NAME_HEADER, Person
 
 log = logging.getLogger(__name__)
 
 
+class MayNotSpeakForPersons(IndoubtError):
+    """A request names a person, and its token may not speak for one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who a token belongs to. ``is_guessable``: the token is so short that guesses at it must be slowed down."""
+    """Who asks: the holder of a token, or a person through one.
+
+    ``is_guessable``: the token is so short that guesses at it must be slowed down. ``for_persons``: its holder is a program that
+    signs persons in and asks for them.
+    """
 
     name: str
     role: Role
     is_guessable: bool = False
+    for_persons: bool = False
+
+    def asking_for(self, person: Person | None) -> Caller:
+        """Return who asks through this token: the person, with the lesser of both roles and the token behind the name.
+
+        A program that speaks for persons only reads when it names none, so that each of its orders has a person's name.
+        Raises MayNotSpeakForPersons.
+        """
+        if person is None:
+            return replace(self, role=Role.VIEWER) if self.for_persons else self
+        if not self.for_persons:
+            raise MayNotSpeakForPersons(
+                f"the token of {self.name} may not speak for persons, and the request names one in {NAME_HEADER}: give the "
+                "program that signs persons in a token of its own (python -m collector token add NAME --for-persons)"
+            )
+        both = (self.role, person.role)
+        role = Role.OPERATOR if all(each is Role.OPERATOR for each in both) else Role.VIEWER
+        return replace(self, name=f"{person.name} via {self.name}", role=role)
 
 
 class KnownTokens:
@@ -35,8 +62,12 @@ class KnownTokens:
     @classmethod
     def given(cls, tokens: Tokens) -> KnownTokens:
         """Return the tokens of the environment; they are not kept in clear."""
-        roles = ((Role.VIEWER, tokens.viewers), (Role.OPERATOR, tokens.operators))
-        known = [KnownToken.of(name, role, token) for role, holders in roles for name, token in holders.items()]
+        roles = ((Role.VIEWER, tokens.viewers), (Role.OPERATOR, tokens.operators), (Role.OPERATOR, tokens.for_persons))
+        known = [
+            KnownToken.of(name, role, token, for_persons=holders is tokens.for_persons)
+            for role, holders in roles
+            for name, token in holders.items()
+        ]
         return cls(lambda: known)
 
     @classmethod
@@ -55,7 +86,12 @@ class KnownTokens:
         found: Caller | None = None
         for token in self._known():
             if token.matches(given.strip()) and not token.is_expired(at_ms):
-                found = Caller(name=token.name, role=token.role, is_guessable=token.is_guessable)
+                found = Caller(
+                    name=token.name,
+                    role=token.role,
+                    is_guessable=token.is_guessable,
+                    for_persons=token.for_persons,
+                )
         return found
 
 

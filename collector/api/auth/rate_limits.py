@@ -64,7 +64,8 @@ class Buckets:
 class RequestLimits:
     """The three limits of the API. Bursts: 10 s of requests, a minute of orders, a minute of failed authentications.
 
-    Who looks too often can still give orders: in an incident many look with one token, and one of them acts.
+    Persons that share an app's token have a limit each. Who looks too often can still give orders: in an incident many look, and
+    one of them acts.
     """
 
     def __init__(

@@ -43,9 +43,13 @@ class KnownToken:
     expires_at_ms: int | None = None
     is_guessable: bool = False
     """True for one of fewer than 32 characters, which only the environment may give."""
+    for_persons: bool = False
+    """True for that of a program that signs persons in and asks for them."""
 
     @classmethod
-    def of(cls, name: str, role: Role, token: str, expires_at_ms: int | None = None) -> KnownToken:
+    def of(
+        cls, name: str, role: Role, token: str, expires_at_ms: int | None = None, *, for_persons: bool = False
+    ) -> KnownToken:
         """Return what is kept of a clear token."""
         salt = secrets.token_bytes(SALT_BYTES)
         return cls(
@@ -55,6 +59,7 @@ class KnownToken:
             digest=_digest(salt, token),
             expires_at_ms=expires_at_ms,
             is_guessable=len(token) < STRONG_LENGTH,
+            for_persons=for_persons,
         )
 
     def matches(self, given: str) -> bool:
@@ -95,7 +100,7 @@ def kept(directory: Path) -> tuple[KnownToken, ...]:
         return _kept(directory)[0]
 
 
-def add(directory: Path, name: str, role: Role, expires_at_ms: int | None = None) -> str:
+def add(directory: Path, name: str, role: Role, expires_at_ms: int | None = None, *, for_persons: bool = False) -> str:
     """Make a token for a new name and return it in clear, which is the only time that it can be seen. Raises SettingsError."""
     _check_name(name)
     with _explained(directory / FILE_NAME), _locked(directory):
@@ -103,7 +108,8 @@ def add(directory: Path, name: str, role: Role, expires_at_ms: int | None = None
         if any(stored.name == name for stored in known):
             raise SettingsError(f"the name {name!r} has a token already: revoke it first, or take another name")
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        _write(directory / FILE_NAME, [*known, KnownToken.of(name, role, token, expires_at_ms)])
+        made = KnownToken.of(name, role, token, expires_at_ms, for_persons=for_persons)
+        _write(directory / FILE_NAME, [*known, made])
     return token
 
 
@@ -168,6 +174,8 @@ def _from_json(fields: Mapping[str, Any]) -> KnownToken:
         salt=bytes.fromhex(fields["salt"]),
         digest=bytes.fromhex(fields["sha256"]),
         expires_at_ms=expires_at_ms,
+        # Absent from files that were written before there was such a token.
+        for_persons=fields.get("for_persons") is True,
     )
 
 
@@ -179,6 +187,7 @@ def _write(path: Path, known: Sequence[KnownToken]) -> None:
             "salt": stored.salt.hex(),
             "sha256": stored.digest.hex(),
             "expires_at_ms": stored.expires_at_ms,
+            "for_persons": stored.for_persons,
         }
         for stored in known
     ]

@@ -71,7 +71,7 @@ def test_an_unwritable_history_is_shown_on_every_page(answers):
 
 def test_a_viewer_sees_why_no_order_is_taken(answers):
     answers.role = "viewer"
-    assert "orders need an operator&#x27;s token" in said(opened("collector_status"))
+    assert "orders need an operator" in said(opened("collector_status"))
 
 
 def test_text_from_outside_stays_text(answers):

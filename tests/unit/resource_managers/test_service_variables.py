@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app import settings as app_settings
-from collector.config import receivers, settings
+from collector.config import receivers, settings, tokens
 from collector.config.databases import PASSWORDS
 from collector.config.settings import FOREIGN_VARIABLES, TunableSettings
 from lifecycle.errors import SettingsError
@@ -68,6 +68,6 @@ def test_what_somebody_wrote_is_an_error_all_the_same(name: str, value: str) -> 
 def test_no_setting_is_named_like_a_variable_of_a_service() -> None:
     names = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
     names |= {f"INDOUBT_KAFKA_{name.upper().replace('.', '_')}" for name in TAKEN}
-    names |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", *FOREIGN_VARIABLES, *PASSWORDS, *receivers.NAMES}
+    names |= {*tokens.NAMES, *FOREIGN_VARIABLES, *PASSWORDS, *receivers.NAMES}
     assert {name for name in names if is_of_a_service(name, "tcp://10.0.0.1:8650")} == set()
     assert not [name for name in names if re.search(r"_PORT$", name)]

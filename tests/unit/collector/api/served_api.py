@@ -12,7 +12,7 @@ from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
-from collector.api.overview import Watch
+from collector.api.overview import Surroundings, Watch
 from collector.config.tokens import Tokens
 from collector.history.store import Store
 from collector.orders.audit import OrderHistory
@@ -23,6 +23,7 @@ from collector.orders.pipelines import PipelineOrders
 from collector.orders.service import Actions
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
+from collector.rows.attention.situation import AttentionLimits
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from lifecycle import decisions
@@ -43,6 +44,8 @@ from tests.unit.collector.partition_sightings import partition_findings
 
 OPERATOR = {"Authorization": "Bearer operator-token"}
 VIEWER = {"Authorization": "Bearer viewer-token"}
+PAGES = {"Authorization": "Bearer pages-token"}
+"""Of an app that signs persons in."""
 NOBODY = KafkaConnection("127.0.0.1:1")
 
 
@@ -102,9 +105,19 @@ class Api:
             current=self.current,
             store=self.store,
             actions=actions,
-            watch=Watch(self.current, 30_000),
+            watch=Watch(
+                self.current,
+                AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000),
+                Surroundings(partitions=lambda: self.findings),
+            ),
             changes=Changes(),
-            tokens=KnownTokens.given(Tokens(operators={"anna": "operator-token"}, viewers={"ben": "viewer-token"})),
+            tokens=KnownTokens.given(
+                Tokens(
+                    operators={"anna": "operator-token"},
+                    viewers={"ben": "viewer-token"},
+                    for_persons={"pages": "pages-token"},
+                )
+            ),
             read_only=read_only,
             bootstrap_servers="127.0.0.1:1",
             foreign_old_ms=30_000,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collector.api.overview import counts_now_and_then
+from collector.api.overview import Surroundings, Watch, counts_now_and_then
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observer_kind import ObserverKind
+from collector.rows.attention.situation import AttentionLimits
+from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
@@ -88,6 +93,44 @@ def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:
     assert (answer["counts"]["open"], answer["counts"]["prepared"]) == (2, 1)
     assert len(answer["per_minute"]) == 60
     assert answer["quiet_since_ms"] is None
+
+
+def test_overview_lists_whatever_needs_attention(api: Api) -> None:
+    answer = api.client.get("/api/v1/overview", headers=VIEWER).json()
+    (needed,) = [card for card in answer["attention"] if card["verdict"] == "commit it"]
+    assert (needed["kind"], needed["remedy"], needed["pipeline"], needed["batch"]) == (
+        "transactions", "commit", PREFIX, 41,
+    )  # fmt: skip
+    (hanging,) = [card for card in answer["attention"] if card["verdict"] == "hanging"]
+    assert [(one["group"], one["partitions"]) for one in hanging["waits"]] == [("readers", 1)]
+    assert answer["all_well_since_ms"] is None
+
+
+def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
+    status = ObserverStatus(
+        kind=ObserverKind.PARTITIONS,
+        state=ObserverState.STARTING,
+        delay_ms=None,
+        since_ms=now_ms(),
+        error="",
+        records=0,
+    )
+    seen = [status]
+    fresh_api.current = CurrentState(fresh_api.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    limits = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
+    watch = Watch(fresh_api.current, limits, Surroundings(observers=lambda: seen))
+    assert not watch.look().is_all_well, "an observer that has not seen its source yet"
+    assert watch.all_well_since_ms is None
+    seen[0] = replace(status, state=ObserverState.UP, delay_ms=0)
+    fresh_api.current.changed()
+    well = watch.look()
+    assert well.is_all_well
+    assert watch.all_well_since_ms == well.situation.now_ms
+    assert watch.look() is well, "judged once while nothing changes"
+    seen[0] = replace(status, state=ObserverState.DOWN)
+    fresh_api.current.changed()
+    assert [card.key for card in watch.look().attention] == ["observer:partitions"]
+    assert watch.all_well_since_ms is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from collector.api.auth.authentication import Caller
 from collector.api.auth.rate_limits import MAX_KEYS, Buckets, Rate, RequestLimits, TooManyRequests
 from lifecycle.orders import Role
+from lifecycle.persons import Person
 
 ANNA, BEN = (Caller(name=name, role=Role.OPERATOR) for name in ("anna", "ben"))
 GUESSABLE = Caller(name="carla", role=Role.OPERATOR, is_guessable=True)
@@ -29,6 +30,18 @@ def test_a_bucket_gives_its_burst_then_its_rate() -> None:
     assert (buckets.take("a"), buckets.take("a") > 0) == (0, True)
     clock.now_s += 3600
     assert [buckets.take("a") > 0 for _ in range(4)] == [False, False, False, True], "never more than the burst"
+
+
+def test_persons_who_share_the_token_of_an_app_have_a_limit_each() -> None:
+    limits = RequestLimits(requests_per_second=1, clock=Clock())
+    app = Caller(name="pages", role=Role.OPERATOR, for_persons=True)
+    carla, dora = (app.asking_for(Person(name=name, role=Role.VIEWER)) for name in ("carla", "dora"))
+    for _ in range(10):
+        limits.admit(carla, changes_something=False)
+    with pytest.raises(TooManyRequests, match="requests by carla via pages"):
+        limits.admit(carla, changes_something=False)
+    limits.admit(dora, changes_something=False)
+    limits.admit(app.asking_for(None), changes_something=False)
 
 
 def test_asking_takes_nothing_and_a_refusal_takes_nothing() -> None:

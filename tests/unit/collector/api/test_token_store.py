@@ -109,6 +109,20 @@ def test_add_list_and_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert role_of(tmp_path, token, now_ms) is None
 
 
+def test_a_token_of_an_app_that_signs_persons_in_is_kept_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = ["--directory", str(tmp_path)]
+    assert token_command.main(["add", "pages", "--role", "operator", "--for-persons", *directory]) == 0
+    said = capsys.readouterr()
+    assert "pages is operator and speaks for persons" in said.err
+    caller = KnownTokens.of_file(tmp_path / FILE_NAME).caller_of(f"Bearer {said.out.strip()}", 0)
+    assert caller is not None
+    assert caller.for_persons
+    assert token_command.main(["list", *directory]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["for_persons"] is True
+
+
 def test_a_changed_token_file_is_read_and_a_broken_one_admits_none(tmp_path: Path) -> None:
     known = KnownTokens.of_file(tmp_path / FILE_NAME)
     token_store.read_or_make(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import receivers, settings, standing_orders
+from collector.config import receivers, settings, standing_orders, tokens
 from collector.config.databases import PASSWORDS
 from collector.config.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
@@ -41,6 +41,7 @@ def test_values_of_the_environment_are_typed() -> None:
         ([], {"INDOUBT_VIEWER_TOKEN": "anna"}, "INDOUBT_VIEWER_TOKEN: pair 1"),
         ([], {"INDOUBT_OPERATOR_TOKEN": "a:12345678,a:87654321"}, "given twice"),
         ([], {"INDOUBT_OPERATOR_TOKEN": "a:12345678", "INDOUBT_VIEWER_TOKEN": "b:12345678"}, "one role"),
+        ([], {"INDOUBT_VIEWER_TOKEN": "a:12345678", "INDOUBT_FOR_PERSONS_TOKEN": "b:12345678"}, "one role"),
         (["--port", "70000"], {}, "--port"),
         (["--port", "x"], {}, "--port"),
         (["--checkpoint", "ip-count"], {}, "NAME=DIR"),
@@ -184,10 +185,15 @@ def test_each_argument_is_documented() -> None:
 
 def test_nothing_is_documented_that_does_not_exist() -> None:
     known = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
-    known |= {"INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
+    known |= {*tokens.NAMES, "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
     known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_SETTINGS_FILE", "INDOUBT_", *PASSWORDS, *receivers.NAMES}
     known.add(standing_orders.VARIABLE)
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
+
+
+@pytest.mark.parametrize("name", sorted(tokens.NAMES))
+def test_each_variable_of_a_token_is_documented(name: str) -> None:
+    assert f"| `{name}` |" in SECTION
 
 
 @pytest.mark.parametrize("name", sorted(receivers.NAMES))

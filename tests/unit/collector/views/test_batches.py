@@ -218,7 +218,7 @@ def test_the_revision_changes_with_each_part() -> None:
 
 def test_what_needs_a_hand_counts_the_rows_of_a_batch_once() -> None:
     (batch,) = batches_at(9_000, DECIDED, {})
-    (group,) = map(row_to_json, groups(batch.transactions))
+    (group,) = [row_to_json(found.needed) for found in groups(batch.transactions)]
     assert (group["verdict"], len(group["keys"]), group["rows"]) == ("commit it", 3, 100)
 
 

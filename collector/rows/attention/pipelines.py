@@ -1,0 +1,100 @@
+"""Cards about pipelines: a driver that gives no sign, a query that failed and was not started again, a Flink job that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from collector.records.flink_facts import FlinkJobFacts
+from collector.rows.attention.situation import CRITICAL, Situation
+from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
+from lifecycle.durations import duration
+from lifecycle.orders import PIPELINE_KEY
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+
+JOB_FAILED, JOB_RUNNING = "FAILED", "RUNNING"
+
+
+def pipeline_cards(situation: Situation) -> list[Attention]:
+    """Return a card for each pipeline that does not go on by itself."""
+    ours = [_card(driver, situation.now_ms) for driver in situation.drivers if driver.needs_attention]
+    return [*ours, *(_job_card(facts) for facts in newest_jobs(situation.jobs) if facts.job.state == JOB_FAILED)]
+
+
+def alive(situation: Situation) -> int:
+    """Return how many pipelines run: ours, and Flink's jobs."""
+    running = sum(1 for facts in situation.jobs if facts.job.state == JOB_RUNNING)
+    return running + sum(1 for driver in situation.drivers if driver.condition is DriverCondition.ALIVE)
+
+
+def newest_jobs(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
+    """Return of each cluster and name the job that started last: one that failed may have been submitted again."""
+    newest: dict[str, FlinkJobFacts] = {}
+    for facts in jobs:
+        known = newest.get(facts.pipeline)
+        if known is None or facts.job.started_ms >= known.job.started_ms:
+            newest[facts.pipeline] = facts
+    return list(newest.values())
+
+
+def _card(driver: DriverState, now_ms: int) -> Attention:
+    name, has_failed = driver.run.facts.pipeline, driver.condition is DriverCondition.FAILED
+    return Attention(
+        key=f"pipeline:{name}",
+        kind=AttentionKind.PIPELINE,
+        badge=driver.condition.value,
+        verdict=None,
+        severity=CRITICAL,
+        pipeline=name,
+        batch=None,
+        keys=(),
+        headline=_headline(driver, now_ms),
+        waits=(),
+        since_ms=driver.since_ms,
+        deadline_ms=None,
+        consequence=(
+            "Nothing new is written until somebody starts it on its machine: its checkpoint is kept."
+            if has_failed
+            else "Nothing new is written, and what it left open stays open until its timeout."
+        ),
+        # No supervisor is left that would read an order to restart.
+        remedy=Remedy.OPEN if has_failed else Remedy.RESTART,
+        target=PIPELINE_KEY + name,
+        rows=None,
+        partitions=(),
+        alerts=(),
+    )
+
+
+def _headline(driver: DriverState, now_ms: int) -> str:
+    name = driver.run.facts.pipeline
+    since = "" if driver.since_ms is None else f" for {duration(max(0, now_ms - driver.since_ms))}"
+    match driver.condition:
+        case DriverCondition.FAILED:
+            return f"{name} failed and was not started again{since}."
+        case DriverCondition.FROZEN:
+            return f"The driver of {name} has given no sign{since}, in the middle of a batch."
+        case _:
+            return f"{name} has given no sign{since}; it was {state_of(driver.run)}."
+
+
+def _job_card(facts: FlinkJobFacts) -> Attention:
+    return Attention(
+        key=f"job:{facts.job.job}",
+        kind=AttentionKind.PIPELINE,
+        badge="failed",
+        verdict=None,
+        severity=CRITICAL,
+        pipeline=facts.pipeline,
+        batch=None,
+        keys=(),
+        headline=f"Flink has given up the job {facts.job.name} of cluster {facts.job.cluster}.",
+        waits=(),
+        since_ms=facts.job.ended_ms or facts.job.changed_ms,
+        deadline_ms=None,
+        consequence="Nothing new is written until somebody submits it again from its newest checkpoint.",
+        remedy=Remedy.OPEN,
+        target=facts.pipeline,
+        rows=None,
+        partitions=(),
+        alerts=(),
+    )

@@ -1,0 +1,96 @@
+"""Cards about transactions: one for each verdict, application and batch."""
+
+from __future__ import annotations
+
+from collector.rows.action_required import RequiredGroup
+from collector.rows.attention.readers import Waits
+from collector.rows.attention.situation import CRITICAL, WARNING, Situation
+from collector.verdicts.driver_state import DriverCondition
+from lifecycle.orders import PIPELINE_KEY
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from lifecycle.rows.overview import ActionRequired
+from lifecycle.verdicts import Verdict
+
+_CRITICAL = frozenset({Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.UNKNOWN})
+_BADGES = {Verdict.FOREIGN: "foreign, stuck"}
+
+
+def transaction_cards(situation: Situation, waits: Waits) -> list[Attention]:
+    """Return a card for each group of transactions that require an action, in the order given."""
+    # An order to restart is read by the supervisor: where it has ended nobody would answer.
+    restartable = {
+        driver.run.facts.pipeline
+        for driver in situation.drivers
+        if driver.condition not in (DriverCondition.STOPPED, DriverCondition.FAILED)
+    }
+    return [_card(group, waits, restartable) for group in situation.required]
+
+
+def _card(group: RequiredGroup, waits: Waits, restartable: set[str]) -> Attention:
+    needed = group.needed
+    remedy = remedy_of(group, is_restartable=needed.pipeline in restartable)
+    is_open = needed.verdict is not Verdict.LOST
+    batch = "" if needed.batch is None else f"|{needed.batch}"
+    return Attention(
+        key=f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}",
+        kind=AttentionKind.TRANSACTIONS,
+        badge=_BADGES.get(needed.verdict, needed.verdict.value),
+        verdict=needed.verdict,
+        severity=CRITICAL if needed.verdict in _CRITICAL else WARNING,
+        pipeline=needed.pipeline,
+        batch=needed.batch,
+        keys=needed.keys,
+        headline=needed.headline,
+        waits=waits.behind(needed.keys, needed.partitions) if is_open else (),
+        since_ms=group.since_ms,
+        deadline_ms=needed.deadline_ms,
+        consequence=consequence(needed, ours=group.ours),
+        remedy=remedy,
+        target=PIPELINE_KEY + needed.pipeline if remedy is Remedy.RESTART else "",
+        rows=needed.rows,
+        partitions=needed.partitions,
+        alerts=(),
+    )
+
+
+def remedy_of(group: RequiredGroup, *, is_restartable: bool) -> Remedy:
+    """Return what to do about a group: an order only where it is offered for every one of its transactions."""
+    verdict = group.needed.verdict
+    if verdict in (Verdict.COMMIT_IT, Verdict.HANGING) and all(one.may_commit for one in group.judgements):
+        return Remedy.COMMIT
+    if verdict in (Verdict.ABORT_IT, Verdict.HANGING) and all(one.may_abort for one in group.judgements):
+        return Remedy.ABORT
+    if verdict is Verdict.LOST and group.ours and is_restartable:
+        return Remedy.RESTART
+    return Remedy.OPEN
+
+
+def consequence(needed: ActionRequired, *, ours: bool) -> str:
+    """Return one sentence that says what happens if nobody acts."""
+    has_timeout = needed.deadline_ms is not None
+    rows = "the rows" if needed.rows is None else f"{needed.rows:,} rows"
+    match needed.verdict:
+        case Verdict.COMMIT_IT if not has_timeout:
+            return f"It stays prepared: {rows} are invisible and its locks are held until somebody commits it."
+        case Verdict.COMMIT_IT if ours:
+            return f"The broker aborts it at its timeout, and {rows} are lost until the batch is replayed."
+        case Verdict.COMMIT_IT:
+            return f"The broker aborts it at its timeout, and {rows}, which the job counts as written, are lost."
+        case Verdict.LOST:
+            return f"Readers never see {rows} until the pipeline starts again and replays the batch."
+        case Verdict.HANGING:
+            return "Readers of its partitions wait for ever: no timeout ends it."
+        case Verdict.ABORT_IT if has_timeout:
+            return "Readers wait until the broker aborts it at its timeout; nothing is lost."
+        case Verdict.ABORT_IT:
+            return "It stays prepared and holds its locks until somebody ends it; nothing is lost."
+        case Verdict.AT_RISK:
+            return "If its driver stops now, the broker aborts it before a restart can finish it."
+        case Verdict.UNKNOWN if has_timeout:
+            return "No order is offered until the evidence is back, and the broker's timeout goes on."
+        case Verdict.UNKNOWN:
+            return "No order is offered until the evidence is back."
+        case Verdict.FOREIGN if has_timeout:
+            return "Readers wait until the broker aborts it at its timeout; only its owner knows what that loses."
+        case _:
+            return "It stays open, and what it holds back stays invisible, until its owner ends it."

@@ -1,0 +1,106 @@
+"""How a pipeline of ours stands, from what its driver and its supervisor reported: pure, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from collector.verdicts.judging import PipelineNow
+from collector.verdicts.verdict_case import CLOCK_SKEW_MS, Limits, PipelineHistory
+from lifecycle.durations import DAY_MS
+
+RETIRED_MS = 7 * DAY_MS
+"""So long after its last sign a pipeline counts as given up by its owner: brokers forget its transactional ids then too."""
+SUPERVISOR_MS = 5_000
+"""A supervisor reports the restart of a driver that ended within this time."""
+
+
+class DriverCondition(Enum):
+    """Whether a pipeline goes on by itself; the value is the short word of its card."""
+
+    ALIVE = "alive"
+    """It runs, has nothing to do, or is on its way back."""
+    STOPPED = "stopped"
+    """A person asked for the stop, or nobody missed it for days."""
+    FROZEN = "frozen"
+    """It gives no sign in the middle of a batch: it stands still, hangs, or was killed with its supervisor."""
+    SILENT = "silent"
+    """It should have come back from a restart, or given its regular sign, and did not."""
+    FAILED = "failed"
+    """Its query failed, and no supervisor started it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverState:
+    """How one pipeline stands. ``since_ms``: its last sign, or its failure; ``allowed_ms``: how long it may give no sign."""
+
+    run: PipelineNow
+    condition: DriverCondition
+    since_ms: int | None = None
+    allowed_ms: int = 0
+
+    @property
+    def needs_attention(self) -> bool:
+        """True where it does not go on by itself."""
+        return self.condition not in (DriverCondition.ALIVE, DriverCondition.STOPPED)
+
+
+def state_of(now: PipelineNow) -> str:
+    """Return what the pipeline reported last: running, restarting, stopped, or recovering (a run began since)."""
+    facts = now.facts
+    events = {
+        "recovering": now.run_ms,
+        "running": facts.started_ms,
+        "restarting": facts.restarting_ms,
+        "stopped": facts.stopped_ms,
+    }
+    times = {what: at_ms for what, at_ms in events.items() if at_ms is not None}
+    return max(times, key=lambda what: times[what])
+
+
+def plain_state(run: PipelineNow, limits: Limits, now_ms: int) -> DriverState | None:
+    """Return how it stands where its last sign alone tells it, else None: its history, which takes long to gather, is needed."""
+    last_ms = _last_sign_ms(run, now_ms)
+    if now_ms - last_ms >= RETIRED_MS or _was_asked_to_stop(run):
+        return DriverState(run=run, condition=DriverCondition.STOPPED, since_ms=last_ms)
+    if state_of(run) != "stopped" and now_ms - last_ms <= limits.driver_silent_ms:
+        return DriverState(run=run, condition=DriverCondition.ALIVE, since_ms=last_ms)
+    return None
+
+
+def driver_state(
+    run: PipelineNow, history: PipelineHistory, unfinished_ms: int | None, limits: Limits, now_ms: int
+) -> DriverState:
+    """Return how it stands. ``unfinished_ms``: since when a batch of it is begun and not finished; None: none is."""
+    if (plain := plain_state(run, limits, now_ms)) is not None:
+        return plain
+    state, last_ms = state_of(run), _last_sign_ms(run, now_ms)
+    if state == "stopped":
+        allowed_ms = history.restart_delay_ms + SUPERVISOR_MS
+        condition = DriverCondition.ALIVE if now_ms - last_ms <= allowed_ms else DriverCondition.FAILED
+        return DriverState(run=run, condition=condition, since_ms=run.facts.stopped_ms, allowed_ms=allowed_ms)
+    allowed_ms = history.silent_after_ms(limits)
+    if state == "restarting":
+        allowed_ms += history.restart_delay_ms
+    if now_ms - last_ms <= allowed_ms:
+        condition = DriverCondition.ALIVE
+    elif state != "running":
+        condition = DriverCondition.SILENT
+    else:
+        # A query without input runs no batch and gives no sign.
+        condition = DriverCondition.ALIVE if unfinished_ms is None else DriverCondition.FROZEN
+    return DriverState(run=run, condition=condition, since_ms=last_ms, allowed_ms=allowed_ms)
+
+
+def _was_asked_to_stop(run: PipelineNow) -> bool:
+    facts = run.facts
+    if state_of(run) != "stopped":
+        return False
+    answered_ms, order = facts.stop_answer
+    return facts.stopped_on_request_ms == facts.stopped_ms or bool(order and answered_ms == facts.stopped_ms)
+
+
+def _last_sign_ms(run: PipelineNow, now_ms: int) -> int:
+    """Return when its driver or supervisor gave its last sign; a time that is still to come is none."""
+    signs = (run.facts.last_seen_ms, run.facts.logged_ms, run.run_ms)
+    return max((at for at in signs if at is not None and at <= now_ms + CLOCK_SKEW_MS), default=run.run_ms)

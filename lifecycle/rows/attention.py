@@ -1,0 +1,72 @@
+"""Cards of GET /overview: whatever needs attention, of transactions, pipelines, alerts, readers and observers alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lifecycle.verdicts import Verdict
+
+
+class AttentionKind(Enum):
+    """What a card is about; the value is the API's word."""
+
+    TRANSACTIONS = "transactions"
+    PIPELINE = "pipeline"
+    ALERT = "alert"
+    READERS = "readers"
+    OBSERVER = "observer"
+
+
+class Remedy(Enum):
+    """What a person does about it; the value is the API's word."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+    RESTART = "restart"
+    """Order the pipeline's supervisor to start the next run."""
+    START = "start"
+    """Start a pipeline whose supervisor has ended."""
+    OPEN = "open"
+    """No order helps from here: look at it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingGroup:
+    """A consumer group that waits: on how many partitions, since when, and its lag on these together."""
+
+    group: str
+    lag: int | None
+    since_ms: int | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """One thing that needs a person. ``key`` names the card while it lasts; ``headline`` and ``consequence`` are one sentence each.
+
+    ``badge``: a short word. ``severity``: critical or warning. ``pipeline``: the application's name, or empty. ``keys``: of
+    transactions. ``waits``: who waits behind it, the longest first. ``consequence``: what happens if nobody acts, at
+    ``deadline_ms`` where there is one. ``target``: a pipeline's key to restart or start, else what there is to open: an alert's
+    key, a topic-partition, a pipeline's key or an observer's name; empty where ``keys`` say it. ``alerts``: keys of the firing
+    alerts that say the same.
+    """
+
+    key: str
+    kind: AttentionKind
+    badge: str
+    verdict: Verdict | None
+    severity: str
+    pipeline: str
+    batch: int | None
+    keys: tuple[str, ...]
+    headline: str
+    waits: tuple[WaitingGroup, ...]
+    since_ms: int | None
+    deadline_ms: int | None
+    consequence: str
+    remedy: Remedy
+    target: str
+    rows: int | None
+    partitions: tuple[str, ...]
+    alerts: tuple[str, ...]

@@ -1,0 +1,107 @@
+"""Situations for tests of the list of what needs attention. Times are ms after T0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collector.records.facts import PipelineFacts
+from collector.records.flink_facts import FlinkJobFacts
+from collector.records.formats.flink_records import FlinkJob
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation
+from collector.rows.action_required import action_required, by_urgency, groups, hanging_groups
+from collector.rows.attention.listing import attention
+from collector.rows.attention.situation import AttentionLimits, Situation
+from collector.verdicts.driver_state import DriverCondition, DriverState
+from collector.verdicts.judging import Judged, PipelineNow, judged
+from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from lifecycle.rows.alerts import AlertRow
+from lifecycle.rows.attention import Attention
+from lifecycle.rows.status import ObserverRow
+from tests.unit.collector.observations import (
+    CHECKPOINT_ID,
+    PREFIX,
+    T0,
+    broker_record,
+    case,
+    decided,
+    handle,
+    only_view,
+    run_started,
+)
+
+LIMITS = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
+
+
+def opened() -> list[Observation]:
+    """Return a transaction of ours that was just opened."""
+    return [run_started(0), broker_record(BrokerStatus.ONGOING, 0)]
+
+
+def decided_and_open() -> list[Observation]:
+    """Return one that a commit decision lists."""
+    return [*opened(), decided(1, handle())]
+
+
+def lost() -> list[Observation]:
+    """Return one that was decided, and aborted by the broker."""
+    aborted = broker_record(BrokerStatus.COMPLETE_ABORT, 60_000, epoch=5)
+    return [*decided_and_open(), broker_record(BrokerStatus.PREPARE_ABORT, 60_000, epoch=5), aborted]
+
+
+def foreign() -> list[Observation]:
+    """Return one of an application that no decision log knows."""
+    return [broker_record(BrokerStatus.ONGOING, 0, transaction="billing", producer_id=7)]
+
+
+def one(now: int, observations: list[Observation], **changes: Any) -> Judged:
+    """Return the only transaction of these, judged ``now`` ms after T0."""
+    (found,) = judged([case(only_view(*observations), now, **changes)])
+    return found
+
+
+def situation(now: int, *transactions: Judged, findings: PartitionFindings = NOTHING_SEEN, **changes: Any) -> Situation:
+    """Return what is known ``now`` ms after T0."""
+    urgent = action_required(transactions, T0 + now, LIMITS.foreign_old_ms)
+    required = by_urgency([*hanging_groups(findings), *groups(urgent)])
+    fields = {"judged": transactions, "required": required, "partitions": findings, **changes}
+    return Situation(now_ms=T0 + now, limits=LIMITS, **fields)
+
+
+def cards(now: int, *transactions: Judged, **changes: Any) -> list[Attention]:
+    """Return the list of a situation."""
+    return list(attention(situation(now, *transactions, **changes)))
+
+
+def driver(condition: DriverCondition, since: int = 0) -> DriverState:
+    facts = PipelineFacts(pipeline=PREFIX, started_ms=T0)
+    run = PipelineNow(facts=facts, checkpoint_id=CHECKPOINT_ID, attempt=0, run_ms=T0 - 1_000)
+    return DriverState(run=run, condition=condition, since_ms=T0 + since)
+
+
+def job(state: str, id_: str = "j1", started: int = 0) -> FlinkJobFacts:
+    times = {"started_ms": T0 + started, "changed_ms": T0 + started}
+    return FlinkJobFacts(job=FlinkJob(cluster="flink", job=id_, name="billing", state=state, **times))
+
+
+def alert(rule: str, subject: str, severity: str = "critical", since: int = 0, **labels: str) -> AlertRow:
+    """Return a firing alert."""
+    return AlertRow(
+        key=f"{rule}|{subject}",
+        rule=rule,
+        state="firing",
+        severity=severity,
+        summary=f"{rule} of {subject}",
+        evidence=(),
+        labels={"rule": rule, "severity": severity, **labels},
+        since_ms=T0 + since,
+        found_at_ms=T0 + since,
+        fired_at_ms=T0 + since,
+        name=rule,
+        group=f"{rule}|{labels.get('pipeline', '')}",
+        silenced_by=None,
+    )
+
+
+def observer(name: str, state: str, *, delay: int | None = 0, since: int = 0, error: str = "") -> ObserverRow:
+    return ObserverRow(name=name, state=state, delay_ms=delay, since_ms=T0 + since, error=error, records=0)

@@ -1,0 +1,239 @@
+"""Whatever needs attention: which cards there are, their remedies, which alerts they name, and their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collector.alerting.rules import RULES
+from collector.rows.attention.alerts import CONSEQUENCES
+from collector.rows.attention.listing import in_progress
+from collector.rows.attention.observers import existing, up
+from collector.rows.attention.pipelines import alive
+from collector.verdicts.driver_state import DriverCondition
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from lifecycle.rows.row_json import read_row, row_to_json
+from lifecycle.verdicts import Verdict
+from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, pipeline
+from tests.unit.collector.partition_sightings import partition_findings
+from tests.unit.collector.rows.situations import (
+    alert,
+    cards,
+    decided_and_open,
+    driver,
+    foreign,
+    job,
+    lost,
+    observer,
+    one,
+    opened,
+    situation,
+)
+
+ALIVE, FROZEN, FAILED = DriverCondition.ALIVE, DriverCondition.FROZEN, DriverCondition.FAILED
+COMMIT_IT = one(5_000, decided_and_open())
+COMMIT_KEY = COMMIT_IT.view.key
+ABORT_IT = one(40_000, opened(), pipeline=pipeline(facts=pipeline().facts))
+LOST = one(61_000, lost())
+FOREIGN = one(40_000, foreign())
+PIPELINE = f"pipeline:{PREFIX}"
+
+
+def only(found: list[Attention]) -> Attention:
+    (card,) = found
+    return card
+
+
+@pytest.mark.parametrize(
+    ("now", "transaction", "drivers", "verdict", "badge", "remedy", "target", "severity"),
+    [
+        (5_000, COMMIT_IT, ALIVE, Verdict.COMMIT_IT, "commit it", Remedy.COMMIT, "", "critical"),
+        (40_000, ABORT_IT, ALIVE, Verdict.ABORT_IT, "abort it", Remedy.ABORT, "", "warning"),
+        (61_000, LOST, ALIVE, Verdict.LOST, "lost", Remedy.RESTART, PIPELINE, "critical"),
+        (61_000, LOST, DriverCondition.STOPPED, Verdict.LOST, "lost", Remedy.OPEN, "", "critical"),
+        (40_000, FOREIGN, ALIVE, Verdict.FOREIGN, "foreign, stuck", Remedy.OPEN, "", "warning"),
+        (55_000, one(55_000, opened(), pipeline=pipeline(interval_ms=20_000)), ALIVE,
+         Verdict.AT_RISK, "at risk", Remedy.OPEN, "", "warning"),
+    ],
+    ids=["commit it", "abort it", "lost", "lost, nobody would answer a restart", "foreign", "at risk"],
+)  # fmt: skip
+def test_a_verdict_has_its_card_and_its_remedy(
+    now: int, transaction: Any, drivers: DriverCondition, verdict: Verdict, badge: str, remedy: Remedy, target: str,
+    severity: str,
+) -> None:  # fmt: skip
+    card = only(cards(now, transaction, drivers=[driver(drivers)]))
+    assert (card.kind, card.verdict, card.badge) == (AttentionKind.TRANSACTIONS, verdict, badge)
+    assert (card.remedy, card.target, card.severity) == (remedy, target, severity)
+    assert card.keys == (transaction.view.key,)
+    assert card.headline
+    assert card.consequence
+
+
+def test_a_card_says_since_when_until_when_and_what_is_lost_then() -> None:
+    card = only(cards(5_000, COMMIT_IT))
+    assert (card.since_ms, card.deadline_ms, card.rows) == (T0 + 1_000, T0 + TIMEOUT_MS, 100)
+    assert "100 rows are lost" in card.consequence
+    assert only(cards(61_000, LOST)).since_ms == T0 + 60_000
+
+
+def test_what_goes_on_by_itself_makes_no_card_but_a_row() -> None:
+    young = one(5_000, foreign())
+    assert cards(5_000, one(5_000, opened()), young) == []
+    theirs, ours = in_progress(situation(5_000, one(5_000, opened()), young))
+    assert (theirs.pipeline, ours.pipeline) == ("billing", PREFIX)
+    assert (ours.transactions, ours.oldest_opened_at_ms, ours.timeout_ms) == (1, T0, TIMEOUT_MS)
+    assert in_progress(situation(5_000, COMMIT_IT)) == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "badge", "remedy"),
+    [
+        (FROZEN, "frozen", Remedy.RESTART),
+        (DriverCondition.SILENT, "silent", Remedy.RESTART),
+        (FAILED, "failed", Remedy.OPEN),
+    ],
+)
+def test_a_driver_that_does_not_go_on_is_a_card(condition: DriverCondition, badge: str, remedy: Remedy) -> None:
+    card = only(cards(240_000, drivers=[driver(condition)]))
+    assert (card.kind, card.badge, card.pipeline) == (AttentionKind.PIPELINE, badge, PREFIX)
+    assert (card.remedy, card.target, card.severity, card.since_ms) == (remedy, PIPELINE, "critical", T0)
+    assert "4 min" in card.headline
+
+
+def test_a_driver_that_lives_or_was_stopped_is_no_card() -> None:
+    seen = situation(5_000, drivers=[driver(ALIVE), driver(DriverCondition.STOPPED)], jobs=[job("RUNNING")])
+    assert cards(5_000, drivers=seen.drivers, jobs=seen.jobs) == []
+    assert alive(seen) == 2
+
+
+def test_a_flink_job_that_failed_is_a_card_until_it_runs_again() -> None:
+    card = only(cards(5_000, jobs=[job("FAILED")]))
+    assert (card.kind, card.badge, card.pipeline, card.remedy) == (
+        AttentionKind.PIPELINE, "failed", "flink/billing", Remedy.OPEN,
+    )  # fmt: skip
+    assert cards(5_000, jobs=[job("FAILED"), job("RUNNING", "j2", started=1_000)]) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "labels", "changes"),
+    [
+        ("A1", COMMIT_KEY, {"pipeline": PREFIX}, {}),
+        ("A2", COMMIT_KEY, {"pipeline": PREFIX}, {}),
+        ("A4", "sink-0", {"partition": "sink-0"}, {}),
+        ("A10", f"{PREFIX}|41", {"pipeline": PREFIX, "batch": "41"}, {}),
+        ("A5", PREFIX, {"pipeline": PREFIX}, {"drivers": [driver(FROZEN)]}),
+        ("A6", PREFIX, {"pipeline": PREFIX}, {"drivers": [driver(FROZEN)]}),
+        ("A3", "orders-3|7|2", {"partition": "orders-3"}, {"findings": partition_findings()}),
+        ("A9", "decision log", {"observer": "decision log"}, {"observers": [observer("decision log", "down")]}),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("A") else "",
+)
+def test_an_alert_is_named_by_the_card_that_says_the_same(
+    rule: str, subject: str, labels: dict[str, str], changes: dict[str, Any]
+) -> None:
+    before = cards(5_000, COMMIT_IT, **changes)
+    after = cards(5_000, COMMIT_IT, alerts=[alert(rule, subject, **labels)], **changes)
+    assert {card.key for card in after} == {card.key for card in before}
+    (naming,) = [card for card in after if card.alerts]
+    assert naming.alerts == (f"{rule}|{subject}",)
+    assert naming.kind is not AttentionKind.ALERT
+
+
+def test_an_alert_that_no_card_says_is_a_card_of_its_group() -> None:
+    other = [alert("A1", "kafka:other", "warning", pipeline="other"), alert("A1", "kafka:more", pipeline="other")]
+    first, second = cards(5_000, COMMIT_IT, alerts=other)
+    assert (first.kind, first.alerts) == (AttentionKind.TRANSACTIONS, ())
+    assert (second.kind, second.badge, second.pipeline, second.severity) == (
+        AttentionKind.ALERT, "firing", "other", "critical",
+    )  # fmt: skip
+    assert second.headline == "A1 of kafka:other (and 1 more)"
+    assert (second.alerts, second.target) == (("A1|kafka:other", "A1|kafka:more"), "A1|kafka:other")
+    assert second.remedy is Remedy.OPEN
+
+
+def test_an_alert_about_an_open_transaction_has_its_deadline() -> None:
+    young = one(5_000, foreign())
+    card = only(cards(5_000, young, alerts=[alert("A1", young.view.key, pipeline="billing")]))
+    assert (card.kind, card.keys, card.deadline_ms) == (AttentionKind.ALERT, (young.view.key,), T0 + TIMEOUT_MS)
+
+
+def test_a_critical_alert_makes_its_card_critical() -> None:
+    assert only(cards(40_000, ABORT_IT)).severity == "warning"
+    alerts = [alert("A1", ABORT_IT.view.key, "critical", pipeline=PREFIX)]
+    assert only(cards(40_000, ABORT_IT, alerts=alerts)).severity == "critical"
+
+
+def test_every_rule_says_what_happens_if_nobody_acts() -> None:
+    assert list(CONSEQUENCES) == [rule.number for rule in RULES]
+
+
+def test_the_groups_that_wait_stand_on_the_card_of_what_they_wait_for() -> None:
+    card = only(cards(5_000, findings=partition_findings()))
+    assert (card.verdict, card.badge, card.remedy) == (Verdict.HANGING, "hanging", Remedy.ABORT)
+    assert card.waits == (WaitingGroup(group="readers", lag=5, since_ms=T0 + 1_000, partitions=1),)
+
+
+@pytest.mark.parametrize(("now", "count"), [(30_999, 0), (31_000, 1)])
+def test_groups_that_wait_behind_what_no_card_is_about_are_a_card(now: int, count: int) -> None:
+    findings = partition_findings()
+    behind_nobody = type(findings)(at_ms=findings.at_ms, blocked=findings.blocked)
+    found = cards(now, findings=behind_nobody)
+    assert len(found) == count
+    for card in found:
+        assert (card.kind, card.badge, card.target) == (AttentionKind.READERS, "waiting", "orders-3")
+        assert [waiting.group for waiting in card.waits] == ["readers"]
+    alerted = cards(now, findings=behind_nobody, alerts=[alert("A4", "orders-3", partition="orders-3")])
+    assert only(alerted).alerts == ("A4|orders-3",)
+
+
+@pytest.mark.parametrize(
+    ("seen", "badge", "severity"),
+    [
+        (observer("partitions", "down", error="refused"), "down", "warning"),
+        (observer("decision log", "down"), "down", "critical"),
+        (observer("decision log", "starting", delay=None, since=-15_000), "starting", "critical"),
+        (observer("decision log", "starting", delay=None, since=-14_999), None, ""),
+        (observer("decision log", "up", delay=15_000), "silent", "critical"),
+        (observer("decision log", "up", delay=14_999), None, ""),
+        (observer("decision log", "absent", delay=None, since=-900_000), None, ""),
+    ],
+)
+def test_an_observer_that_sees_nothing_is_a_card(seen: Any, badge: str | None, severity: str) -> None:
+    found = [(card.kind, card.badge, card.severity, card.target) for card in cards(0, observers=[seen])]
+    assert found == ([(AttentionKind.OBSERVER, badge, severity, seen.name)] if badge else [])
+
+
+def test_a_history_that_cannot_be_written_is_a_card() -> None:
+    card = only(cards(0, history_error="no space left"))
+    assert (card.kind, card.badge, card.severity, card.target) == (
+        AttentionKind.OBSERVER, "not written", "critical", "history",
+    )  # fmt: skip
+    assert "no space left" in card.headline
+
+
+def test_observers_whose_source_does_not_exist_are_not_counted() -> None:
+    rows = [observer("a", "up"), observer("b", "absent"), observer("c", "down"), observer("d", "starting", delay=None)]
+    seen = situation(0, observers=rows)
+    assert (len(up(seen)), len(existing(seen))) == (1, 3)
+
+
+def test_the_list_is_ordered_by_deadline_then_severity_then_age() -> None:
+    found = cards(
+        61_000,
+        LOST,
+        one(61_000, foreign()),
+        drivers=[driver(FROZEN, since=2_000)],
+        alerts=[alert("A8", "leaking", "warning", pipeline="leaking")],
+    )
+    assert [(card.kind, card.badge) for card in found] == [
+        (AttentionKind.TRANSACTIONS, "foreign, stuck"),
+        (AttentionKind.PIPELINE, "frozen"),
+        (AttentionKind.TRANSACTIONS, "lost"),
+        (AttentionKind.ALERT, "firing"),
+    ]
+
+
+def test_a_card_is_read_back_from_its_json() -> None:
+    for card in cards(5_000, COMMIT_IT, findings=partition_findings(), history_error="full"):
+        assert read_row(Attention, row_to_json(card)) == card

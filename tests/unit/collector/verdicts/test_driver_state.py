@@ -1,0 +1,92 @@
+"""How a pipeline stands: alive, stopped, frozen, silent or failed, by what it reported and how long ago."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collector.records.facts import PipelineFacts
+from collector.verdicts.driver_state import RETIRED_MS, DriverCondition, driver_state
+from collector.verdicts.judging import PipelineNow
+from collector.verdicts.verdict_case import Limits
+from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, pipeline
+
+ALIVE, STOPPED, FROZEN, SILENT, FAILED = (
+    DriverCondition.ALIVE,
+    DriverCondition.STOPPED,
+    DriverCondition.FROZEN,
+    DriverCondition.SILENT,
+    DriverCondition.FAILED,
+)
+SILENT_AFTER_MS = 30_000
+RESTART_DELAY_MS = 10_000
+
+
+def state(now: int, *, unfinished: int | None = None, run: int = 0, **times: Any) -> Any:
+    """Return how it stands ``now`` ms after T0; ``times``: fields of its facts, in ms after T0."""
+    facts = PipelineFacts(
+        pipeline=PREFIX,
+        **{name: at if isinstance(at, tuple) else T0 + at for name, at in times.items()},
+    )
+    found = PipelineNow(facts=facts, checkpoint_id=CHECKPOINT_ID, attempt=0, run_ms=T0 + run)
+    history = pipeline(facts=facts, restart_delay_ms=RESTART_DELAY_MS)
+    return driver_state(found, history, None if unfinished is None else T0 + unfinished, Limits(), T0 + now)
+
+
+RUNNING = {"started_ms": 1_000, "last_seen_ms": 1_000}
+STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
+
+
+@pytest.mark.parametrize(
+    ("now", "unfinished", "times", "condition"),
+    [
+        (31_000, 500, RUNNING, ALIVE),
+        (31_001, 500, RUNNING, FROZEN),
+        (240_000, None, RUNNING, ALIVE),
+        (30_000, None, {}, ALIVE),
+        (30_001, None, {}, SILENT),
+        (46_000, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, ALIVE),
+        (46_001, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, SILENT),
+        (20_000, None, STOPPED_AT_5, ALIVE),
+        (20_001, None, STOPPED_AT_5, FAILED),
+        (20_001, 500, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED),
+        (20_001, None, {**STOPPED_AT_5, "stopped_on_request_ms": 2_000}, FAILED),
+        (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "order")}, STOPPED),
+        (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "")}, FAILED),
+        (RETIRED_MS + 999, 500, RUNNING, FROZEN),
+        (RETIRED_MS + 1_000, 500, RUNNING, STOPPED),
+        (40_000, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, ALIVE),
+        (41_001, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, FROZEN),
+    ],
+    ids=[
+        "as long as it may be silent",
+        "silent in a batch",
+        "no input and no batch",
+        "recovers",
+        "never comes back from its recovery",
+        "waits for its restart",
+        "never comes back from its restart",
+        "failed a moment ago",
+        "failed and nobody starts it again",
+        "stopped on request in a batch",
+        "stopped on request before it failed",
+        "stopped by an order",
+        "stopped without an order",
+        "nearly a week",
+        "nobody missed it for a week",
+        "a time that is still to come counts not, the log does",
+        "silent since the log's record",
+    ],
+)
+def test_a_driver_is_judged_by_its_last_sign(
+    now: int, unfinished: int | None, times: dict[str, Any], condition: DriverCondition
+) -> None:
+    assert state(now, unfinished=unfinished, **times).condition is condition
+
+
+def test_a_driver_is_silent_since_its_last_sign() -> None:
+    frozen = state(240_000, unfinished=500, **RUNNING)
+    assert (frozen.since_ms, frozen.allowed_ms) == (T0 + 1_000, SILENT_AFTER_MS)
+    assert frozen.needs_attention
+    assert not state(2_000, **RUNNING).needs_attention
