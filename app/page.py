@@ -2,9 +2,9 @@
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
-- ``topline``, ``collector-lost``, ``last-order`` (the result of the last order), ``times`` (UTC or local)
-- Overview: ``quiet``, ``needs-attention``, ``attention-<t>`` with ``attention-commit-<t>``, ``attention-abort-<t>``,
-  ``attention-evidence-<t>``; ``counters``, ``per-minute``, ``checkpoint-times``, ``observers``
+- ``topline``, ``last-order`` (the result of the last order), ``times`` (UTC or local)
+- live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
+- Overview: ``overview`` (the live region), ``per-minute``, ``checkpoint-times``
 - Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
 - Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``

@@ -34,11 +34,11 @@ def _line(status: Status) -> Html:
 
 
 def _tab(overview: Overview, firing: int) -> Html:
-    deadlines = [item.deadline_ms for item in overview.action_required if item.deadline_ms is not None]
+    deadlines = [item.deadline_ms for item in overview.attention if item.deadline_ms is not None]
     return el(
         "div",
         el("span", data_nav_path="alerts", data_nav_count=firing or ""),
         hidden="",
-        data_tab_count=len(overview.action_required),
+        data_tab_count=len(overview.attention),
         data_tab_until=min(deadlines, default=""),
     )

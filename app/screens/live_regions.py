@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.regions.picture import Render
-from app.screens import frame
+from app.screens import frame, overview
 
 REGIONS: Mapping[str, Render] = {
     "frame": frame.render,
+    "overview": overview.render,
 }

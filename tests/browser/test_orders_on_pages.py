@@ -58,8 +58,15 @@ def cause(page: Page, fault: str) -> None:
 def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     cause(page, "freeze-after-decision")
-    commit = hook(page, "attention-commit-").locator("button").first
+    card = hook(page, "overview").locator("article").filter(has_text="commit it").first
+    commit = card.locator("[data-order=commit]")
     expect(commit).to_be_enabled(timeout=SHOWN_LIMIT_MS)
+    expect(card).to_contain_text("if nobody acts")
+    expect(page).to_have_title(re.compile(r"^\([1-9]\d*\) \d\d:\d\d "))
+    commit.click()
+    expect(hook(page, "order-reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    press(page, "order-cancel")
+    expect(hook(page, "order-reason")).to_have_count(0)
     go_to(page, "Pending commits")
     batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
     expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))

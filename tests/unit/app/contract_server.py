@@ -113,7 +113,8 @@ class Answers:
                        "hanging": len(self.hanging)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
             "quiet_since_ms": None if groups else now_ms() - 10_800_000,
-            "attention": [], "all_well_since_ms": None if groups else now_ms() - 10_800_000,
+            "attention": [_card(*group, rows) for group, rows in groups.items()],
+            "all_well_since_ms": None if groups else now_ms() - 10_800_000,
             "pipelines_alive": 1, "observers_up": 3, "observers": 4, "in_progress": [],
             "per_minute": [
                 {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}
@@ -230,6 +231,21 @@ class Answers:
             "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": None}],
         })  # fmt: skip
         return 200, {"audit": number, "outcome": "dry_run" if dry else "accepted", "took_ms": 31, "steps": steps}
+
+
+def _card(verdict: str, pipeline: str, number: int | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    keys = [row["key"] for row in rows]
+    return {
+        "key": f"{verdict}/{pipeline}/{number}", "kind": "transactions", "badge": verdict, "verdict": verdict,
+        "severity": "critical", "pipeline": pipeline, "batch": number, "keys": keys,
+        "headline": f"{verdict}: {len(rows)} of {pipeline}",
+        "waits": [{"group": "dashboard", "lag": 40, "since_ms": now_ms() - 8_000, "partitions": 4}], "since_ms": now_ms() - 18_000,
+        "deadline_ms": min((row["deadline_ms"] for row in rows if row["deadline_ms"]), default=None),
+        "consequence": "The broker aborts it, and decided rows are lost.",
+        "remedy": next((act for act in ("commit", "abort") if any(row[f"may_{act}"] for row in rows)), "open"),
+        "target": "", "rows": sum(row["rows"] or 0 for row in rows) or None,
+        "partitions": [name for row in rows for name in row["partitions"]], "alerts": [],
+    }  # fmt: skip
 
 
 def _error(code: str, message: str) -> dict[str, Any]:

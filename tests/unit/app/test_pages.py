@@ -24,24 +24,26 @@ def answers(monkeypatch):
 def test_overview_shows_first_what_needs_attention(answers):
     answers.transactions += [foreign()]
     page = opened("overview")
-    assert "5 transactions need attention" in said(page)
+    assert "2 things need attention" in said(page)
     assert "commit it" in said(page)
-    assert {"Commit batch 1841 …", "Abort …", "Evidence"} <= set(labels(page))
+    assert {"Commit batch 1841 …", "Abort …", "Open"} <= set(labels(page))
     assert "checkpoints down" in said(page)
+    assert "waits: <span><b>dashboard</b>, 4 partitions, lag 40, since" in said(page)
+    assert "The broker aborts it, and decided rows are lost." in said(page)
 
 
 def test_a_batch_with_two_verdicts_has_two_cards(answers):
     answers.transactions[0] |= {"verdict": "abort it", "may_commit": False, "may_abort": True}
     page = opened("overview")
-    assert "4 transactions need attention" in said(page)
+    assert "2 things need attention" in said(page)
     assert {"Commit batch 1841 …", "Abort batch 1841 …"} <= set(labels(page))
 
 
 def test_overview_when_quiet_says_since_when(answers):
     answers.transactions = batch(state="open", verdict="in progress", may_commit=False)
     page = opened("overview")
-    assert "All 4 open transactions are in progress." in said(page)
-    assert "Nothing in doubt since" in said(page)
+    assert "✔ All well since " in said(page)
+    assert "4 transactions in progress, 1 pipeline alive, " in said(page)
     assert labels(page) == []
 
 
@@ -166,7 +168,7 @@ def test_a_viewer_sees_the_orders_and_cannot_press_them(answers):
     answers.role = "viewer"
     page = opened("overview")
     assert button(page, "Commit batch 1841 …").disabled
-    assert not button(page, "Evidence").disabled
+    assert not button(page, "Open").disabled
 
 
 def test_an_id_from_outside_is_text_on_every_page(answers):
@@ -313,8 +315,8 @@ def test_the_abort_of_a_hanging_transaction_needs_typed_confirmation(answers):
 def test_a_hanging_transaction_is_ordered_from_the_overview_too(answers):
     answers.transactions, answers.hanging = [], [hanging()]
     page = opened("overview")
-    assert "1 transaction needs attention" in said(page)
-    assert {"Commit …", "Evidence"} <= set(labels(page))
+    assert "1 thing needs attention" in said(page)
+    assert {"Commit …", "Open"} <= set(labels(page))
 
 
 def test_a_lost_collector_is_said_and_the_page_comes_back(answers):
@@ -324,7 +326,7 @@ def test_a_lost_collector_is_said_and_the_page_comes_back(answers):
     assert "history is being loaded" in said(page)
     answers.loading = False
     page = page.run()
-    assert "4 transactions need attention" in said(page)
+    assert "1 thing needs attention" in said(page)
     assert 'role="alert"' not in said(page)
 
 

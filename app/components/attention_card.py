@@ -1,0 +1,123 @@
+"""A card of what needs attention: what it is, who waits, the time left, what happens if nobody acts, and its remedy."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from app.components.markup import Html, el
+from app.components.presses import link, order_button
+from app.components.time_text import amount, counted, since, time_left, time_left_bar
+from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
+from lifecycle import page_paths
+from lifecycle.orders import Action
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from lifecycle.verdicts import Verdict
+
+MAX_NAMED = 3
+_SIGNS = {
+    AttentionKind.TRANSACTIONS: "?",
+    AttentionKind.PIPELINE: "⏸",
+    AttentionKind.ALERT: "▲",
+    AttentionKind.READERS: "⧗",
+    AttentionKind.OBSERVER: "✖",
+}
+_TONES = {"critical": Tone.URGENT, "warning": Tone.WARNING}
+
+
+def card(item: Attention) -> Html:
+    """Return the card; its keyboard hooks are data-item and the presses in it."""
+    tone = VERDICT_SIGNS[item.verdict][1] if item.verdict is not None else _TONES.get(item.severity, Tone.WARNING)
+    title = el("div", _badge(item, tone), el("b", _name(item), class_="name"), class_="title")
+    said = [title, el("div", item.headline, class_="why")]
+    if item.waits:
+        said.append(el("div", "waits: ", _waits(item.waits), class_="facts-line"))
+    said.append(el("div", *_facts(item), class_="facts-line"))
+    said.append(el("div", el("small", "if nobody acts: "), item.consequence, class_="consequence"))
+    return el(
+        "article",
+        el("div", *said, class_="said"),
+        _left(item),
+        el("div", *_buttons(item), class_="remedies"),
+        class_=f"card {tone.value}",
+        data_item="",
+        tabindex="-1",
+    )
+
+
+def object_path(item: Attention) -> str:
+    """Return the page of what the card is about."""
+    if item.verdict is Verdict.HANGING or item.kind is AttentionKind.READERS:
+        return page_paths.READERS
+    if item.keys:
+        return page_paths.transaction(item.keys[0])
+    match item.kind:
+        case AttentionKind.PIPELINE:
+            return page_paths.pipelines()
+        case AttentionKind.ALERT:
+            return page_paths.ALERTS
+        case _:
+            return page_paths.COLLECTOR
+
+
+def _badge(item: Attention, tone: Tone) -> Html:
+    if item.verdict is not None:
+        return verdict_badge(item.verdict)
+    return badge(_SIGNS[item.kind], item.badge, tone)
+
+
+def _name(item: Attention) -> str:
+    parts = [item.pipeline or item.target]
+    if item.batch is not None:
+        parts.append(f"batch {item.batch}")
+    if item.keys:
+        parts.append(counted(len(item.keys), "transaction"))
+    return " · ".join(part for part in parts if part)
+
+
+def _waits(groups: tuple[WaitingGroup, ...]) -> list[object]:
+    parts: list[object] = []
+    for group in groups[:MAX_NAMED]:
+        lag = f", lag {amount(group.lag)}" if group.lag is not None else ""
+        lasts = [", since ", since(group.since_ms, UTC)] if group.since_ms is not None else []
+        parts.append(el("span", el("b", group.group), f", {counted(group.partitions, 'partition')}{lag}", *lasts))
+    if len(groups) > MAX_NAMED:
+        parts.append(el("span", f"and {len(groups) - MAX_NAMED} more groups"))
+    return parts
+
+
+def _facts(item: Attention) -> list[object]:
+    partitions = [name for name in item.partitions if not name.startswith("__")] or list(item.partitions)
+    named = ", ".join(partitions[:MAX_NAMED])
+    more = f" and {len(partitions) - MAX_NAMED} more" if len(partitions) > MAX_NAMED else ""
+    return [
+        item.rows is not None and el("span", f"{amount(item.rows)} rows"),
+        item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
+        partitions and el("span", named + more, title=", ".join(partitions)),
+        item.alerts and el("span", link(page_paths.ALERTS, counted(len(item.alerts), "alert"), " firing")),
+    ]
+
+
+def _left(item: Attention) -> Html:
+    if item.deadline_ms is None:
+        return el("div", class_="left")
+    return el(
+        "div",
+        el("small", "time left"),
+        time_left(item.deadline_ms, UTC),
+        time_left_bar(item.since_ms, item.deadline_ms),
+        class_="left",
+    )
+
+
+def _buttons(item: Attention) -> list[Html]:
+    size = f" batch {item.batch}" if item.batch is not None else f" {len(item.keys)}" if len(item.keys) > 1 else ""
+    opening = link(object_path(item), "Open", class_="press")
+    match item.remedy:
+        case Remedy.COMMIT:
+            return [order_button(f"Commit{size}", Action.COMMIT, "transactions", item.keys, is_main=True), opening]
+        case Remedy.ABORT:
+            return [order_button(f"Abort{size}", Action.ABORT, "transactions", item.keys), opening]
+        case Remedy.RESTART:
+            return [order_button("Restart", Action.RESTART, "pipeline", [item.target], is_main=True), opening]
+        case Remedy.START | Remedy.OPEN:
+            return [opening]
