@@ -34,6 +34,7 @@ from app.components.markup import el
 from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, pressed, silence_dialog, standing_orders_dialog
 from app.screens import (
     abort_history,
+    addresses,
     alerts,
     audit,
     batches,
@@ -79,8 +80,10 @@ def main() -> None:
         st.Page(audit.show, title="Audit", url_path="audit"),
         st.Page(collector_status.show, title="Collector", url_path="collector"),
     ]
-    page = st.navigation(pages, position="top")
-    pressed.go_where_pressed({page.url_path: page for page in pages})
+    by_path = {page.url_path: page for page in pages}
+    of_objects = addresses.pages(by_path)
+    page = st.navigation([*pages, *of_objects], position="top")
+    pressed.go_where_pressed(by_path | {page.url_path: page for page in of_objects})
     if offers_faults:
         with st.sidebar:
             live.auto_refresh(fault_injection.show, every_s=fault_injection.EVERY_S)

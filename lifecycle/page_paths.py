@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-ALERTS = "/alerts"
-COLLECTOR = "/collector"
-READERS = "/blocked-readers"
-
 
 def transaction(key: str) -> str:
-    """Return where a transaction's evidence is shown."""
-    return _path("pending-commits", open=key)
+    """Return the path of a transaction's page."""
+    return _path("transaction", key=key)
 
 
-def batches(pipeline: str) -> str:
-    """Return where the batches of a pipeline are shown."""
-    return _path("batches", **{"batch-pipeline": pipeline})
+def batch(pipeline: str, number: int) -> str:
+    """Return the path of the page of a pipeline's batch."""
+    return _path("batch", pipeline=pipeline, number=str(number))
 
 
-def pipelines() -> str:
-    """Return where the pipelines are shown."""
-    return "/pipelines"
+def pipeline(name: str) -> str:
+    """Return the path of an application's page; ``name`` is what every list calls it."""
+    return _path("pipeline", name=name)
 
 
-def application(name: str) -> str:
-    """Return where an application's open transactions are shown; ``name`` is what every list calls it."""
-    return _path("pending-commits", **{"filter-words": name})
+def alert(key: str) -> str:
+    """Return the path of an alert's page."""
+    return _path("alert", key=key)
+
+
+def partition(topic: str, number: int) -> str:
+    """Return the path of a topic-partition's page."""
+    return _path("partition", topic=topic, partition=str(number))
+
+
+ALERTS = "/alerts"
+COLLECTOR = "/collector"
+TRANSACTIONS = "/transactions"
 
 
 def _path(page: str, **query: str) -> str:

@@ -46,15 +46,16 @@ def card(item: Attention) -> Html:
 
 def object_path(item: Attention) -> str:
     """Return the page of what the card is about."""
-    if item.verdict is Verdict.HANGING or item.kind is AttentionKind.READERS:
-        return page_paths.READERS
+    if item.kind is AttentionKind.READERS or item.verdict is Verdict.HANGING:
+        topic, _, number = (item.target or next(iter(item.partitions), "")).rpartition("-")
+        return page_paths.partition(topic, int(number) if number.isdigit() else 0)
     if item.keys:
         return page_paths.transaction(item.keys[0])
     match item.kind:
         case AttentionKind.PIPELINE:
-            return page_paths.pipelines()
+            return page_paths.pipeline(item.pipeline)
         case AttentionKind.ALERT:
-            return page_paths.ALERTS
+            return page_paths.alert(item.target)
         case _:
             return page_paths.COLLECTOR
 
@@ -93,7 +94,8 @@ def _facts(item: Attention) -> list[object]:
         item.rows is not None and el("span", f"{amount(item.rows)} rows"),
         item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
         partitions and el("span", named + more, title=", ".join(partitions)),
-        item.alerts and el("span", link(page_paths.ALERTS, counted(len(item.alerts), "alert"), " firing")),
+        item.alerts
+        and el("span", link(page_paths.alert(item.alerts[0]), counted(len(item.alerts), "alert"), " firing")),
     ]
 
 

@@ -94,7 +94,7 @@ def _in_progress(rows: tuple[InProgress, ...]) -> Html:
         of_timeout = f" of {duration(row.timeout_ms)}" if row.timeout_ms is not None else ""
         oldest = [" (oldest ", since(row.oldest_opened_at_ms, UTC), of_timeout, ")"] if row.oldest_opened_at_ms else []
         parts.append(
-            el("span", link(page_paths.application(row.pipeline), row.pipeline), f": {row.transactions:,}", *oldest)
+            el("span", link(page_paths.pipeline(row.pipeline), row.pipeline), f": {row.transactions:,}", *oldest)
         )
     return el("p", "Goes on by itself: ", join(_separated(parts)), class_="goes-on")
 

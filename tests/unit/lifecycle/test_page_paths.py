@@ -14,9 +14,11 @@ HOSTILE = "a&b=c?d#e/ü \n%2F"
 @pytest.mark.parametrize(
     ("path", "page", "query"),
     [
-        (page_paths.transaction(HOSTILE), "/pending-commits", {"open": HOSTILE}),
-        (page_paths.batches(HOSTILE), "/batches", {"batch-pipeline": HOSTILE}),
-        (page_paths.application(HOSTILE), "/pending-commits", {"filter-words": HOSTILE}),
+        (page_paths.transaction(HOSTILE), "/transaction", {"key": HOSTILE}),
+        (page_paths.batch(HOSTILE, 92), "/batch", {"pipeline": HOSTILE, "number": "92"}),
+        (page_paths.pipeline(HOSTILE), "/pipeline", {"name": HOSTILE}),
+        (page_paths.alert(HOSTILE), "/alert", {"key": HOSTILE}),
+        (page_paths.partition(HOSTILE, 3), "/partition", {"topic": HOSTILE, "partition": "3"}),
     ],
 )
 def test_an_address_keeps_any_name(path, page, query):
