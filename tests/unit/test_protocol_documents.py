@@ -13,6 +13,7 @@ from lifecycle.errors import SettingsError
 from pipeline.config.settings import ROOT, PipelineSettings
 
 DOCUMENT = ROOT / "docs" / "protocol.md"
+MODEL = ROOT / "docs" / "model"
 TEST = re.compile(r"`(?:(?P<file>[\w/]+\.py)::)?(?P<name>test_\w+)`")
 PLACE = re.compile(r"`(?P<file>[a-z_]+/[\w/]+\.py)(?:: (?P<name>[\w.]+))?`")
 GOOD = {
@@ -87,3 +88,8 @@ def test_every_place_in_the_code_that_the_protocol_names_exists():
     for file, name in named:
         assert (ROOT / file).is_file(), file
         assert name is None or name in definitions(ROOT / file), f"{file}: {name}"
+
+
+def test_the_models_files_are_those_that_its_document_names():
+    named = re.findall(r"`(\w+\.pml)`", (MODEL / "README.md").read_text())
+    assert sorted(named) == sorted(file.name for file in MODEL.glob("*.pml"))
