@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
-from collector.records.formats.flink_records import FlinkCommittables
+from collector.records.formats.flink_records import FlinkCommittables, Listed
 from collector.records.orders import StepOutcome
 from collector.verdicts.flink_commits import listed_as
 from collector.verdicts.judging import Judged
@@ -54,6 +54,8 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
             if again is None or again.view.revision != judged.view.revision:
                 raise OrderRefused(f"transaction {judged.view.key} changed in this moment: look again")
             _require_may_commit(again)
+            if again.judgement.commit_confirmation not in ("", judged.judgement.commit_confirmation):
+                raise OrderRefused(f"what a commit of transaction {judged.view.key} rests on changed: look again")
         errors = context.participants.commit_open(targets, context.limit_s)
         return [(StepOutcome.UNKNOWN, error) if error else (StepOutcome.COMMITTED, "") for error in errors]
 
@@ -100,4 +102,21 @@ def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
         if now is not None and committable in now.committables:
             return now
         why = f"{listing.path} does not list it any more, or is gone"
+    unread = context.current.flink_unread_list(view)
+    if unread is not None and judged.judgement.may_commit:
+        return still_out_of_reach(unread, committable, view.key)
     raise OrderRefused(f"transaction {view.key} may not be committed: {why}")
+
+
+def still_out_of_reach(unread: FlinkCommittables, committable: Listed, key: str) -> FlinkCommittables:
+    """Return the checkpoint whose list was out of reach and is so still, or lists the transaction by now. Raises OrderRefused."""
+    from collector.sources.flink_committables import read_again
+
+    try:
+        now = read_again(unread)
+    except ResourceManagerError:
+        return unread
+    if now is not None and committable in now.committables:
+        return now
+    why = f"is damaged ({now.error})" if now is not None and now.error else "does not list it, or is gone"
+    raise OrderRefused(f"transaction {key} may not be committed: {unread.path} can be read now, and {why}")

@@ -61,6 +61,10 @@ class FlinkState:
     """(cluster, job) -> directory of a checkpoint -> what its ``_metadata`` lists, oldest read first."""
     polled_ms: dict[str, int] = field(default_factory=dict)
     """When each cluster's REST API answered last, by our clock."""
+    out_of_reach: dict[str, dict[tuple[str, int | None], str]] = field(default_factory=dict)
+    """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
+    _without_list: list[str] | None = None
+    """The jobs of which no checkpoint was read whole; None: to be found again."""
     _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
     _prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Transactional id prefix -> (cluster, job) that was seen to use it last."""
@@ -72,6 +76,8 @@ class FlinkState:
         if seen.restored_ms is not None and seen.restored_number is not None:
             new = Restore(at_ms=seen.restored_ms, number=seen.restored_number, of_job=_job_of(seen.restored_path))
             restores = tuple(sorted({*restores, new}, key=lambda r: (r.at_ms, r.number)))
+        if seen.job not in self.jobs:
+            self._without_list = None
         self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
         if len(self.jobs) > 2 * JOBS_KEPT:
             oldest = sorted(self.jobs.values(), key=lambda facts: facts.job.changed_ms)
@@ -91,6 +97,7 @@ class FlinkState:
                 changed_ms=0,
             )
             facts = self.jobs[seen.job] = FlinkJobFacts(job=started)
+            self._without_list = None
         known = facts.checkpoints.get(seen.number)
         if known is None or known.status is FlinkStatus.IN_PROGRESS:
             facts.checkpoints[seen.number] = seen
@@ -100,6 +107,7 @@ class FlinkState:
 
     def see_committables(self, seen: FlinkCommittables) -> None:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
+        self._without_list = None
         of_job = self.committables.setdefault((seen.cluster, seen.job), {})
         gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []
         of_job[seen.path] = seen
@@ -116,6 +124,22 @@ class FlinkState:
             for forgotten in self.committables.pop(oldest).values():
                 self._forget(forgotten)
             self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
+
+    def why_out_of_reach(self, cluster: str, job: str, number: int) -> str:
+        """Return why a checkpoint's ``_metadata`` could not be reached at the last look, or nothing."""
+        found = self.out_of_reach.get(cluster, {})
+        keys: tuple[tuple[str, int | None], ...] = ((job, number), (job, None), ("", None))
+        return next((found[key] for key in keys if key in found), "")
+
+    def jobs_without_list(self) -> list[FlinkJobFacts]:
+        """Return the jobs of which no checkpoint was read whole."""
+        if self._without_list is None:
+            self._without_list = [
+                id_
+                for id_, facts in self.jobs.items()
+                if all(each.error for each in self.committables.get((facts.job.cluster, id_), {}).values())
+            ]
+        return [self.jobs[id_] for id_ in self._without_list if id_ in self.jobs]
 
     def _forget(self, forgotten: FlinkCommittables) -> None:
         for committable in forgotten.committables:

@@ -7,6 +7,7 @@ A thread of its own per cluster: a slow store holds up nothing else.
 
 from __future__ import annotations
 
+import errno
 import re
 import time
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 from pyarrow import fs
 
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT, read_checkpoint_metadata
+from collector.records.formats.flink_metadata.sink_states import TransactionOwnership
 from collector.records.formats.flink_records import Committable, FlinkCommittables
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
@@ -95,6 +97,8 @@ class FlinkCommittablesReader(Observer):
         """Path -> (URI, why) of those that were read and not understood: they are read again once they change."""
         self._unread: dict[str, str] = {}
         """URI -> why of what could not be reached in the newest poll."""
+        self._out_of_reach: dict[tuple[str, int | None], str] = {}
+        """The same by job and number, where another than this collector may well read it (FlinkState.out_of_reach)."""
         self._is_remote = False
         self._note = ""
 
@@ -112,8 +116,12 @@ class FlinkCommittablesReader(Observer):
 
     def read_new(self) -> None:
         """Read every ``_metadata`` that is new or has changed. Raises ResourceManagerError."""
-        self._unread = {}
-        places = {place.path: place for place in self._places()}
+        self._unread, self._out_of_reach = {}, {}
+        try:
+            places = {place.path: place for place in self._places()}
+        except ResourceManagerError as error:
+            self.current.see_flink_out_of_reach(self._cluster, {("", None): str(error)})
+            raise
         self._read = {path: seen for path, seen in self._read.items() if path in places}
         self._damaged = {path: said for path, said in self._damaged.items() if path in places}
         found = [self._new(place) for place in sorted(places.values(), key=lambda place: place.number)]
@@ -121,6 +129,7 @@ class FlinkCommittablesReader(Observer):
         if new:
             self.current.see_flink_committables(new)
             self.count(len(new))
+        self.current.see_flink_out_of_reach(self._cluster, self._out_of_reach)
         unread = [*self._unread.items(), *self._damaged.values()]
         self._note = ""
         if unread:
@@ -143,6 +152,8 @@ class FlinkCommittablesReader(Observer):
             committables = read_place(self._cluster, place, info)
         except OSError as error:
             self._unread[place.uri] = str(error)
+            if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
+                self._out_of_reach[(place.job, place.number)] = str(error)
             return None
         self._read[place.path] = seen
         self._damaged.pop(place.path, None)
@@ -172,7 +183,7 @@ class FlinkCommittablesReader(Observer):
                     listed.add(parent)
                     found += _of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
             except ResourceManagerError as error:
-                self._unread[uri] = str(error)
+                self._unread[uri] = self._out_of_reach[(job, None)] = str(error)
         return found
 
     def _reported(self) -> list[tuple[str, str, int]]:
@@ -223,6 +234,8 @@ def read_again(committables: FlinkCommittables) -> FlinkCommittables | None:
     try:
         info = filesystem.get_file_info(f"{path}/{FILE}")
         return read_place(committables.cluster, place, info) if info.type is fs.FileType.File else None
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise ResourceManagerError(f"{committables.path}/{FILE} cannot be read: {error}") from None
 
@@ -263,6 +276,11 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
             ]
         ),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
+        pooled=frozenset(
+            state.transactional_id_prefix
+            for state in metadata.writer_states
+            if state.ownership is TransactionOwnership.EXPLICIT_BY_WRITER_STATE
+        ),
         error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",
     )
 

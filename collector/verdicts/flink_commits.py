@@ -19,11 +19,10 @@ from collector.records.xids import as_listed, xid_of, xid_owner
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_unread_lists import CLOCK_SKEW_MS, UnreadList, owner_by_number, unread_list
 from lifecycle.resource_manager_kinds import MYSQL
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 
-CLOCK_SKEW_MS = 1_000
-"""The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""
 REST = ObserverKind.FLINK.value
 METADATA = "_metadata"
 
@@ -49,6 +48,8 @@ class FlinkCase:
     unattributed: str = ""
     restored: FlinkCommittables | None = None
     """What the checkpoint of ``last_restore`` lists, where that was read whole."""
+    unread: UnreadList | None = None
+    """Where none lists it: the completed checkpoint that holds it by what REST says, and whose list is not read."""
     is_branch: bool = False
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
@@ -116,7 +117,32 @@ def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: i
         return _case_of_branch(state, view.branch, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
     if view.broker is None:
         return None
-    return case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    case = case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    if case is not None and case.listings:
+        return case
+    found = _with_unread_list(state, view.broker, case)
+    return replace(found, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms) if found is not None else None
+
+
+def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkCase | None) -> FlinkCase | None:
+    """Return the case of a transaction that none lists with the list that is not read, or as it was where there is none."""
+    parsed = FlinkId.parse(broker.identity.transaction)
+    if parsed is None:
+        return case
+    start_ms = broker.identity.start_ms
+    owner = state.job_of_prefix(parsed.prefix) or owner_by_number(state, parsed, start_ms)
+    if owner is None:
+        return None
+    unread = unread_list(state, owner, parsed, start_ms)
+    if unread is None:
+        return case
+    if not unread.doubt:
+        unread = replace(unread, doubt=_unattributed(state, state.jobs[unread.job], start_ms))
+    if case is None:
+        case = _case(state, owner, [], start_ms, None)
+        # Its number may fit by chance: of a job that runs it is not said that it goes on.
+        return None if case.is_alive else replace(case, unread=unread)
+    return replace(case, unread=unread)
 
 
 def case_of(
@@ -338,6 +364,45 @@ def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
     )
 
 
+def rule_30_list_out_of_reach(case: FlinkCase) -> Judgement | None:
+    """A completed checkpoint must list it, and its list is out of reach: commit it, if the job is then restored from it."""
+    unread = case.unread
+    if case.listings or unread is None or unread.doubt or case.now_ms - unread.ended_ms < case.commit_overdue_ms:
+        return None
+    name = checkpoint_name(unread.as_place())
+    fact = (
+        "it began before that checkpoint was triggered, its number is no higher, and its job was neither restored nor restarted in "
+        f"between: so Flink listed it. Commit it only if the job is then restored from {name} or from a later one. Restored from "
+        "an earlier one, it writes these rows twice. An abort, or the timeout, loses its rows"
+    )
+    return Judgement(
+        verdict=Verdict.COMMIT_IT,
+        rule=30,
+        evidence=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        may_commit=True,
+        may_abort=True,
+        loses_data=True,
+        commit_confirmation=name,
+    )
+
+
+def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
+    """REST reported a checkpoint that may hold it as completed, and its list is not read: an abort may lose its rows."""
+    unread = case.unread
+    if case.listings or unread is None:
+        return None
+    if case.now_ms - unread.ended_ms < case.commit_overdue_ms:
+        return Judgement(verdict=Verdict.IN_PROGRESS, rule=31, evidence=_unread(unread), loses_data=True)
+    fact = f"no commit is offered, because {unread.doubt}. If that checkpoint holds it, an abort or the timeout loses its rows"
+    return Judgement(
+        verdict=Verdict.UNKNOWN,
+        rule=31,
+        evidence=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        may_abort=True,
+        loses_data=True,
+    )
+
+
 RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_21_restore_not_known,
     rule_22_set_back,
@@ -346,6 +411,8 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_25_end_not_seen,
     rule_26_lingering,
     rule_27_job_runs,
+    rule_30_list_out_of_reach,
+    rule_31_list_not_read,
 )
 
 
@@ -368,6 +435,12 @@ def _listed(case: FlinkCase) -> Evidence:
     listing = case.first
     fact = f"{listing.path}/{METADATA} lists exactly this {'xid' if case.is_branch else 'transactional id, producer id and epoch'}"
     return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
+
+
+def _unread(unread: UnreadList) -> tuple[Evidence, ...]:
+    counts = f"REST reported checkpoint {unread.number} of {unread.name} as completed"
+    cannot = f"its list {unread.path}/{METADATA} cannot be read: {unread.why}"
+    return Evidence(fact=counts, source=REST, at_ms=unread.ended_ms), Evidence(fact=cannot, source=METADATA)
 
 
 def _what_follows(case: FlinkCase) -> Evidence:

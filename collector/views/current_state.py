@@ -34,7 +34,9 @@ from collector.state import branch_view, eviction, transaction_join, transaction
 from collector.state.fold import apply, put_events, put_records
 from collector.state.state import State
 from collector.state.transaction_pages import OpeningKey
+from collector.state.transaction_view import TransactionView
 from collector.verdicts import judging, known_ends
+from collector.verdicts.flink_commits import flink_case
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
@@ -350,6 +352,20 @@ class CurrentState:
             for committables in seen:
                 self._state.flink.see_committables(committables)
         self.changed()
+
+    def see_flink_out_of_reach(self, cluster: str, why: dict[tuple[str, int | None], str]) -> None:
+        """Note which checkpoints' ``_metadata`` cannot be reached now, and why (FlinkState.out_of_reach)."""
+        with self._lock:
+            before = self._state.flink.out_of_reach.get(cluster, {})
+            self._state.flink.out_of_reach[cluster] = why
+        if before != why:
+            self.changed()
+
+    def flink_unread_list(self, view: TransactionView) -> FlinkCommittables | None:
+        """Return the place of the completed checkpoint that must list an open transaction and whose list is not read."""
+        with self._lock:
+            case = flink_case(self._state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
+        return case.unread.as_place() if case is not None and case.unread is not None else None
 
     def see_flink_polled(self, cluster: str, at_ms: int | None) -> None:
         """Note when a cluster's REST API answered; None: it does not answer now."""

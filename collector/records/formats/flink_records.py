@@ -118,4 +118,6 @@ class FlinkCommittables:
     committables: frozenset[Listed] = frozenset()
     prefixes: frozenset[str] = frozenset()
     """The transactional id prefixes of the job's sinks."""
+    pooled: frozenset[str] = frozenset()
+    """Those of sinks that use their ids again (TransactionNamingStrategy.POOLING)."""
     error: str = ""

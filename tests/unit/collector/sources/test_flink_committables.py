@@ -33,6 +33,8 @@ from tests.unit.collector.records.flink_metadata_recordings import RECORDED, coo
 
 JOB = "a" * 32
 RECORDING = "2.3-incrementing"
+NOBODY_READS = "/proc/sys/vm/compact_memory"
+"""A file that Linux lets nobody read, root neither."""
 
 
 def listed(name: str = RECORDING) -> list[Committable]:
@@ -191,6 +193,32 @@ def test_a_store_that_cannot_be_opened_is_said(current: CurrentState, tmp_path: 
     assert "oss://bucket/chk-3" in reading.note
     with pytest.raises(ResourceManagerError, match="oss"):
         filesystem_of("oss://bucket/chk-3")
+
+
+def test_what_is_out_of_reach_is_told_from_what_is_damaged(current: CurrentState, tmp_path: Path) -> None:
+    put(tmp_path / JOB / "chk-2")
+    unreachable, damaged = put(tmp_path / JOB / "chk-3"), put(tmp_path / JOB / "chk-4")
+    (unreachable / "_metadata").unlink()
+    (unreachable / "_metadata").symlink_to(NOBODY_READS)
+    (damaged / "_metadata").write_bytes(b"damaged")
+    reading = reader(current, tmp_path)
+    reading.read_new()
+    with current.reading() as state:
+        assert "Permission denied" in state.flink.why_out_of_reach(CLUSTER, JOB, 3)
+        assert state.flink.why_out_of_reach(CLUSTER, JOB, 2) == ""
+        assert state.flink.why_out_of_reach(CLUSTER, JOB, 4) == ""
+    (unreachable / "_metadata").unlink()
+    reading.read_new()
+    with current.reading() as state:
+        assert state.flink.out_of_reach == {CLUSTER: {}}
+
+
+def test_a_directory_of_the_settings_that_fails_puts_all_out_of_reach(current: CurrentState, tmp_path: Path) -> None:
+    (tmp_path / "flink").symlink_to("flink")
+    with pytest.raises(ResourceManagerError):
+        reader(current, tmp_path / "flink").read_new()
+    with current.reading() as state:
+        assert state.flink.why_out_of_reach(CLUSTER, JOB, 3)
 
 
 def test_an_order_reads_a_checkpoint_as_it_is_at_that_moment(current: CurrentState, tmp_path: Path) -> None:

@@ -80,6 +80,11 @@ EARLIER_3 = checkpoint(3, triggered_ms=T0, ended_ms=T0 + 500)
 LISTED_2, LISTED_4 = listing(2, NOT_LISTED, written=20_000), listing(4, written=40_100)
 LISTED_BY_OTHER = listing(3, NOT_LISTED, job=OTHER_JOB, written=65_000)
 OTHER_EPOCH = listing(3, Committable(ID, PRODUCER, EPOCH + 1))
+PATH_3 = f"file:///checkpoints/{JOB}/chk-3"
+COMPLETED_3 = checkpoint(3, path=PATH_3)
+EARLIER_2 = checkpoint(2)
+OUT_OF_REACH: dict[tuple[str, int | None], str] = {(JOB, 3): "permission denied"}
+DAMAGED_3 = replace(listing(), committables=frozenset(), prefixes=frozenset(), error="byte 17: damaged")
 COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_PROGRESS, Verdict.UNKNOWN
 
 CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
@@ -105,6 +110,10 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("its job runs", [RUNS, LISTED_2], True, 40_000, GOES_ON, 27, ""),
     ("its job does not answer", [RUNS, LISTED_2], False, 40_000, None, 0, ""),
     ("another epoch is listed", [RUNS, checkpoint(3), OTHER_EPOCH], False, 40_000, None, 0, ""),
+    ("its list is out of reach", [FAILED_JOB, EARLIER_2, COMPLETED_3, LISTED_2, OUT_OF_REACH], True, 40_000, COMMIT, 30, "chk-3"),
+    ("its list is damaged", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2, DAMAGED_3], True, 40_000, DOUBT, 31, ""),
+    ("its list is gone", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2], True, 40_000, DOUBT, 31, ""),
+    ("its list is not read yet", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2], True, 32_000, GOES_ON, 31, ""),
     ("nothing of its prefix is known", [RUNS, checkpoint(3)], True, 40_000, None, 0, ""),
 ]  # fmt: skip
 
@@ -114,6 +123,8 @@ def flink_state(seen: list[Any], polled: bool) -> FlinkState:
     for observation in seen:
         if isinstance(observation, FlinkCommittables):
             state.see_committables(observation)
+        elif isinstance(observation, dict):
+            state.out_of_reach[CLUSTER] = observation
         elif hasattr(observation, "triggered_ms"):
             state.see_checkpoint(observation)
         else:
