@@ -219,6 +219,7 @@ def _serve(
         settings.receivers,
         partitions=dependencies.partitions,
         standing=standing.report,
+        public_url=settings.public_url,
     )
     app = application(dependencies)
     backup_routes.serve(app, dependencies)

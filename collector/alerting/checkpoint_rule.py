@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity
+from collector.alerting.findings import Finding, Severity, application_group
+from collector.alerting.remedies import remedy_of_pipeline
 from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory
 from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
 from collector.verdicts.verdict_case import CHECKPOINTS, PipelineHistory
+from lifecycle import page_paths
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.verdicts import Evidence
 
@@ -24,7 +26,7 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
         yield Finding(
             rule="A6",
             subject=checkpoints.pipeline,
-            group=f"A6|{checkpoints.pipeline}",
+            group=application_group(checkpoints.pipeline),
             severity=Severity.CRITICAL,
             summary=(
                 f"checkpoint {checkpoints.newest.number} of {checkpoints.pipeline} {evidence.fact}: "
@@ -32,6 +34,8 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
             ),
             evidence=(evidence, completed) if checkpoints.completed_ms is not None else (evidence,),
             subject_labels={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
+            remedy=remedy_of_pipeline(history),
+            object_path=page_paths.pipeline(checkpoints.pipeline),
         )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from lifecycle import page_paths
+from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Evidence
 
 
@@ -35,14 +37,33 @@ LABELS = (
     "standing_order",
 )
 """Every label that an alert may carry: what silences match, and what an Alertmanager routes by."""
+SOURCES_GROUP = "what the collector reads"
+STANDING_ORDERS_GROUP = "standing orders"
+
+
+def batch_group(pipeline: str, batch: int) -> str:
+    """Return the name under which pages show all alerts about one batch."""
+    return f"batch {batch} of {pipeline}"
+
+
+def application_group(application: str) -> str:
+    """Return the group of all alerts about one pipeline or other application, its batches' too."""
+    return f"application {application}"
+
+
+def topic_group(topic: str) -> str:
+    """Return the group of all alerts about a topic's partitions whose application is not known."""
+    return f"topic {topic}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that one rule holds against the present snapshot.
 
-    ``subject`` names it within its rule and stays while it lasts; ``group`` is the grouping key; ``for_ms`` is how long it
-    must hold before it fires; ``subject_labels`` holds the labels besides rule and severity.
+    ``subject`` names it within its rule and stays while it lasts; ``group`` says in words what it is about, and alerts of one
+    group are one notification, so that a hundred lost batches are no hundred messages; ``batch_group`` is the batch that it
+    is about, empty where it is about none; ``for_ms`` is how long it must hold before it fires; ``subject_labels`` holds the
+    labels besides rule and severity; ``object_path`` is the page of what it is about, empty where only the alert has one.
     """
 
     rule: str
@@ -53,11 +74,24 @@ class Finding:
     evidence: tuple[Evidence, ...]
     subject_labels: Mapping[str, str]
     for_ms: int = 0
+    remedy: Remedy = Remedy.OPEN
+    object_path: str = ""
+    batch_group: str = ""
 
     @property
     def key(self) -> str:
         """Return the text that names the alert: rule and subject."""
         return f"{self.rule}|{self.subject}"
+
+    @property
+    def shown_group(self) -> str:
+        """Return the batch, else the application, topic or part of the collector, that pages show it with."""
+        return self.batch_group or self.group
+
+    @property
+    def path(self) -> str:
+        """Return the page of what it is about, below the app's address."""
+        return self.object_path or page_paths.alert(self.key)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity
-from collector.alerting.snapshot import AlertSnapshot
+from collector.alerting.findings import Finding, Severity, application_group, topic_group
+from collector.alerting.remedies import remedy_of
+from collector.alerting.snapshot import AlertSnapshot, HangingTransaction
+from collector.alerting.transaction_rules import batch_of
 from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
+from lifecycle import page_paths
+from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Evidence
 
 PARTITIONS = "partitions"
@@ -21,27 +25,37 @@ def a3_hanging(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findi
         yield Finding(
             rule="A3",
             subject=f"{suspect.partition}|{producer}|{epoch}",
-            group=f"A3|{_topic(suspect.partition)}",
+            group=topic_group(_topic(suspect.partition)),
             severity=Severity.CRITICAL,
             summary=f"partition {suspect.partition} is held open by producer {producer} for ever: no timeout will end it",
             evidence=(Evidence(fact=fact, source=PARTITIONS, at_ms=suspect.since_ms),),
             subject_labels={"partition": suspect.partition},
+            remedy=_remedy_of_hanging(suspect),
+            object_path=_path(suspect.partition),
         )
 
 
 def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
-    """Read_committed consumer groups, or stores that are restored, wait behind an open transaction for longer than the limit."""
+    """Read_committed consumer groups, or stores that are restored, wait behind an open transaction for longer than the limit.
+
+    It is shown with that transaction's batch or application: what ends the transaction ends the wait.
+    """
+    holders = {judged.view.transaction: judged for judged in snapshot.transactions if judged.view.is_running}
     for blocked in snapshot.blocked:
         waited_ms = snapshot.now_ms - blocked.since_ms
         if not blocked.groups or waited_ms < limits.blocked_ms:
             continue
+        holder = holders.get(blocked.transaction)
         behind = f" behind transaction {blocked.transaction}" if blocked.transaction else ""
         readers = _count(len(blocked.groups), "reader")
         hidden = f"{blocked.hidden:,} records are hidden" if blocked.hidden is not None else "records are hidden"
         yield Finding(
             rule="A4",
             subject=blocked.partition,
-            group=f"A4|{_topic(blocked.partition)}",
+            group=application_group(holder.view.pipeline)
+            if holder is not None
+            else topic_group(_topic(blocked.partition)),
+            batch_group=batch_of(holder.view) if holder is not None else "",
             severity=Severity.WARNING,
             summary=f"{readers} of {blocked.partition} blocked for {seconds(waited_ms)}{behind}",
             evidence=(
@@ -51,8 +65,22 @@ def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iter
                 Evidence(fact=f"{hidden} from: {', '.join(sorted(blocked.groups))}", source=PARTITIONS),
             ),
             subject_labels={"partition": blocked.partition}
-            | ({"transaction": blocked.transaction} if blocked.transaction else {}),
+            | ({"transaction": blocked.transaction} if blocked.transaction else {})
+            | ({"pipeline": holder.view.pipeline} if holder is not None else {}),
+            remedy=remedy_of(holder) if holder is not None else Remedy.OPEN,
+            object_path=_path(blocked.partition),
         )
+
+
+def _remedy_of_hanging(suspect: HangingTransaction) -> Remedy:
+    if suspect.may_commit:
+        return Remedy.COMMIT
+    return Remedy.ABORT if suspect.may_abort else Remedy.OPEN
+
+
+def _path(partition: str) -> str:
+    topic, _, number = partition.rpartition("-")
+    return page_paths.partition(topic, int(number))
 
 
 def _topic(partition: str) -> str:

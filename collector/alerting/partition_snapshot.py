@@ -36,6 +36,8 @@ def hanging_transactions(findings: PartitionFindings) -> tuple[HangingTransactio
             producer_id=suspect.producer.producer_id,
             producer_epoch=suspect.producer.producer_epoch,
             since_ms=suspect.since_ms,
+            may_commit=suspect.doubt.may_commit,
+            may_abort=suspect.doubt.may_abort,
         )
         for suspect in findings.hanging
     )

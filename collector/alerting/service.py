@@ -38,6 +38,7 @@ class AlertService:
         receivers: ReceiverSettings,
         partitions: Callable[[], PartitionFindings] = lambda: NOTHING_SEEN,
         standing: Callable[[], StandingReport] = lambda: NO_STANDING_ORDERS,
+        public_url: str = "",
     ) -> None:
         self._kept = AlertStore(store)
         settings = alert_settings(tunable)
@@ -57,7 +58,9 @@ class AlertService:
             seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
             return replace(seen, standing=standing())
 
-        self.dispatcher = NotificationDispatcher(self._kept, notifiers(receivers, settings.repeat_ms), policy)
+        self.dispatcher = NotificationDispatcher(
+            self._kept, notifiers(receivers, settings.repeat_ms), policy, public_url
+        )
         self.evaluator = AlertEvaluator(
             self._kept,
             snapshot,

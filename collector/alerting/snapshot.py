@@ -66,12 +66,17 @@ class BlockedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingTransaction:
-    """A producer holds ``partition`` open and its coordinator knows of no such transaction (KIP-664)."""
+    """A producer holds ``partition`` open and its coordinator knows of no such transaction (KIP-664).
+
+    ``may_commit`` and ``may_abort`` say which marker an order may write.
+    """
 
     partition: str
     producer_id: int
     producer_epoch: int
     since_ms: int
+    may_commit: bool = False
+    may_abort: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

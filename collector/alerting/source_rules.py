@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity
+from collector.alerting.findings import SOURCES_GROUP, Finding, Severity
 from collector.alerting.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.observer_kind import DECIDING_OBSERVERS, ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import DECISIONS
+from lifecycle import page_paths
 from lifecycle.verdicts import Evidence
 
 OBSERVERS = "observers"
@@ -25,13 +26,14 @@ def a9_observer_down(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator
         yield Finding(
             rule="A9",
             subject=observer.name,
-            group="A9",
+            group=SOURCES_GROUP,
             severity=Severity.CRITICAL if deciding else Severity.WARNING,
             summary=f"observer {observer.name!r} is {observer.state.value}: {without}",
             evidence=(
                 Evidence(fact=observer.error or "it does not answer", source=OBSERVERS, at_ms=observer.since_ms),
             ),
             subject_labels={"observer": observer.name},
+            object_path=page_paths.COLLECTOR,
         )
 
 
@@ -43,7 +45,7 @@ def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[F
     yield Finding(
         rule="A11",
         subject=settings.topic,
-        group="A11",
+        group=SOURCES_GROUP,
         severity=Severity.CRITICAL,
         summary=(
             f"the decision log {settings.topic} forgets by itself ({settings.said}): once the start of a run that still lives is "
@@ -51,6 +53,7 @@ def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[F
         ),
         evidence=(Evidence(fact=f"its topic has {settings.said}", source=DECISIONS, at_ms=settings.at_ms),),
         subject_labels={"observer": ObserverKind.DECISION_LOG.value},
+        object_path=page_paths.COLLECTOR,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity
+from collector.alerting.findings import STANDING_ORDERS_GROUP, Finding, Severity
 from collector.alerting.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
@@ -27,7 +27,7 @@ def a13_acted(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findin
         yield Finding(
             rule="A13",
             subject=order.name,
-            group="A13",
+            group=STANDING_ORDERS_GROUP,
             severity=Severity.WARNING,
             summary=(
                 f"standing order {order.name!r} acted without a person: {order.act.value} ordered {len(order.acts)} times in "
@@ -46,7 +46,7 @@ def a14_held_back(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Fi
         yield Finding(
             rule="A14",
             subject=order.name,
-            group="A14",
+            group=STANDING_ORDERS_GROUP,
             # A commit that comes too late loses rows; an abort only keeps readers waiting.
             severity=Severity.CRITICAL if order.act is Action.COMMIT else Severity.WARNING,
             summary=_held_summary(order, snapshot.now_ms),

@@ -211,7 +211,7 @@ def _tell(
     groups: dict[str, Group] = {}
     notifications: list[Notification] = []
     for key in sorted(states.groups.keys() | loud.keys()):
-        before, firing = states.groups.get(key), loud.get(key, {})
+        before, firing = _without_moved(states.groups.get(key), alerts, loud), loud.get(key, {})
         ended = {k: alerts[k] for k in before.notified if not alerts[k].is_firing} if before is not None else {}
         if not _is_due(before, firing, ended, now_ms, timing):
             if before is not None:
@@ -234,6 +234,20 @@ def _tell(
         if notified:
             groups[key] = Group(key=key, notified=notified, notified_ms=now_ms)
     return groups, notifications
+
+
+def _without_moved(
+    group: Group | None, alerts: Mapping[str, Alert], loud: Mapping[str, Mapping[str, Alert]]
+) -> Group | None:
+    """Return the group without what fires in another one now, None where nothing is left: the other one tells its end."""
+    if group is None:
+        return None
+    notified = {
+        key: what
+        for key, what in group.notified.items()
+        if alerts[key].finding.group == group.key or key not in loud.get(alerts[key].finding.group, {})
+    }
+    return replace(group, notified=notified) if notified else None
 
 
 def _is_due(

@@ -12,6 +12,7 @@ from collector.alerting.silences import Silence
 from collector.alerting.state_machine import Alert, AlertState, AlertStates, Group, Notification, Notified, Step
 from collector.history import alert_sql
 from collector.history.store import Statement, Store
+from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Evidence
 
 SILENCES_LOADED = 10_000
@@ -153,6 +154,9 @@ def alert_json(alert: Alert) -> dict[str, Any]:
         "summary": finding.summary,
         "evidence": [{"fact": e.fact, "source": e.source, "at_ms": e.at_ms} for e in finding.evidence],
         "labels": finding.labels,
+        "group": finding.shown_group,
+        "remedy": finding.remedy.value,
+        "path": finding.path,
         "found_at_ms": alert.found_ms,
         "fired_at_ms": alert.fired_ms,
         "since_ms": alert.since_ms,
@@ -191,6 +195,9 @@ def _alert_row(alert: Alert) -> list[Any]:
         "evidence": [[e.fact, e.source, e.at_ms] for e in finding.evidence],
         "subject_labels": dict(finding.subject_labels),
         "for_ms": finding.for_ms,
+        "remedy": finding.remedy.value,
+        "object_path": finding.object_path,
+        "batch_group": finding.batch_group,
     }
     return [finding.key, alert.state.value, alert.since_ms, alert.found_ms, alert.fired_ms, json.dumps(value)]
 
@@ -199,7 +206,9 @@ def _alert(row: Sequence[Any]) -> Alert:
     state, since_ms, found_ms, fired_ms, text = row
     value = json.loads(text)
     evidence = tuple(Evidence(fact=fact, source=source, at_ms=at_ms) for fact, source, at_ms in value.pop("evidence"))
-    finding = Finding(**{**value, "severity": Severity(value["severity"]), "evidence": evidence})
+    # Absent from what was written before alerts had one.
+    remedy = Remedy(value.pop("remedy", Remedy.OPEN.value))
+    finding = Finding(**{**value, "severity": Severity(value["severity"]), "evidence": evidence, "remedy": remedy})
     return Alert(finding=finding, state=AlertState(state), since_ms=since_ms, found_ms=found_ms, fired_ms=fired_ms)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity
+from collector.alerting.findings import Finding, Severity, application_group, batch_group
+from collector.alerting.remedies import remedy_of, remedy_of_pipeline
 from collector.alerting.snapshot import AbortSeen, AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
@@ -12,6 +13,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
+from lifecycle import page_paths
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Evidence, Verdict
 
@@ -38,7 +40,8 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
         yield Finding(
             rule="A1",
             subject=t.key,
-            group=f"A1|{t.pipeline}",
+            group=application_group(t.pipeline),
+            batch_group=batch_of(t),
             severity=Severity.CRITICAL if decided else Severity.WARNING,
             summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(t)}",
             evidence=(
@@ -49,6 +52,8 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
                 Evidence(fact=_need(history, needs_ms), source=CHECKPOINTS),
             ),
             subject_labels=_labels(t),
+            remedy=remedy_of(judged),
+            object_path=page_paths.transaction(t.key),
         )
 
 
@@ -68,7 +73,8 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
         yield Finding(
             rule="A2",
             subject=t.key,
-            group=f"A2|{t.pipeline}",
+            group=application_group(t.pipeline),
+            batch_group=batch_of(t),
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction} was decided {seconds(late_ms)} ago and is {t.state.value}, not committed: "
@@ -79,6 +85,8 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
                 Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
             ),
             subject_labels=_labels(t),
+            remedy=remedy_of(judged),
+            object_path=page_paths.transaction(t.key),
         )
 
 
@@ -93,7 +101,8 @@ def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
         yield Finding(
             rule="A2",
             subject=t.key,
-            group=f"A2|{t.pipeline}",
+            group=application_group(t.pipeline),
+            batch_group=batch_of(t),
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction} is listed by a Flink checkpoint and is not committed: the broker's timeout loses its "
@@ -101,6 +110,8 @@ def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
             ),
             evidence=judged.judgement.evidence,
             subject_labels=_labels(t),
+            remedy=remedy_of(judged),
+            object_path=page_paths.transaction(t.key),
         )
 
 
@@ -120,7 +131,7 @@ def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterat
         yield Finding(
             rule="A5",
             subject=application,
-            group=f"A5|{application}",
+            group=application_group(application),
             severity=Severity.WARNING,
             summary=f"{len(aborts)} transactions of {application} were aborted within {seconds(limits.aborts_window_ms)}",
             evidence=(
@@ -128,6 +139,7 @@ def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterat
                 Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
             ),
             subject_labels={"pipeline": application},
+            object_path=page_paths.pipeline(application),
         )
 
 
@@ -145,7 +157,8 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
         yield Finding(
             rule="A7",
             subject=t.key,
-            group=f"A7|{t.pipeline}",
+            group=application_group(t.pipeline),
+            batch_group=batch_of(t),
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction}{rows} was decided and then aborted, and its batch was not replayed within "
@@ -153,6 +166,8 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
             ),
             evidence=judged.judgement.evidence,
             subject_labels=_labels(t),
+            remedy=remedy_of(judged),
+            object_path=page_paths.transaction(t.key),
         )
 
 
@@ -189,11 +204,12 @@ def _of_loss(loss: Loss, rule: str, severity: Severity, what: str) -> Finding:
     return Finding(
         rule=rule,
         subject=loss.view.key,
-        group=f"{rule}|{pipeline}",
+        group=application_group(pipeline),
         severity=severity,
         summary=f"{pipeline} {what}",
         evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
         subject_labels=_labels(loss.view) | {"pipeline": pipeline},
+        object_path=page_paths.transaction(loss.view.key),
     )
 
 
@@ -203,11 +219,12 @@ def a8_id_leak(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findi
         yield Finding(
             rule="A8",
             subject=leak.application,
-            group=f"A8|{leak.application}",
+            group=application_group(leak.application),
             severity=Severity.WARNING,
             summary=f"{leak.application} leaks transactional ids: the broker knows {leak.ids:,} of them",
             evidence=(Evidence(fact=leak.fact, source=BROKER, at_ms=leak.since_ms),),
             subject_labels={"pipeline": leak.application},
+            object_path=page_paths.pipeline(leak.application),
         )
 
 
@@ -218,12 +235,20 @@ def a10_one_side_only(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
         yield Finding(
             rule="A10",
             subject=f"{batch.pipeline}|{batch.batch}",
-            group=f"A10|{batch.pipeline}",
+            group=application_group(batch.pipeline),
+            batch_group=batch_group(batch.pipeline, batch.batch),
             severity=Severity.CRITICAL,
             summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
             evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
             subject_labels={"pipeline": batch.pipeline, "batch": str(batch.batch)},
+            remedy=remedy_of_pipeline(snapshot.pipelines.get(batch.pipeline)),
+            object_path=page_paths.batch(batch.pipeline, batch.batch),
         )
+
+
+def batch_of(t: TransactionView) -> str:
+    """Return the group of a transaction's batch, empty where it belongs to none."""
+    return batch_group(t.pipeline, t.batch_attempt.batch) if t.batch_attempt is not None else ""
 
 
 def _labels(t: TransactionView) -> dict[str, str]:

@@ -113,7 +113,9 @@ def alert_row(shown: ShownAlert) -> AlertRow:
         found_at_ms=alert.found_ms,
         fired_at_ms=alert.fired_ms,
         name=_NAMES[finding.rule],
-        group=finding.group,
+        group=finding.shown_group,
+        remedy=finding.remedy.value,
+        path=finding.path,
         silenced_by=shown.silence.number if shown.silence is not None else None,
     )
 

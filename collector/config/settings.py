@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from collector.config import named_locations, receivers, standing_orders, tokens
+from collector.config import named_locations, public_url, receivers, standing_orders, tokens
 from collector.config.alerts import AlertSettings, Whole
 from collector.config.databases import OPTION, PASSWORDS, read_databases
 from collector.config.flink_access import OPTION as FLINK_OPTION
@@ -38,6 +38,7 @@ FOREIGN_VARIABLES = frozenset(
     {
         BOOTSTRAP_SERVERS,
         standing_orders.VARIABLE,
+        public_url.VARIABLE,
         "INDOUBT_COLLECTOR_CA",
         "INDOUBT_COLLECTOR_URL",
         settings_file.VARIABLE,
@@ -149,12 +150,18 @@ class Settings:
     """None: none were given, so they are made at start."""
     receivers: ReceiverSettings
     standing_orders: StandingOrders
+    public_url: str
+    """The app's address as people reach it, without a slash at its end; empty: notifications have no links."""
 
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Return the settings. Raises SettingsError that names the setting and says what it takes."""
     parser = _parser()
-    of_flags = {"bootstrap_servers": BOOTSTRAP_SERVERS, "standing_orders": standing_orders.VARIABLE}
+    of_flags = {
+        "bootstrap_servers": BOOTSTRAP_SERVERS,
+        "standing_orders": standing_orders.VARIABLE,
+        "public_url": public_url.VARIABLE,
+    }
     table = settings_file.read("collector", arguments, environment, of_flags)
     variables = _variables(table, table.set_defaults(parser))
     origins = {variable: table.origin(key) for variable, key in variables.items() if variable not in environment}
@@ -185,6 +192,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         tokens=tokens.read(environment),
         receivers=receivers.read(environment),
         standing_orders=standing_orders.read(given.standing_orders or environment.get(standing_orders.VARIABLE, "")),
+        public_url=public_url.read(given.public_url or environment.get(public_url.VARIABLE, "")),
     )
 
 
@@ -262,6 +270,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_tls(parser)
     parser.add_argument(
         standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"
+    )
+    parser.add_argument(
+        public_url.OPTION,
+        default="",
+        metavar="URL",
+        help="address at which people open the app: notifications link to it",
     )
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     parser.add_argument("--version", action="version", version=f"indoubt {VERSION}", help="say which version this is")

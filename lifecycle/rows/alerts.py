@@ -10,7 +10,11 @@ from lifecycle.verdicts import Evidence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRow:
-    """What one rule found; ``since_ms``: in this state, ``silenced_by``: the number of a silence."""
+    """What one rule found; ``since_ms``: in this state, ``silenced_by``: the number of a silence.
+
+    ``group``: the batch or application that it is about, in words. ``path``: the page of what it is about. ``remedy``: what ends
+    it: commit, abort, restart, start or open.
+    """
 
     key: str
     rule: str
@@ -24,6 +28,8 @@ class AlertRow:
     fired_at_ms: int | None
     name: str
     group: str
+    remedy: str
+    path: str
     silenced_by: int | None
 
     @property

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
+from lifecycle import page_paths
 from lifecycle.decisions import RunStarted
 from lifecycle.events import EventType, LifecycleEvent, encode
 from resource_managers.kafka.connection import KafkaConnection
@@ -22,6 +23,7 @@ from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.unit.collector.alerting.http_receiver import Receiver, receiving
 
 pytestmark = pytest.mark.integration
+PUBLIC_URL = "https://ops.example/indoubt"
 SECRET = "a-secret-of-sixteen-and-more"
 RESTART_DELAY_MS = 58_000
 """With an interval of 1 s recovery needs 59 s of the timeout's 60: the alert comes after seconds, not after a minute."""
@@ -39,6 +41,7 @@ def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
             "INDOUBT_LIFECYCLE_TOPIC": lifecycle,
             "INDOUBT_WEBHOOK_URL": receiver.url,
             "INDOUBT_WEBHOOK_SECRET": SECRET,
+            "INDOUBT_PUBLIC_URL": f"{PUBLIC_URL}/",
             "INDOUBT_ALERT_INTERVAL_MS": "200",
             "INDOUBT_ALERT_KEEP_FIRING_MS": "1000",
             "INDOUBT_ALERT_GROUP_WAIT_MS": "500",
@@ -59,6 +62,7 @@ def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
             firing = wait_until("it fires", lambda: own("firing"), LIMIT_S)
             assert (firing["severity"], firing["labels"]["pipeline"]) == ("warning", sink.prefix)
             assert "recovery needs 59 s" in firing["summary"]
+            assert (firing["group"], firing["remedy"]) == (f"application {sink.prefix}", "open")
             wait_until("it is delivered", lambda: _told(receiver, abandoned.transaction), LIMIT_S)
             # Killed between the answer and the note of it, it would come again under the same id: at least once.
             wait_until("its delivery is noted", lambda: collector.rows("receivers")[0]["waiting"] == 0, LIMIT_S)
@@ -74,6 +78,9 @@ def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
 
             log.start_run(_run(sink.prefix, checkpoint_id))
             row = collector.wait_for(abandoned.transaction, verdict="abort it", may_abort=True)
+            # The link of the first notification, long sent, leads to this very transaction.
+            (told,) = _told(receiver, abandoned.transaction)
+            assert _urls(told, abandoned.transaction) == [f"{PUBLIC_URL}{page_paths.transaction(row['key'])}"]
             assert collector.order("abort", row, reason="its driver is gone").json()["outcome"] == "accepted"
             wait_until("it is resolved", lambda: own("resolved"), LIMIT_S)
             wait_until("its end is told", lambda: len(_told(receiver, abandoned.transaction)) == 2, LIMIT_S)
@@ -117,6 +124,11 @@ def _told(receiver: Receiver, transaction: str) -> list[dict[str, Any]]:
         for one in told
         if any(alert["labels"].get("transaction") == transaction for alert in (*one["firing"], *one["resolved"]))
     ]
+
+
+def _urls(notification: dict[str, Any], transaction: str) -> list[str]:
+    """Return where a notification links to from what fires about a transaction."""
+    return [alert["url"] for alert in notification["firing"] if alert["labels"].get("transaction") == transaction]
 
 
 def _is_judging(collector: CollectorProcess, before: str, own: Any) -> bool:

@@ -53,6 +53,7 @@ def _alert(alert: Mapping[str, Any], severity: str, ends_ms: int) -> dict[str, A
         "annotations": {"summary": alert["summary"], "evidence": evidence},
         "startsAt": _rfc3339(min(int(starts_ms), ends_ms)),
         "endsAt": _rfc3339(ends_ms),
+        **({"generatorURL": alert["url"]} if alert.get("url") else {}),
     }
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from collector.alerting.notifiers.links import linked
 from collector.alerting.store import AlertStore, Delivery
 from collector.config.receivers import Notifier
 from collector.history.store import StoreFailed
@@ -73,11 +74,14 @@ class RetryPolicy:
 class NotificationDispatcher:
     """A thread with an event loop of its own; the limit on an attempt covers all of it, a trickling answer too."""
 
-    def __init__(self, kept: AlertStore, notifiers: Sequence[Notifier], policy: RetryPolicy) -> None:
+    def __init__(
+        self, kept: AlertStore, notifiers: Sequence[Notifier], policy: RetryPolicy, public_url: str = ""
+    ) -> None:
         # At INFO httpx logs every address, and Slack's is a secret.
         for name in ("httpx", "httpcore"):
             logging.getLogger(name).setLevel(logging.WARNING)
         self._kept, self._notifiers, self._policy = kept, tuple(notifiers), policy
+        self._public_url = public_url
         self._random = random.Random()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = {notifier.name: asyncio.Event() for notifier in notifiers}
@@ -158,7 +162,7 @@ class NotificationDispatcher:
     async def _attempt(self, notifier: Notifier, client: httpx.AsyncClient, delivery: Delivery) -> Attempt:
         limit_s = self._policy.limit_ms / 1000
         try:
-            post = notifier.post(delivery.body, now_ms())
+            post = notifier.post(linked(delivery.body, self._public_url), now_ms())
             async with asyncio.timeout(limit_s):
                 request = client.stream("POST", post.url, headers=dict(post.headers), content=post.content)
                 # Only the status counts; what else it says is not read.

@@ -9,8 +9,8 @@ from typing import Any
 from collector.config.receivers import Post
 
 SHOWN = 10
-MAX_TEXT = 2_900
-"""Slack takes 3,000 characters in a section."""
+MAX_LINES, MAX_SUMMARY, MAX_TITLE, MAX_URL = 2_800, 300, 300, 1_000
+"""In characters; Slack takes 3,000 in a section, and escaped text is up to five times as long."""
 
 
 class Slack:
@@ -29,23 +29,19 @@ class Slack:
 
 def message(notification: Mapping[str, Any]) -> dict[str, Any]:
     """Return Slack's message (Block Kit)."""
-    title = headline(notification)
-    lines = [
-        *_lines(notification["firing"], notification["firing_count"], ""),
-        *_lines(notification["resolved"], notification["resolved_count"], "resolved: "),
-    ]
-    blocks: list[dict[str, Any]] = [_section(f"*{escaped(title)}*")]
-    if lines:
-        blocks.append(_section("\n".join(lines)))
+    title = _cut(headline(notification), MAX_TITLE)
+    blocks = [_section(f"*{escaped(title)}*")]
+    for of, before in (("firing", ""), ("resolved", "resolved: ")):
+        if lines := _lines(notification[of], notification[f"{of}_count"], before):
+            blocks.append(_section("\n".join(lines)))
     blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": f"notification {notification['id']}"}]})
     return {"text": escaped(title), "blocks": blocks}
 
 
 def headline(notification: Mapping[str, Any]) -> str:
-    """Return one line: how many alerts of which group fire, or that they are resolved."""
+    """Return one line: how many alerts about what fire, or that they are resolved."""
     firing, resolved = notification["firing_count"], notification["resolved_count"]
-    rule, _, what = str(notification["group"]).partition("|")
-    subject = f"{rule} {what}".strip()
+    subject = notification["group"]
     if not firing:
         return f"Resolved: {subject} ({resolved})"
     ended = f", {resolved} resolved" if resolved else ""
@@ -58,11 +54,25 @@ def escaped(text: str) -> str:
 
 
 def _lines(alerts: Sequence[Mapping[str, Any]], count: int, before: str) -> list[str]:
-    shown = [f"• {before}{escaped(alert['summary'])}" for alert in alerts[:SHOWN]]
+    """Return a line per alert, whole ones as far as there is room, then how many there are besides."""
+    shown: list[str] = []
+    for alert in alerts[:SHOWN]:
+        line = f"• {before}{escaped(_cut(alert['summary'], MAX_SUMMARY))}{_link(alert.get('url'))}"
+        if sum(map(len, shown)) + len(line) > MAX_LINES:
+            break
+        shown.append(line)
     more = count - len(shown)
     return [*shown, f"• {before}and {more} more"] if more > 0 else shown
 
 
+def _link(url: str | None) -> str:
+    """Return the link to an alert's page; a cut one would lead nowhere."""
+    return f" <{escaped(url)}|Open>" if url and len(url) <= MAX_URL else ""
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + "…"
+
+
 def _section(text: str) -> dict[str, Any]:
-    cut = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
-    return {"type": "section", "text": {"type": "mrkdwn", "text": cut}}
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}

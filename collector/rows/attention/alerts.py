@@ -111,7 +111,8 @@ def _own_cards(groups: dict[str, list[AlertRow]], situation: Situation) -> list[
 
 def _own_card(alerts: Sequence[AlertRow], deadlines: dict[str, int | None]) -> Attention:
     first = alerts[0]
-    keys = [alert.key.partition("|")[2] for alert in alerts] if first.rule in _OF_TRANSACTION else []
+    # A group has alerts of several rules: a transaction that is near its timeout may be overdue as well.
+    keys = dict.fromkeys(alert.key.partition("|")[2] for alert in alerts if alert.rule in _OF_TRANSACTION)
     left = [at for key in keys if (at := deadlines.get(key)) is not None]
     more = f" (and {len(alerts) - 1} more)" if len(alerts) > 1 else ""
     batch = first.labels.get("batch", "") if len(alerts) == 1 else ""

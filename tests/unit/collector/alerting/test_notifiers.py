@@ -12,11 +12,13 @@ import pytest
 
 from collector.alerting.notifiers import slack
 from collector.alerting.notifiers.alertmanager import Alertmanager
+from collector.alerting.notifiers.links import linked
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
 from collector.alerting.service import notifiers
 from collector.config import receivers
 from collector.config.receivers import NAMES, Post, ReceiverSettings
+from lifecycle import page_paths
 from lifecycle.errors import SettingsError
 
 NOW = 1_795_000_000_000
@@ -51,7 +53,7 @@ def notification(firing: list[dict[str, Any]], resolved: list[dict[str, Any]] | 
         "id": "0123456789abcdef",
         "number": 7,
         "at_ms": NOW,
-        "group": "A1|p",
+        "group": "batch 41 of p",
         "status": "firing" if firing else "resolved",
         "severity": "critical",
         "firing_count": len(firing),
@@ -85,10 +87,11 @@ def test_another_time_body_or_secret_has_another_signature() -> None:
 
 def test_slack_gets_firing_and_resolved_in_one_message() -> None:
     sent = json.loads(Slack("http://h/").post(notification([alert(1)], [alert(2, state="resolved")]), NOW).content)
-    assert sent["text"] == "Critical: A1 p (1 firing, 1 resolved)"
-    words = sent["blocks"][1]["text"]["text"]
-    assert words == "• transaction t-1 has 12 s left\n• resolved: transaction t-2 has 12 s left"
-    assert "0123456789abcdef" in json.dumps(sent["blocks"][2])
+    assert sent["text"] == "Critical: batch 41 of p (1 firing, 1 resolved)"
+    _, firing, resolved, last = sent["blocks"]
+    assert firing["text"]["text"] == "• transaction t-1 has 12 s left"
+    assert resolved["text"]["text"] == "• resolved: transaction t-2 has 12 s left"
+    assert "0123456789abcdef" in json.dumps(last)
 
 
 def test_slack_gets_no_links_no_mentions_and_no_more_than_it_takes() -> None:
@@ -99,6 +102,40 @@ def test_slack_gets_no_links_no_mentions_and_no_more_than_it_takes() -> None:
         assert len(block["text"]["text"]) <= 3_000
     many = slack.message(notification([alert(n) for n in range(40)]))["blocks"][1]["text"]["text"]
     assert many.endswith("• and 30 more")
+
+
+def test_each_receiver_gets_a_link_to_what_the_alert_is_about() -> None:
+    path = page_paths.batch("p|<x>y", 41)
+    firing, ended = {**alert(), "path": path}, {**alert(2, state="resolved"), "path": page_paths.ALERTS}
+    sent = linked(notification([firing], [ended]), "https://ops.example/indoubt")
+    address = "https://ops.example/indoubt/batch?pipeline=p%7C%3Cx%3Ey&number=41"
+
+    (of_webhook,) = json.loads(Webhook("http://h/", SECRET).post(sent, NOW).content)["firing"]
+    assert of_webhook["url"] == address
+    _, first, last, _ = slack.message(sent)["blocks"]
+    # Slack reads an address with its three characters escaped, and ends it at the bar.
+    assert first["text"]["text"] == f"• transaction t-1 has 12 s left <{address.replace('&', '&amp;')}|Open>"
+    assert last["text"]["text"].endswith(" <https://ops.example/indoubt/alerts|Open>")
+    to_alertmanager = Alertmanager("http://h", "", 3_600_000).alerts(sent)
+    assert {one["generatorURL"] for one in to_alertmanager if one["labels"]["transaction"] == "t-1"} == {address}
+
+
+@pytest.mark.parametrize(("path", "public_url"), [(None, "https://ops.example"), ("/alerts", "")])
+def test_without_an_address_or_a_page_there_is_no_link(path: str | None, public_url: str) -> None:
+    sent = linked(notification([{**alert(), **({"path": path} if path else {})}]), public_url)
+    assert sent["firing"][0]["url"] is None
+    assert "<" not in json.dumps(slack.message(sent))
+    assert all("generatorURL" not in one for one in Alertmanager("http://h", "", 3_600_000).alerts(sent))
+
+
+def test_a_link_is_sent_to_slack_whole_or_not_at_all() -> None:
+    longest = {**alert(summary="&" * 5_000), "path": page_paths.transaction("t" * 900)}
+    words = slack.message(linked(notification([longest] * 10), "https://ops.example"))["blocks"][1]["text"]["text"]
+    assert len(words) <= 3_000
+    assert words.count("<https://") == words.count("|Open>") == 1
+    assert words.endswith("|Open>\n• and 9 more")
+    endless = {**alert(), "path": page_paths.transaction("t" * 5_000)}
+    assert "<" not in json.dumps(slack.message(linked(notification([endless]), "https://ops.example")))
 
 
 def test_alertmanager_gets_every_alert_with_labels_and_times() -> None:

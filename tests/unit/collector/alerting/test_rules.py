@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.alerting import rules as alert_rules
-from collector.alerting.findings import LABELS, Finding, Severity
+from collector.alerting.findings import LABELS, SOURCES_GROUP, Finding, Severity
 from collector.alerting.snapshot import (
     AbortSeen,
     AlertSnapshot,
@@ -64,7 +64,7 @@ def found(number: str, snapshot: AlertSnapshot, limits: AlertSettings = LIMITS) 
     for finding in findings:
         assert finding.evidence
         assert finding.summary
-        assert finding.group.startswith(number)
+        assert finding.path.startswith("/")
         assert list(finding.labels) == [name for name in LABELS if name in finding.labels]
     return findings
 
@@ -128,8 +128,8 @@ def test_a1_is_quiet_about_short_transactions_with_a_short_timeout() -> None:
 def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
     (finding,) = found("A1", of_transaction(48_000, *DECIDED))
     assert "has 12 s left and recovery needs 16 s: it is decided" in finding.summary
-    assert (finding.group, finding.labels["transaction"], finding.labels["batch"]) == (
-        f"A1|{PREFIX}",
+    assert (finding.shown_group, finding.labels["transaction"], finding.labels["batch"]) == (
+        f"batch 41 of {PREFIX}",
         "ip-count-0-1",
         "41",
     )
@@ -177,7 +177,7 @@ def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
 def test_a3_hanging() -> None:
     held = HangingTransaction(partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0)
     (finding,) = found("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
-    assert (finding.severity, finding.group) == (Severity.CRITICAL, "A3|sink")
+    assert (finding.severity, finding.group) == (Severity.CRITICAL, "topic sink")
     assert finding.for_ms == 10_000, "the coordinator may know of it a moment later"
     assert not found("A3", of_transaction(44_001, *FOREIGN)), "its coordinator knows it"
 
@@ -189,7 +189,7 @@ def test_a3_hanging() -> None:
 def test_a4_blocked_consumers(waited: int, groups: tuple[str, ...], is_found: bool) -> None:
     blocked = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=groups, hidden=1200, transaction="t-1")
     findings = found("A4", AlertSnapshot(now_ms=T0 + waited, blocked=(blocked,)))
-    assert [f.group for f in findings] == (["A4|my-topic"] if is_found else [])
+    assert [f.group for f in findings] == (["topic my-topic"] if is_found else [])
     assert all("1,200 records are hidden" in f.evidence[1].fact and "t-1" in f.summary for f in findings)
 
 
@@ -305,7 +305,7 @@ def test_a7_lost(at: int, observations: tuple[Observation, ...], replayed: int |
 def test_a8_id_leak() -> None:
     leak = IdLeak(application="orders", ids=120_000, fact="40 new ids a minute, each used once")
     (finding,) = found("A8", AlertSnapshot(now_ms=T0, id_leaks=(leak,)))
-    assert (finding.severity, finding.group) == (Severity.WARNING, "A8|orders")
+    assert (finding.severity, finding.group) == (Severity.WARNING, "application orders")
     assert "120,000" in finding.summary
     assert not found("A8", AlertSnapshot(now_ms=T0))
 
@@ -331,7 +331,7 @@ def observer(
 )
 def test_a9_observer_down(status: ObserverStatus, severity: Severity | None) -> None:
     findings = found("A9", AlertSnapshot(now_ms=T0 + 15_000, observers=(status,)))
-    assert [(f.severity, f.group) for f in findings] == ([(severity, "A9")] if severity else [])
+    assert [(f.severity, f.group) for f in findings] == ([(severity, SOURCES_GROUP)] if severity else [])
 
 
 def test_a10_one_side_only() -> None:

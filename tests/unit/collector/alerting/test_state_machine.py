@@ -151,6 +151,24 @@ def test_alerts_of_one_group_are_one_notification() -> None:
     assert [(n.group, len(n.firing)) for _, n in run.notified] == [("A1|p", 50), ("A1|q", 1)]
 
 
+def test_an_alert_that_moves_to_another_group_is_notified_there() -> None:
+    run = Run()
+    for ms in range(0, 60_000, 1_000):
+        moved = "A1|q" if ms >= 20_000 else "A1|p"
+        run.at(ms, *([finding(group=moved)] if ms < 30_000 else []))
+    told = [(n.group, n.status) for _, n in run.notified]
+    assert told == [("A1|p", FIRING), ("A1|q", FIRING), ("A1|q", RESOLVED)]
+    assert not run.states.groups
+
+
+def test_an_alert_that_moves_while_silenced_is_ended_where_it_was_notified() -> None:
+    run, silenced = Run(), [silence(15_000, 3_600_000, rule="A1")]
+    for ms in range(0, 60_000, 1_000):
+        moved = "A1|q" if ms >= 20_000 else "A1|p"
+        run.at(ms, *([finding(group=moved)] if ms < 30_000 else []), silences=silenced)
+    assert [(n.group, n.status) for _, n in run.notified] == [("A1|p", FIRING), ("A1|p", RESOLVED)]
+
+
 def test_a_late_alert_waits_for_the_group_interval() -> None:
     run = Run()
     for ms in range(0, 40_000, 500):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import receivers, settings, standing_orders, tokens
+from collector.config import public_url, receivers, settings, standing_orders, tokens
 from collector.config.databases import PASSWORDS
 from collector.config.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
@@ -58,12 +58,38 @@ def test_values_of_the_environment_are_typed() -> None:
         (["--host", "0.0.0.0"], {}, "--host 0.0.0.0 without TLS"),
         (["--host", "collector.example"], {}, "--tls-by-proxy"),
         (["--trusted-proxy", "proxy"], {}, "--trusted-proxy"),
+        (["--public-url", "ops.example"], {}, "--public-url is 'ops.example'"),
+        (["--public-url", "https://"], {}, "--public-url is 'https://'"),
+        (["--public-url", "ftp://ops.example"], {}, "--public-url"),
+        (["--public-url", "https://ops.example:port"], {}, "--public-url"),
+        (["--public-url", "https://ops.example/a|b"], {}, "--public-url"),
+        (["--public-url", "https://ops.example/ü"], {}, "--public-url"),
+        ([], {"INDOUBT_PUBLIC_URL": "https://ops.example/?page=1"}, "without a user, a query or a fragment"),
+        ([], {"INDOUBT_PUBLIC_URL": "https://ops.example/#"}, "without a user, a query or a fragment"),
         ([], {"INDOUBT_LOG_LEVEL": "loud"}, "'debug', 'info', 'warning' or 'error'"),
     ],
 )
 def test_a_wrong_setting_is_named(arguments: list[str], environment: dict[str, str], names: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(names)):
         settings.read([*NEEDED, *arguments], environment)
+
+
+def test_a_public_address_with_a_login_is_refused_without_showing_it() -> None:
+    with pytest.raises(SettingsError, match="--public-url takes the app's address without a user") as raised:
+        settings.read([*NEEDED, "--public-url", "https://anna:secret-part@ops.example"], {})
+    assert "secret-part" not in str(raised.value)
+
+
+def test_the_public_address_comes_from_flag_environment_or_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[collector]\npublic_url = "https://file.example/"\n')
+    of_file = [*NEEDED, "--settings-file", str(file)]
+    environment = {"INDOUBT_PUBLIC_URL": "http://127.0.0.1:8651"}
+    assert settings.read(NEEDED, {}).public_url == ""
+    assert settings.read(of_file, {}).public_url == "https://file.example"
+    assert settings.read(of_file, environment).public_url == "http://127.0.0.1:8651"
+    flag = [*of_file, "--public-url", "https://flag.example/indoubt/"]
+    assert settings.read(flag, environment).public_url == "https://flag.example/indoubt"
 
 
 def test_checkpoint_directories_are_paths_or_uris() -> None:
@@ -187,7 +213,7 @@ def test_nothing_is_documented_that_does_not_exist() -> None:
     known = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
     known |= {*tokens.NAMES, "INDOUBT_KAFKA_", "INDOUBT_KAFKA_PROPERTIES"}
     known |= {"INDOUBT_BOOTSTRAP_SERVERS", "INDOUBT_SETTINGS_FILE", "INDOUBT_", *PASSWORDS, *receivers.NAMES}
-    known.add(standing_orders.VARIABLE)
+    known |= {standing_orders.VARIABLE, public_url.VARIABLE}
     assert set(re.findall(r"INDOUBT_[A-Z_]*", SECTION)) <= known
 
 

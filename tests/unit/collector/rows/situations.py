@@ -98,7 +98,9 @@ def alert(rule: str, subject: str, severity: str = "critical", since: int = 0, *
         found_at_ms=T0 + since,
         fired_at_ms=T0 + since,
         name=rule,
-        group=f"{rule}|{labels.get('pipeline', '')}",
+        group=f"application {labels.get('pipeline', '')}",
+        remedy="open",
+        path="/alerts",
         silenced_by=None,
     )
 

@@ -152,6 +152,13 @@ def test_an_alert_that_no_card_says_is_a_card_of_its_group() -> None:
     assert second.remedy is Remedy.OPEN
 
 
+def test_alerts_of_several_rules_in_a_group_are_one_card() -> None:
+    names = {"pipeline": "other"}
+    several = [alert("A1", "kafka:t", **names), alert("A2", "kafka:t", **names), alert("A8", "other", **names)]
+    _, card = cards(5_000, COMMIT_IT, alerts=several)
+    assert (card.keys, len(card.alerts)) == (("kafka:t",), 3)
+
+
 def test_an_alert_about_an_open_transaction_has_its_deadline() -> None:
     young = one(5_000, foreign())
     card = only(cards(5_000, young, alerts=[alert("A1", young.view.key, pipeline="billing")]))
