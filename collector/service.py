@@ -56,6 +56,7 @@ from collector.sources.decision_log import DecisionTopic
 from collector.sources.lifecycle_topic import LifecycleTopic
 from collector.sources.partitions import Pace, Partitions
 from collector.sources.source import Observer, ObserverStatus
+from collector.sources.time_samples import TimeSamples
 from collector.sources.transaction_polling import TransactionPolling
 from collector.sources.transaction_state_log import TransactionLog
 from collector.standing_orders.service import StandingOrderService
@@ -73,7 +74,7 @@ HISTORY = "history.duckdb"
 GC_THRESHOLDS = (50_000, 20, 50)
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
-Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService
+Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def _serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
-        return [cluster, *observers, watch, alerts, follow_up, standing]
+        return [cluster, *observers, watch, alerts, follow_up, standing, samples]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
@@ -221,6 +222,7 @@ def _serve(
         standing=standing.report,
         public_url=settings.public_url,
     )
+    samples = TimeSamples(current, store, dependencies.partitions, dependencies.observers)
     app = application(dependencies)
     backup_routes.serve(app, dependencies)
     standing_order_routes.serve(app, dependencies, standing)

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector.api import table_routes, transaction_key
+from collector.api import series_routes, table_routes, transaction_key
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
@@ -96,6 +96,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         )
 
     table_routes.serve(app, dependencies)
+    series_routes.serve(app, dependencies)
     return app
 
 

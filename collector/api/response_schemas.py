@@ -19,6 +19,7 @@ from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
+from lifecycle.rows.series import CheckpointGapsRow, Series
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer, SwitchRequest
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
@@ -59,6 +60,7 @@ TABLES: dict[str, type] = {
     "/api/v1/losses": LossRow,
     "/api/v1/batches": BatchRow,
     "/api/v1/checkpoints": CheckpointRow,
+    "/api/v1/checkpoints/gaps": CheckpointGapsRow,
     "/api/v1/timeouts": TimeoutRow,
     "/api/v1/ids": IdsRow,
     "/api/v1/jobs": JobRow,
@@ -81,6 +83,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
     ("get", "/api/v1/openapi.json"): object_of(openapi=TEXT, info=OBJECT, paths=OBJECT),
     ("get", "/api/v1/status"): schema_of(Status),
     ("get", "/api/v1/overview"): schema_of(Overview),
+    ("get", "/api/v1/series"): schema_of(Series),
     ("get", "/api/v1/transactions/{key}"): schema_of(TransactionDetailRow),
     ("post", "/api/v1/orders"): object_of(
         audit=WHOLE, outcome=one_of(OrderOutcome), took_ms=WHOLE, steps=list_of(_STEP)

@@ -15,30 +15,35 @@ import duckdb
 from lifecycle.durations import HOUR_MS, MINUTE_MS
 
 MINUTES_KEPT_MS = 30 * 24 * HOUR_MS
+WAITS_PER_TEN_SECONDS_MS = 20 * MINUTE_MS
 LENGTHS_PER_MINUTE_MS = 2 * HOUR_MS
 """They have a row for each length that occurs, and are looked at a day at a time."""
 EXPLAINED_AT_ONCE = 500
 EXPLAINED_AFTER_MS = 10_000
 """A producer that took over the id shows within seconds, and proves that the abort was its doing."""
 
-APPLICATION = "regexp_replace({}, '(-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})?(-[0-9]+)+$', '')"
 APPLICATION_ENDS = "(-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)*|(-[0-9]+){1,2})$"
-"""What ``transaction_lengths`` leaves out of an id: numbers before the last two are the application's own name."""
+"""What counts leave out of a transactional id: numbers before the last two are the application's own name."""
+APPLICATION = f"regexp_replace(transaction_id, '{APPLICATION_ENDS}', '')"
 _ENDED = "status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null"
 _MINUTE = "{} // 60000 * 60000, 60000"
+
+BRANCH_ENDED = """type in ('transaction.committed', 'transaction.aborted')
+    and coalesce(try(event ->> '$.data.resource_manager'), 'kafka') <> 'kafka'"""
+BRANCH_OUTCOME = "if(type = 'transaction.committed', 'branch committed', 'branch aborted')"
 
 # What each table's rows are counted as, when they arrive: they stand in ``arrived``.
 COUNTS: dict[str, tuple[str, ...]] = {
     "transaction_records": (
         f"""insert into transaction_counts
-        select {_MINUTE.format("update_ms")}, {APPLICATION.format("transaction_id")},
+        select {_MINUTE.format("update_ms")}, {APPLICATION},
                case status when 'COMPLETE_COMMIT' then 'committed' else 'aborted' end, count(*)
         from arrived where {_ENDED} group by all""",
         f"""insert into aborts_to_explain
-        select transaction_id, producer_id, start_ms, update_ms, {APPLICATION.format("transaction_id")}
+        select transaction_id, producer_id, start_ms, update_ms, {APPLICATION}
         from arrived where status = 'COMPLETE_ABORT' and start_ms is not null""",
         f"""insert into transaction_lengths
-        select {_MINUTE.format("update_ms")}, regexp_replace(transaction_id, '{APPLICATION_ENDS}', ''), timeout_ms,
+        select {_MINUTE.format("update_ms")}, {APPLICATION}, timeout_ms,
                status = 'COMPLETE_ABORT' and length_ms >= timeout_ms, floor(8 * log2(greatest(length_ms, 1)))::smallint,
                count(*), max(length_ms), arg_max(transaction_id, length_ms)
         from (select *, greatest(update_ms - start_ms, 0) as length_ms from arrived where {_ENDED} and timeout_ms > 0)
@@ -48,6 +53,10 @@ COUNTS: dict[str, tuple[str, ...]] = {
         f"""insert into transaction_counts
         select {_MINUTE.format("at_ms")}, pipeline, 'lost', count(*)
         from arrived where type = 'transaction.lost' group by all""",
+        # A database has no log of its own: what became of its branches is known from the events alone.
+        f"""insert into transaction_counts
+        select {_MINUTE.format("at_ms")}, pipeline, {BRANCH_OUTCOME}, count(*)
+        from arrived where {BRANCH_ENDED} group by all""",
         f"""insert into checkpoint_counts
         select {_MINUTE.format("at_ms")}, pipeline, 'lifecycle events', count(*), sum(duration_ms), max(duration_ms)
         from (select at_ms, pipeline, try_cast(try(event ->> '$.data.duration_ms') as bigint) as duration_ms
@@ -71,32 +80,39 @@ COUNTS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_MERGED = {
-    "transaction_counts": (MINUTES_KEPT_MS, "application, outcome", "sum(transactions)"),
-    "abort_counts": (MINUTES_KEPT_MS, "application, cause", "sum(transactions)"),
-    "checkpoint_counts": (
+_MOST = "max(waiting), max(longest_wait_ms), max(hidden)"
+_MERGED = (
+    ("transaction_counts", MINUTES_KEPT_MS, HOUR_MS, "application, outcome", "sum(transactions)"),
+    ("abort_counts", MINUTES_KEPT_MS, HOUR_MS, "application, cause", "sum(transactions)"),
+    (
+        "checkpoint_counts",
         MINUTES_KEPT_MS,
+        HOUR_MS,
         "pipeline, seen_in",
         "sum(checkpoints), sum(duration_total_ms), max(duration_most_ms)",
     ),
-    "transaction_lengths": (
+    (
+        "transaction_lengths",
         LENGTHS_PER_MINUTE_MS,
+        HOUR_MS,
         "application, timeout_ms, timed_out, bucket",
         "sum(transactions), max(longest_ms), arg_max(longest_transaction, longest_ms)",
     ),
-}
-"""Of each table how long its minutes are kept apart, its keys, and how rows of the same key become one."""
+    ("reader_waits", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "application", _MOST),
+    ("reader_waits", MINUTES_KEPT_MS, HOUR_MS, "application", _MOST),
+)
+"""Of each table how long its rows are kept apart, into what spans they go then, its keys, and what its rows become together."""
 
 
-def _merge_of(table: str, minutes_ms: int, keys: str, sums: str) -> tuple[str, str, str]:
+def _merge_of(table: str, kept_ms: int, into_ms: int, keys: str, sums: str) -> tuple[str, str, str]:
     """Return the statements that note what is to be merged, delete its parts, and put the sums in their place."""
-    hours = f"($today - {minutes_ms}) // {HOUR_MS} * {HOUR_MS}"
+    old = f"begin_ms < ($today - {kept_ms}) // {into_ms} * {into_ms}"
     same = " and ".join(f"t.{key} = m.{key}" for key in keys.split(", "))
     return (
         f"""create or replace temp table merged as
         select first_ms as begin_ms, length_ms as span_ms, {keys}, {sums}
-        from (select *, if(begin_ms < {hours}, begin_ms // {HOUR_MS} * {HOUR_MS}, begin_ms) as first_ms,
-                     if(begin_ms < {hours}, {HOUR_MS}, span_ms) as length_ms
+        from (select *, if({old} and span_ms < {into_ms}, begin_ms // {into_ms} * {into_ms}, begin_ms) as first_ms,
+                     if({old}, greatest(span_ms, {into_ms}), span_ms) as length_ms
               from {table} where begin_ms >= $from and begin_ms < $before)
         group by all having count(*) > 1 or min(span_ms) < length_ms""",
         f"""delete from {table} t using merged m
@@ -105,7 +121,7 @@ def _merge_of(table: str, minutes_ms: int, keys: str, sums: str) -> tuple[str, s
     )
 
 
-_MERGES = [_merge_of(table, *how) for table, how in _MERGED.items()]
+_MERGES = [_merge_of(*how) for how in _MERGED]
 _TO_EXPLAIN = "select *, rowid from aborts_to_explain where ended_ms <= ? order by rowid limit ?"
 
 Aborted = tuple[str, int, int]

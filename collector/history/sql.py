@@ -4,6 +4,7 @@
 
 from collector.history.observation_tables import QUARANTINED as QUARANTINED_TABLE
 from collector.history.observation_tables import TABLES, TRANSACTION_RECORDS
+from collector.history.rollups import APPLICATION, BRANCH_ENDED, BRANCH_OUTCOME
 from collector.records.facts import FROM_RECORDS, FromRecords
 from collector.records.formats.transaction_state import BrokerStatus
 
@@ -162,7 +163,8 @@ QUARANTINED_BEFORE = f"select count(*) {_BEFORE}"
 ENDS_PER_MINUTE = """
 select begin_ms, coalesce(sum(transactions) filter (outcome = 'committed'), 0)::bigint,
        coalesce(sum(transactions) filter (outcome = 'aborted'), 0)::bigint
-from transaction_counts where begin_ms >= ? and span_ms = 60000 and outcome <> 'lost' group by all order by all"""
+from transaction_counts where begin_ms >= ? and span_ms = 60000 and outcome in ('committed', 'aborted')
+group by all order by all"""
 ENDS_SINCE = """
 select count(*) filter (status = 'COMPLETE_COMMIT'), count(*) filter (status = 'COMPLETE_ABORT')
 from transaction_records where update_ms >= ? and start_ms is not null"""
@@ -187,3 +189,42 @@ select application, timeout_ms, coalesce(sum(n) filter (not timed_out), 0)::bigi
        max(most_ms) filter (not timed_out) as longest_ms,
        arg_max(whose, most_ms) filter (not timed_out) as longest_transaction
 from shares group by all"""
+
+# What the series of GET /series are made of. Bound: from, length of a bucket, from, until (epoch ms); buckets count from 0.
+SERIES_OF_COUNTS = """
+select (begin_ms - ?) // ?, application, outcome, sum(transactions)::bigint
+from transaction_counts where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
+# The same of rows themselves: of the last minutes, in buckets shorter than a minute.
+SERIES_OF_RECORDS = f"""
+select bucket, {APPLICATION}, if(status = 'COMPLETE_COMMIT', 'committed', 'aborted'), sum(n)::bigint
+from (select (update_ms - ?) // ? as bucket, transaction_id, status, count(*) as n from transaction_records
+      where update_ms >= ? and update_ms < ? and status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null
+      group by all)
+group by all"""
+SERIES_OF_EVENTS = f"""
+select (at_ms - ?) // ?, pipeline, if(type = 'transaction.lost', 'lost', {BRANCH_OUTCOME}), count(*)
+from lifecycle_events where at_ms >= ? and at_ms < ? and (type = 'transaction.lost' or {BRANCH_ENDED}) group by all"""
+SERIES_OF_WAITS = """
+select (begin_ms - ?) // ?, application, max(waiting), max(longest_wait_ms), max(hidden)
+from reader_waits where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
+
+ADD_READER_WAITS = """
+insert into reader_waits select unnest(?::bigint[]), ?, unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[]),
+       unnest(?::bigint[])"""
+KEEP_SOURCE_WATCHES = """
+insert or replace into source_watches select unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[])"""
+# Bound: from, until. And the first time at which anything was noted: before it nothing is known.
+SOURCE_WATCHES = "select source, from_ms, until_ms from source_watches where until_ms > ? and from_ms < ? order by all"
+FIRST_WATCH = "select min(from_ms) from source_watches"
+
+# Marks of a time, newest first. Bound: from, until (epoch ms), how many.
+ORDERS_OF_TIME = """
+select a.audit, a.at_ms, a.who, a.action, a.keys, a.outcome from audit a left join order_results r using (audit)
+where a.at_ms >= ? and a.at_ms < ? and a.action in ('commit', 'abort', 'settle', 'restart', 'stop')
+  and a.outcome in ('accepted', 'pending', 'failed') and r.refers_to is null
+order by a.audit desc limit ?"""
+PIPELINE_EVENTS_OF_TIME = """
+select type, at_ms, pipeline, coalesce(try(event ->> '$.data.reason'), '') from lifecycle_events
+where at_ms >= ? and at_ms < ? and type like 'pipeline.%' order by at_ms desc limit ?"""
+ALERTS_OF_TIME = """
+select fired_ms, finding from alerts where fired_ms >= ? and fired_ms < ? order by fired_ms desc limit ?"""

@@ -12,7 +12,7 @@ import pytest
 from collector.history import retention, rollups
 from collector.history.retention import Limits, Maintenance
 from collector.history.rollups import Aborted
-from collector.history.sql import ENDS_PER_MINUTE
+from collector.history.sql import ADD_READER_WAITS, ENDS_PER_MINUTE
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import (
@@ -210,6 +210,26 @@ def test_minutes_are_merged_once_and_become_hours_when_they_are_old(store: Store
     store.flushed()
     maintain(store, days=400)
     assert store.rows(rows) == [(expected[0][0], HOUR_MS, 11), *expected[1:]], "what comes late is added to its hour"
+
+
+def test_waits_become_minutes_and_hours_with_their_worst(store: Store) -> None:
+    History(store).transaction("app-1", NOW, *COMMITTED)
+    hour, minute = OLD // HOUR_MS * HOUR_MS, NOW - HOUR_MS
+    rows = [(hour, 3, 100, 9), (hour + 2 * MINUTE_MS, 1, 900, 2), (minute, 1, 5, 7), (minute + 10_000, 2, 3, 1)]
+    young = [(NOW - 5 * MINUTE_MS, 1, 1, 1), (NOW - 5 * MINUTE_MS + 10_000, 2, 2, 2)]
+    for begin_ms, *most in (*rows, *young):
+        columns = [[begin_ms], 10_000, ["app"], *([value] for value in most)]
+        store.transact([(ADD_READER_WAITS, columns)])
+    store.flushed()
+    expected = [
+        (hour, HOUR_MS, 3, 900, 9),
+        (minute, MINUTE_MS, 2, 5, 7),
+        *((begin_ms, 10_000, *most) for begin_ms, *most in young),
+    ]
+    for _ in range(2):
+        maintain(store, days=400)
+        found = store.rows("select begin_ms, span_ms, waiting, longest_wait_ms, hidden from reader_waits order by all")
+        assert found == expected
 
 
 def test_the_cause_of_each_abort_is_counted_once(store: Store) -> None:

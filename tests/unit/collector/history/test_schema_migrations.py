@@ -33,6 +33,7 @@ LANDED = {
     "0012_decisions_that_count.sql": "b368a0abe01b94f7",
     "0013_quarantined.sql": "9dc6ba712d0ad482",
     "0014_plain_names.sql": "59c0ff697b1fb7bf",
+    "0015_reader_waits.sql": "c4ee0051660944c5",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

@@ -1,0 +1,101 @@
+"""Checkpoints over time: a gap is named, failures and hung ones stand in it, and what nobody saw is not called a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from collector.records.facts import CheckpointFacts
+from collector.verdicts.checkpoint_gaps import SHORTEST_MS, checkpoint_gaps
+from tests.unit.collector.observations import PREFIX, T0
+
+SECOND = 1_000
+
+
+def done(number: int, at_s: int, took_ms: int = 500, **changes: Any) -> CheckpointFacts:
+    ended = T0 + at_s * SECOND
+    return CheckpointFacts(
+        pipeline=PREFIX, number=number, started_ms=ended - took_ms, completed_ms=ended, proven_ms=ended, **changes
+    )
+
+
+def each(interval_s: int, *, of: int, first: int = 0) -> list[CheckpointFacts]:
+    return [done(first + n, (first + n) * interval_s) for n in range(of)]
+
+
+GAPS: list[tuple[str, list[CheckpointFacts], int | None, int, list[tuple[int, int, bool]]]] = [
+    ("none known", [], 5, 600, []),
+    ("one alone, long ago", [done(1, 0)], 5, 600, [(0, 600, True)]),
+    ("one alone, its interval unknown", [done(1, 0)], None, 600, []),
+    ("one each interval", each(5, of=10), 5, 46, []),
+    ("two missed: not yet a gap", [*each(5, of=3), *each(5, of=3, first=5)], 5, 36, []),
+    ("four missed", [*each(5, of=3), *each(5, of=3, first=7)], 5, 46, [(10, 35, False)]),
+    ("the last is old", each(5, of=3), 5, 260, [(10, 260, True)]),
+    ("by what was usual alone", [*each(5, of=9), *each(5, of=9, first=20)], None, 141, [(40, 100, False)]),
+    ("slower than its interval", [done(n, 30 * n) for n in range(6)], 5, 160, []),
+    ("short intervals: seconds are no gap", [done(0, 0), done(1, 1), done(2, 2), done(3, 12)], 1, 13, []),
+    ("a savepoint is none", [*each(5, of=3), done(3, 30, kind="savepoint"), *each(5, of=2, first=12)], 5, 66, [(10, 60, False)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "interval_s", "now_s", "gaps"), [c[1:] for c in GAPS], ids=[c[0] for c in GAPS]
+)
+def test_a_time_without_a_checkpoint_is_a_gap_when_it_is_unusual(
+    checkpoints: list[CheckpointFacts], interval_s: int | None, now_s: int, gaps: list[tuple[int, int, bool]]
+) -> None:
+    interval_ms = None if interval_s is None else interval_s * SECOND
+    found = checkpoint_gaps(checkpoints, interval_ms, T0 + now_s * SECOND).gaps
+    assert [((g.from_ms - T0) // SECOND, (g.until_ms - T0) // SECOND, g.ongoing) for g in found] == gaps
+    assert all(gap.observed and gap.name.startswith("no checkpoint for ") for gap in found)
+
+
+def test_a_gap_says_how_long_it_was_and_what_failed_meanwhile() -> None:
+    failed = CheckpointFacts(
+        pipeline=PREFIX, number=3, started_ms=T0 + 15_000, failed_ms=T0 + 20_000, failures=2, reason="no leader"
+    )
+    row = checkpoint_gaps([*each(5, of=3), failed, done(4, 260)], 5_000, T0 + 261_000)
+    (gap,) = row.gaps
+    assert (gap.name, gap.why) == ("no checkpoint for 4 min 10 s", "checkpoint 3 failed")
+    (failure,) = row.failures
+    assert (failure.number, failure.at_ms, failure.failures, failure.reason) == (3, T0 + 20_000, 2, "no leader")
+    assert (row.pipeline, row.usual_ms, row.hung) == (PREFIX, 5_000, ())
+
+
+@pytest.mark.parametrize(
+    ("later", "now_s", "until_s"), [([], 100, 100), ([40], 100, 40), ([12], 100, None)],
+    ids=["until now", "until a later one", "overtaken at once"],
+)  # fmt: skip
+def test_one_that_began_and_did_not_end_hangs(later: Sequence[int], now_s: int, until_s: int | None) -> None:
+    begun = CheckpointFacts(pipeline=PREFIX, number=3, started_ms=T0 + 11_000)
+    checkpoints = [*each(5, of=3), begun, *(done(4 + n, at) for n, at in enumerate(later))]
+    row = checkpoint_gaps(checkpoints, 5_000, T0 + now_s * SECOND)
+    if until_s is None:
+        assert row.hung == ()
+    else:
+        (hung,) = row.hung
+        assert (hung.number, hung.started_at_ms, hung.until_ms) == (3, T0 + 11_000, T0 + until_s * SECOND)
+        assert hung.name in row.gaps[0].why
+
+
+def test_a_young_checkpoint_does_not_hang() -> None:
+    begun = CheckpointFacts(pipeline=PREFIX, number=3, started_ms=T0 + 11_000)
+    assert checkpoint_gaps([*each(5, of=3), begun], 1_000, T0 + 11_000 + SHORTEST_MS).hung == ()
+
+
+@pytest.mark.parametrize(
+    ("unobserved", "name"),
+    [
+        ([(15, 55)], "not observed for 50 s"),
+        ([(15, 25)], "no checkpoint for 50 s"),
+        ([], "no checkpoint for 50 s"),
+    ],
+    ids=["most of it", "a part of it", "nothing"],
+)
+def test_what_the_collector_could_not_see_is_not_called_missing(unobserved: list[tuple[int, int]], name: str) -> None:
+    spans = [(T0 + begin * SECOND, T0 + end * SECOND) for begin, end in unobserved]
+    (gap,) = checkpoint_gaps([*each(5, of=3), *each(5, of=2, first=12)], 5_000, T0 + 66_000, spans).gaps
+    assert gap.name == name
+    assert gap.observed is name.startswith("no checkpoint")

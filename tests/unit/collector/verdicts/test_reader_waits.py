@@ -1,0 +1,70 @@
+"""How readers stand behind each application: by who holds them back, the worst of its partitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from collector.verdicts.reader_waits import CONSUMER_OFFSETS, ReaderWait, reader_waits
+from resource_managers.kafka.partitions import Partition
+from tests.unit.collector.observations import T0
+from tests.unit.collector.partition_sightings import partition_findings, producer
+
+ORDERS, OTHERS, OFFSETS = ("orders", 0), ("orders", 1), (CONSUMER_OFFSETS, 7)
+
+
+def findings(held: dict[Partition, tuple[str, int]], readers: dict[str, list[Partition]]) -> PartitionFindings:
+    """Return what two looks saw, 4 s apart: of each partition who holds it and how much it hides, and who reads what."""
+    tracker = PartitionTracker(stalled_ms=30_000)
+    for at in (T0 + 1_000, T0 + 5_000):
+        for group, partitions in readers.items():
+            tracker.saw_group(group, "Stable", dict.fromkeys(partitions, 100), at, is_whole=True)
+        for partition, (_, hidden) in held.items():
+            tracker.saw_partition(partition, 100, 100 + hidden, at)
+    for partition, (transaction, _) in held.items():
+        if transaction:
+            one = producer(partition=partition)
+            tracker.saw_holder(partition, Holder(producer=one, key="k", transaction=transaction, opened_ms=T0))
+    return PartitionFindings(at_ms=T0 + 6_000, blocked=tracker.blocked())
+
+
+@pytest.mark.parametrize(
+    ("held", "readers", "found"),
+    [
+        ({}, {}, {}),
+        ({ORDERS: ("a-0", 0)}, {"r": [ORDERS]}, {}),
+        ({ORDERS: ("a-0", 5)}, {}, {"A": ReaderWait(hidden=5)}),
+        ({ORDERS: ("a-0", 5)}, {"r": [ORDERS]}, {"A": ReaderWait(waiting=1, longest_wait_ms=5_000, hidden=5)}),
+        (
+            {ORDERS: ("a-0", 5), OTHERS: ("a-1", 9)},
+            {"r": [ORDERS, OTHERS], "s": [OTHERS]},
+            {"A": ReaderWait(waiting=2, longest_wait_ms=5_000, hidden=9)},
+        ),
+        (
+            {ORDERS: ("a-0", 5), OTHERS: ("b-0", 2)},
+            {"s": [OTHERS]},
+            {"A": ReaderWait(hidden=5), "B": ReaderWait(waiting=1, longest_wait_ms=5_000, hidden=2)},
+        ),
+        ({ORDERS: ("", 5)}, {}, {"": ReaderWait(hidden=5)}),
+        ({OFFSETS: ("a-0", 5)}, {}, {}),
+    ],
+    ids=[
+        "nothing",
+        "nothing hidden",
+        "hidden",
+        "a group waits",
+        "two partitions",
+        "two applications",
+        "holder unknown",
+        "offsets",
+    ],
+)
+def test_readers_wait_for_the_application_that_holds_them_back(
+    held: dict[Partition, tuple[str, int]], readers: dict[str, list[Partition]], found: dict[str, ReaderWait]
+) -> None:
+    assert reader_waits(findings(held, readers), lambda id_: id_[0].upper()) == found
+
+
+def test_readers_behind_a_hanging_transaction_without_a_name_are_kept_too() -> None:
+    found = reader_waits(partition_findings(), lambda _: "never asked")
+    assert found == {"": ReaderWait(waiting=1, longest_wait_ms=3_000, hidden=5)}
