@@ -32,7 +32,6 @@ def partition(topic: str, number: int) -> str:
 
 ALERTS = "/alerts"
 COLLECTOR = "/collector"
-TRANSACTIONS = "/transactions"
 
 
 def _path(page: str, **query: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import streamlit as st
@@ -10,10 +10,13 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorError
 
+Lead = Callable[[], tuple[str, dict[str, str]]]
+"""Returns where the address leads: a page's path, and its query."""
+
 
 def pages(shown: Mapping[str, st.Page]) -> list[st.Page]:
     """Return a page an address, in no navigation; ``shown``: the app's pages by their path."""
-    leads = {
+    leads: dict[str, Lead] = {
         "transaction": _transaction,
         "batch": _batch,
         "pipeline": _pipeline,
@@ -26,8 +29,7 @@ def pages(shown: Mapping[str, st.Page]) -> list[st.Page]:
     ]
 
 
-def _go(lead: object, shown: Mapping[str, st.Page]) -> None:
-    assert callable(lead)
+def _go(lead: Lead, shown: Mapping[str, st.Page]) -> None:
     path, query = lead()
     st.switch_page(shown[path], query_params=query)
 

@@ -18,7 +18,7 @@ from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths
-from lifecycle.rows.overview import InProgress, Overview
+from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import ObserverRow, Status
 
 MAX_CARDS = 30
@@ -39,7 +39,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         picture[f"card-{widget_token(item.key)}"] = card(item)
     if len(overview.attention) > MAX_CARDS:
         picture["more"] = el("p", f"{len(overview.attention) - MAX_CARDS} more things need attention.", class_="more")
-    picture["in-progress"] = _in_progress(overview.in_progress)
+    picture["in-progress"] = _in_progress(overview)
     picture["counters"] = _counters(overview)
     picture["sources"] = _sources(status)
     return picture
@@ -86,11 +86,12 @@ def _all_well(overview: Overview) -> Html:
     )
 
 
-def _in_progress(rows: tuple[InProgress, ...]) -> Html:
-    if not rows:
-        return el("p", "No transaction is open.", class_="more")
+def _in_progress(overview: Overview) -> Html:
+    if not overview.in_progress:
+        other = "other " if overview.counts.open else ""
+        return el("p", f"No {other}transaction is in progress.", class_="more")
     parts = []
-    for row in rows:
+    for row in overview.in_progress:
         of_timeout = f" of {duration(row.timeout_ms)}" if row.timeout_ms is not None else ""
         oldest = [" (oldest ", since(row.oldest_opened_at_ms, UTC), of_timeout, ")"] if row.oldest_opened_at_ms else []
         parts.append(

@@ -67,7 +67,9 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     expect(hook(page, "order-reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
     press(page, "order-cancel")
     expect(hook(page, "order-reason")).to_have_count(0)
-    go_to(page, "Pending commits")
+    card.get_by_role("link", name="Open").click()
+    expect(hook(page, "evidence")).to_contain_text("decided: commit", timeout=SHOWN_LIMIT_MS)
+    expect(page).to_have_url(re.compile("pending-commits"))
     batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
     expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))
     everything, before = written(demo), committed(demo)
