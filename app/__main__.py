@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import os
 import sys
 from pathlib import Path
 
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
+from app.sign_in import settings as sign_in_settings
+from app.sign_in.settings import OidcSignIn, SignIn, is_loopback
 from lifecycle import settings_file
 from lifecycle.errors import SettingsError
 from lifecycle.version import VERSION
@@ -25,8 +26,9 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sign-in-by-proxy",
         action="store_true",
-        help="allow a --host beyond loopback: an authenticating proxy in front of the pages signs users in",
+        help="allow a --host beyond loopback: a proxy in front signs users in, and nobody learns who they are",
     )
+    sign_in_settings.add_options(parser)
     parser.add_argument(
         "--allowed-host",
         action="append",
@@ -56,7 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
     if given.token_file:
         os.environ[TOKEN_FILE] = str(given.token_file.absolute())
     try:
-        check_host(given.host, given.sign_in_by_proxy)
+        sign_in = sign_in_settings.read(given, os.environ)
+        check_host(given.host, given.sign_in_by_proxy, sign_in)
         settings = Settings.from_environment()
         settings.token()
     except SettingsError as error:
@@ -67,23 +70,23 @@ def main(arguments: list[str] | None = None) -> None:
     # A late import: a wrong setting is reported in less than a tenth of the time that Streamlit takes to load.
     from app.server import serve
 
-    serve(given.host, given.port, given.allowed_host)
+    serve(given.host, given.port, given.allowed_host, sign_in)
 
 
-def check_host(host: str, sign_in_by_proxy: bool) -> None:
-    """Return if only this machine reaches the pages, or a proxy signs users in. Raises SettingsError."""
-    if not _is_loopback(host) and not sign_in_by_proxy:
+def check_host(host: str, sign_in_by_proxy: bool, sign_in: SignIn | None) -> None:
+    """Return if only this machine reaches the pages, or whoever does signs in. Raises SettingsError."""
+    if is_loopback(host):
+        return
+    if sign_in is None and not sign_in_by_proxy:
         raise SettingsError(
-            f"--host {host} lets every client that reaches this port act with the rights of the app's token: put an "
-            "authenticating proxy in front of the pages and pass --sign-in-by-proxy, or omit --host"
+            f"--host {host} lets every client that reaches this port act with the rights of the app's token: give a sign-in "
+            "(--oidc-issuer or --trusted-proxy), or omit --host"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    if sign_in is not None and isinstance(sign_in.way, OidcSignIn) and not sign_in.is_https:
+        raise SettingsError(
+            f"--host {host} would send the cookies of the sign-in in clear: put a proxy that does TLS in front of the pages, and "
+            "give its address as --public-url https://…"
+        )
 
 
 if __name__ == "__main__":

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.client.collector_client import CollectorClient, CollectorError
 from app.components.markup import Html, el
 from app.components.time_text import zone_named
 from app.settings import Settings
+from app.sign_in.guard import SIGN_OUT_HEADER
 from lifecycle.orders import Role
+from lifecycle.persons import NAME_HEADER, ROLE_HEADER, Person, person
 from lifecycle.rows.status import Status
 
 SHARED_FOR_S = 0.25
@@ -30,7 +33,15 @@ def settings() -> Settings:
 @st.cache_resource(on_release=lambda client: client.close())
 def collector() -> CollectorClient:
     """Return the process's only client; sessions share it."""
-    return CollectorClient(settings(), shared_for_s=SHARED_FOR_S)
+    return CollectorClient(settings(), shared_for_s=SHARED_FOR_S, asking_person=asking_person)
+
+
+def asking_person() -> Person | None:
+    """Return who signed in to this session, None where nobody signs in, and outside of any session."""
+    if get_script_run_ctx(suppress_warning=True) is None:
+        return None
+    headers = st.context.headers
+    return person(headers.get(NAME_HEADER), headers.get(ROLE_HEADER))
 
 
 def zone() -> tzinfo:
@@ -74,10 +85,20 @@ def read_rights() -> None:
         st.session_state["may_order"] = st.session_state["is_operator"] = False
         st.session_state["why_no_orders"] = f"The collector does not answer: {error}"
         return
-    st.session_state["who"] = f"{status.name} ({status.role.value}{', read only' if status.read_only else ''})"
+    st.session_state["who"] = _who(status)
     st.session_state["may_order"] = status.may_order
     st.session_state["is_operator"] = status.role is Role.OPERATOR
     st.session_state["why_no_orders"] = why_no_orders(status)
+
+
+def _who(status: Status) -> Html:
+    rights = f"{status.role.value}{', read only' if status.read_only else ''}"
+    signed_in = asking_person()
+    if signed_in is None:
+        return el("span", "no sign-in: orders are audited as ", el("b", status.name), f" ({rights})", class_="who")
+    sign_out = st.context.headers.get(SIGN_OUT_HEADER)
+    leave = [" · ", el("a", "sign out", href=sign_out, target="_self")] if sign_out else None
+    return el("span", el("b", signed_in.name), f" ({rights})", leave, class_="who")
 
 
 def why_no_orders(status: Status) -> str:

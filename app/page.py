@@ -30,7 +30,6 @@ from pathlib import Path
 import streamlit as st
 
 from app import live
-from app.components.markup import el
 from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, pressed, silence_dialog, standing_orders_dialog
 from app.screens import (
     abort_history,
@@ -91,7 +90,7 @@ def main() -> None:
         with st.container():
             pressed.show_region("frame")
         if who := st.session_state.get("who"):
-            live.write(el("span", who, class_="who"))
+            live.write(who)
         _times_choice()
     order_dialog.show_last_result()
     page.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,9 +18,12 @@ from app.regions.hub import Hub
 from app.regions.route import live_route
 from app.screens.live_regions import REGIONS
 from app.settings import Settings
+from app.sign_in.by_oidc import ByOidc
+from app.sign_in.by_proxy import ByProxy
+from app.sign_in.guard import HEALTH, SignedInOnly, Way
+from app.sign_in.settings import ProxySignIn, SignIn
 
 PAGE = Path(__file__).with_name("page.py")
-HEALTH = "/_stcore/health"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 STREAMLIT_SETTINGS = {
@@ -39,8 +43,12 @@ STREAMLIT_SETTINGS = {
     "theme.baseRadius": "6px",
     "theme.baseFontSize": 15,
     "logger.level": "warning",
+    "logger.hideWelcomeMessage": True,
 }
-"""Streamlit sends no usage statistics, and a page never shows a stack trace."""
+"""Streamlit sends no usage statistics, and a page never shows a stack trace.
+
+Its welcome message would ask an outside host for the address of this machine.
+"""
 
 
 class OwnNamesOnly:
@@ -79,9 +87,16 @@ class OwnNamesOnly:
         return None
 
 
-def serve(host: str, port: int, allowed_hosts: Collection[str]) -> None:
-    """Serve the pages and their live regions until SIGINT or SIGTERM; ``allowed_hosts`` adds to the names of loopback."""
+def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn | None) -> None:
+    """Serve the pages and their live regions until SIGINT or SIGTERM.
+
+    ``allowed_hosts`` adds to the names of loopback. ``sign_in`` None: nobody signs in.
+    """
     names = LOOPBACK_NAMES | {_hostname(f"//{_bracketed(name)}") for name in (host, *allowed_hosts)}
+    if sign_in is not None:
+        names |= {_hostname(sign_in.public_url)}
+    # Else uvicorn lets whoever asks from this machine say in X-Forwarded-For which address asks.
+    os.environ["FORWARDED_ALLOW_IPS"] = ""
     # A request without a host name is refused.
     hub = Hub(Settings.from_environment(), REGIONS)
 
@@ -91,9 +106,17 @@ def serve(host: str, port: int, allowed_hosts: Collection[str]) -> None:
         yield
         await hub.stop()
 
-    guards = [Middleware(OwnNamesOnly, names=names - {""})]
+    guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
     app = App(PAGE, lifespan=lifespan, routes=[live_route(hub)], middleware=guards)
     app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
+
+
+def _way(sign_in: SignIn | None) -> Way | None:
+    if sign_in is None:
+        return None
+    if isinstance(sign_in.way, ProxySignIn):
+        return ByProxy(sign_in.way, sign_in.groups, sign_in.session_s)
+    return ByOidc(sign_in, sign_in.way)
 
 
 def _hostname(url: str) -> str:

@@ -17,6 +17,7 @@ from app.client.shared_requests import SharedRequests
 from app.settings import Settings
 from lifecycle.errors import IndoubtError
 from lifecycle.orders import Action
+from lifecycle.persons import Person
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
@@ -86,11 +87,18 @@ _FAILURES = {
 class CollectorClient:
     """Asks the collector. Every method raises CollectorError.
 
-    ``shared_for_s``: so long an answer serves all who ask the same; by default each asks again.
+    ``shared_for_s``: so long an answer serves all who ask the same in the name of the same person; by default each asks again.
+    ``asking_person`` returns who that is at the moment, None for the holder of the token.
     """
 
-    def __init__(self, settings: Settings, shared_for_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        shared_for_s: float = 0.0,
+        asking_person: Callable[[], Person | None] = lambda: None,
+    ) -> None:
         self.address = settings.collector_url
+        self._asking_person = asking_person
         self._requests = SharedRequests(shared_for_s)
         self._token = settings.token
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
@@ -272,7 +280,8 @@ class CollectorClient:
             ) from error
 
     def _get_shared(self, path: str, filters: Mapping[str, str]) -> Any:
-        what = (path, frozenset(filters.items()))
+        # Each person has a limit, and one who reaches it must not hold up the others.
+        what = (path, frozenset(filters.items()), self._asking_person())
         return self._requests.get(what, lambda: self._ask("GET", path, params=dict(filters)))
 
     def _ask(self, method: str, path: str, **request: Any) -> Any:
@@ -284,9 +293,9 @@ class CollectorClient:
 
     def _asked(self, method: str, path: str, **request: Any) -> Any:
         try:
-            answer = self._http.request(
-                method, path, headers={"Authorization": f"Bearer {self._token()}"}, follow_redirects=False, **request
-            )
+            person = self._asking_person()
+            headers = {"Authorization": f"Bearer {self._token()}"} | (person.headers() if person is not None else {})
+            answer = self._http.request(method, path, headers=headers, follow_redirects=False, **request)
         except httpx.TimeoutException as error:
             raise CollectorError(Failure.UNREACHABLE, "no answer in time") from error
         except httpx.HTTPError as error:

@@ -20,7 +20,7 @@ class Html(str):
 
 
 Child = object
-_VOID = frozenset({"br", "hr"})
+_VOID = frozenset({"br", "hr", "meta"})
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&\"'^=@/])")
 
 

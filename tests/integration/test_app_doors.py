@@ -2,69 +2,23 @@
 
 from __future__ import annotations
 
-import http.client
-import os
-import subprocess
-import sys
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from demo.broker import free_port
-from demo.children import die_with_parent
-from pipeline.config.settings import ROOT
-from tests.integration.pipeline_process import wait_until
+from tests.integration.app_process import HANDSHAKE, STREAM, asked, running_app
 
 pytestmark = pytest.mark.integration
 PUBLIC = "ops.example"
-LIMIT_S = 60.0
-STREAM = "/_stcore/stream"
-HANDSHAKE = {
-    "Connection": "Upgrade",
-    "Upgrade": "websocket",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==",
-}
 
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Return the port of a running app that has one public name; its collector is nowhere."""
-    port, log = free_port(), Path(tmp_path_factory.mktemp("app")) / "app.log"
-    command = [sys.executable, "-m", "app", "--port", str(port), "--allowed-host", PUBLIC]
-    environment = {**os.environ, "INDOUBT_TOKEN": "x" * 32, "INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1"}
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=out, stderr=out, preexec_fn=die_with_parent
-        )
-    try:
-
-        def ready() -> bool:
-            assert process.poll() is None, log.read_text()
-            try:
-                return asked(port, "/_stcore/health", f"127.0.0.1:{port}") == 200
-            except OSError:
-                return False
-
-        wait_until("the app's server", ready, LIMIT_S)
-        yield port
-    finally:
-        process.kill()
-        process.wait(LIMIT_S)
-
-
-def asked(port: int, path: str, host: str, **headers: str) -> int:
-    """Return the status that a request with these headers is answered with."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
-    try:
-        connection.putrequest("GET", path, skip_host=True)
-        for name, value in {"Host": host, **headers}.items():
-            connection.putheader(name, value)
-        connection.endheaders()
-        return connection.getresponse().status
-    finally:
-        connection.close()
+    with running_app(Path(tmp_path_factory.mktemp("app")), "--allowed-host", PUBLIC) as running:
+        yield running
 
 
 def opened(port: int, host: str, origin: str) -> bool:
@@ -105,3 +59,16 @@ def test_a_page_from_elsewhere_gets_nothing_by_the_right_name(port, origin):
 def test_a_health_check_needs_no_name(port):
     assert asked(port, "/_stcore/health", "10.0.0.7") == 200
     assert asked(port, "/_stcore/health/../stream", "10.0.0.7") != 200
+
+
+def test_nothing_is_asked_of_the_outside(tmp_path):
+    """Streamlit would look its outside address up, for its welcome message and for a websocket of a foreign origin."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        address = "http://{}:{}".format(*proxy.getsockname())
+        proxies = {"HTTP_PROXY": address, "HTTPS_PROXY": address, "http_proxy": address, "https_proxy": address}
+        with running_app(tmp_path, "--host", "0.0.0.0", "--sign-in-by-proxy", **proxies) as running:
+            assert not opened(running, f"127.0.0.1:{running}", "http://elsewhere.example")
+            assert opened(running, f"127.0.0.1:{running}", f"http://127.0.0.1:{running}")
+            with pytest.raises(BlockingIOError):
+                proxy.accept()

@@ -89,6 +89,6 @@ def test_a_stop_is_given_the_time_that_it_may_take():
 
 def test_the_app_may_listen_as_it_is_set_to():
     given = command_line().parse_args(shlex.split(SERVICES["app"]["command"])[3:])
-    check_host(given.host, given.sign_in_by_proxy)
+    check_host(given.host, given.sign_in_by_proxy, None)
     for service in ("app", "collector"):
         assert all(port.startswith("127.0.0.1:") for port in SERVICES[service]["ports"]), "nobody else reaches it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from app import server
 from app.__main__ import command_line, main
 from app.settings import COLLECTOR_CA, COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
+from app.sign_in.settings import CLIENT_SECRET
 from lifecycle.errors import SettingsError
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +81,9 @@ def test_listening_beyond_loopback_wants_a_sign_in_in_front(monkeypatch, capsys,
     monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
     main(["--host", host, "--sign-in-by-proxy", "--allowed-host", "ops.example"])
     main(["--host", "127.0.0.1"])
-    assert served == [(host, 8651, ["ops.example"]), ("127.0.0.1", 8651, [])]
+    assert served == [(host, 8651, ["ops.example"], None), ("127.0.0.1", 8651, [], None)]
+    main(["--host", host, "--trusted-proxy", "10.0.0.1", "--operator-group", "oncall"])
+    assert served[-1][3].way.networks == (ip_network("10.0.0.1"),)
 
 
 def test_a_file_sets_what_flags_leave_open(monkeypatch, tmp_path):
@@ -90,7 +94,7 @@ def test_a_file_sets_what_flags_leave_open(monkeypatch, tmp_path):
     served = []
     monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
     main(["--settings-file", str(file), "--port", "9001"])
-    assert served == [("127.0.0.1", 9001, ["ops.example"])]
+    assert served == [("127.0.0.1", 9001, ["ops.example"], None)]
     assert os.environ[COLLECTOR_URL] == "http://127.0.0.1:7000"
     monkeypatch.setenv(COLLECTOR_URL, "http://127.0.0.1:1")
     main(["--settings-file", str(file)])
@@ -103,6 +107,45 @@ def test_an_unknown_key_of_the_file_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["--settings-file", str(file)])
     assert f"app.ports in {file} is not a setting of the app" in capsys.readouterr().err
+
+
+OIDC = ["--oidc-issuer", "https://login.example", "--oidc-client-id", "indoubt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--trusted-proxy", "10.0.0.1", *OIDC, "--viewer-group", "*"], "two ways to sign in"),
+        (["--trusted-proxy", "proxy", "--viewer-group", "*"], "--trusted-proxy is 'proxy'"),
+        (OIDC, "nobody may do anything"),
+        (["--operator-group", "oncall"], "--operator-group needs a sign-in"),
+        (["--oidc-client-id", "indoubt"], "--oidc-client-id needs a sign-in"),
+        ([*OIDC[:2], "--viewer-group", "*"], "--oidc-client-id is missing"),
+        ([*OIDC, "--oidc-issuer", "http://login.example", "--viewer-group", "*"], "must start with https://"),
+        ([*OIDC, "--oidc-scopes", "email", "--viewer-group", "*"], "must hold 'openid'"),
+        ([*OIDC, "--oidc-client-secret-file", "/none", "--viewer-group", "*"], "/none cannot be read"),
+        ([*OIDC, "--session-hours", "0", "--viewer-group", "*"], "--session-hours is 0"),
+        ([*OIDC, "--public-url", "https://ops.example/indoubt", "--viewer-group", "*"], "without a path"),
+        ([*OIDC, "--host", "0.0.0.0", "--viewer-group", "*"], "in clear"),
+    ],
+)
+def test_a_wrong_setting_of_the_sign_in_is_named(monkeypatch, capsys, arguments, says):
+    monkeypatch.setenv(TOKEN, "x" * 32)
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert says in capsys.readouterr().err
+
+
+def test_the_secret_of_the_client_is_shown_by_no_text(monkeypatch):
+    monkeypatch.setenv(TOKEN, "x" * 32)
+    monkeypatch.setenv(CLIENT_SECRET, "hidden-word")
+    served = []
+    monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
+    main([*OIDC, "--viewer-group", "*", "--public-url", "https://ops.example/", "--host", "0.0.0.0"])
+    sign_in = served[0][3]
+    assert sign_in.way.client_secret == "hidden-word"
+    assert sign_in.public_url == "https://ops.example"
+    assert "hidden-word" not in repr(sign_in)
 
 
 def test_every_option_of_the_app_has_its_line_and_no_line_is_left_over():
