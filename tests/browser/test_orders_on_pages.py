@@ -68,7 +68,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     press(page, "order-cancel")
     expect(hook(page, "order-reason")).to_have_count(0)
     card.get_by_role("link", name="Open").click()
-    expect(hook(page, "evidence")).to_contain_text("decided: commit", timeout=SHOWN_LIMIT_MS)
+    expect(hook(page, "evidence")).to_contain_text("commit decided by run", timeout=SHOWN_LIMIT_MS)
     expect(page).to_have_url(re.compile("pending-commits"))
     batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
     expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,6 +58,12 @@ async def running(server: ContractServer, shown: Shown) -> AsyncGenerator[Hub]:
         await hub.stop()
 
 
+def run(view: Coroutine[None, None, None]) -> None:
+    """Run it in a thread of its own: a browser test before in this process leaves an event loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, view).result()
+
+
 async def until(what: str, messages: AsyncGenerator[str], holds: Any) -> dict[str, Any]:
     """Return the first message that holds."""
     try:
@@ -97,7 +104,7 @@ def test_a_viewer_gets_the_picture_and_then_only_what_changed(served, known):
             assert second["blocks"] == {"b": "<p>new&lt;x&gt;</p>"}
             assert second["order"] == ["b", "a"]
 
-    asyncio.run(view())
+    run(view())
 
 
 def test_one_rendering_serves_all_who_see_the_same(served, known):
@@ -115,7 +122,7 @@ def test_one_rendering_serves_all_who_see_the_same(served, known):
             # Another sign of change may have come between.
             assert shown.renderings - before <= 3
 
-    asyncio.run(view())
+    run(view())
 
 
 def test_the_last_picture_stays_while_the_collector_is_away(served, known):
@@ -134,7 +141,7 @@ def test_the_last_picture_stays_while_the_collector_is_away(served, known):
             assert back["blocks"] == {"a": "<p>back</p>"}
             assert back["lost"] == ""
 
-    asyncio.run(view())
+    run(view())
 
 
 def test_the_collector_is_left_alone_while_nobody_watches(served, known):
@@ -151,7 +158,7 @@ def test_the_collector_is_left_alone_while_nobody_watches(served, known):
             await until("blocks", hub.messages("shown", {"words": "later"}), has_blocks)
             assert shown.renderings == before + 1
 
-    asyncio.run(view())
+    run(view())
 
 
 def test_a_region_that_fails_says_so_and_the_others_go_on(served):
@@ -166,7 +173,7 @@ def test_a_region_that_fails_says_so_and_the_others_go_on(served):
             assert "cannot be shown" in failed["blocks"]["error"]
             await until("blocks", hub.messages("shown", {}), has_blocks)
 
-    asyncio.run(view())
+    run(view())
 
 
 def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
@@ -179,7 +186,7 @@ def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
             with pytest.raises(TooManyViews, match="close some tabs"):
                 await anext(hub.messages("shown", {"words": "more"}))
 
-    asyncio.run(view())
+    run(view())
 
 
 @pytest.mark.parametrize(
