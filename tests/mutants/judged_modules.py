@@ -22,6 +22,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_branches.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
+    "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
     "lifecycle/decisions.py": DECISIONS,
     "lifecycle/decision_parts.py": DECISIONS,
 }

@@ -35,6 +35,7 @@ def _literal(pattern: str) -> str:
 
 VERDICT_RULES = "collector/verdicts/verdict_rules.py"
 FLINK_COMMITS = "collector/verdicts/flink_commits.py"
+ABORT_CAUSES = "collector/verdicts/abort_causes.py"
 PARTS = "lifecycle/decision_parts.py"
 SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
@@ -131,4 +132,33 @@ REVIEWED: tuple[NotCounted, ...] = (
     ),
     # The second of the two is not looked at.
     NotCounted(module=FLINK_COMMITS, function="rule_22_set_back", change="False -> True", reason=SAME),
+    NotCounted(module=ABORT_CAUSES, function="_late", reason="wording: how late it ended"),
+    # A record that ends a transaction has an epoch and a version, and so has one that opens it.
+    NotCounted(module=ABORT_CAUSES, function="ended_by", change="ended is None or version is None -> *", reason=TYPED),
+    NotCounted(
+        module=ABORT_CAUSES,
+        function="ended_by",
+        within="return EndedBy.UNSEEN",
+        change="*EndedBy.UNSEEN -> *",
+        reason=TYPED,
+    ),
+    NotCounted(module=ABORT_CAUSES, change="broker.end_version or 0 -> broker.end_version", reason=TYPED),
+    NotCounted(module=ABORT_CAUSES, function="ended_by", within="empty = *", change="0 -> 1", reason=TYPED),
+    NotCounted(module=ABORT_CAUSES, function="_by_coordinator", within="certainty = *", change="0 -> 1", reason=TYPED),
+    NotCounted(
+        module=ABORT_CAUSES,
+        function="_over_timeout_ms",
+        change="* or broker.ended_ms is None -> broker.timeout_ms is None",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=ABORT_CAUSES,
+        function="_took_over",
+        change="ended is None or epoch is None or * -> e* is None or not 0*",
+        reason=TYPED,
+    ),
+    # The ids differ here.
+    NotCounted(
+        module=ABORT_CAUSES, function="_took_over", change="init.producer_id > * -> init.producer_id >= *", reason=SAME
+    ),
 )
