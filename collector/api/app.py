@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector.api import series_routes, table_routes, transaction_key
+from collector.api import object_routes, series_routes, table_routes
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
@@ -21,13 +21,9 @@ from collector.api.overview import counts_now_and_then, observer_row, overview
 from collector.api.request_body import json_object
 from collector.api.table_routes import row_answer
 from collector.records import orders
-from collector.rows.transactions import detail_row
 from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from collector.views import aborts_and_losses
 from lifecycle.orders import Role
 from lifecycle.rows.status import HistoryStatus, Status
-from lifecycle.rows.transactions import TransactionDetailRow
 
 
 def application(dependencies: ApiDependencies) -> FastAPI:
@@ -71,10 +67,6 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     def read_overview(_: KnownCaller) -> Response:
         return row_answer(overview(counted, dependencies.watch))
 
-    @app.get(f"/api/v1/transactions/{{key:{transaction_key.NAME}}}")
-    def transaction(_: KnownCaller, key: str) -> Response:
-        return row_answer(_transaction(dependencies, key))
-
     @app.get("/api/v1/changes")
     async def changes(_: KnownCaller) -> StreamingResponse:
         headers = {"X-Accel-Buffering": "no"}
@@ -96,6 +88,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         )
 
     table_routes.serve(app, dependencies)
+    object_routes.serve(app, dependencies)
     series_routes.serve(app, dependencies)
     return app
 
@@ -116,22 +109,6 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
         history=HistoryStatus(error=dependencies.store.error, waiting=dependencies.store.waiting, set_aside=set_aside),
         observers=observers,
     )
-
-
-def _transaction(dependencies: ApiDependencies, key: str) -> TransactionDetailRow:
-    judged = dependencies.current.find(key)
-    if judged is None:
-        raise HTTPException(404, f"transaction {key} is not in memory: it never was seen, or was settled long ago")
-    loss = aborts_and_losses.loss(dependencies.current, judged.view)
-    return detail_row(judged, dependencies.current.orders(judged.view.key), _siblings(dependencies, judged), loss)
-
-
-def _siblings(dependencies: ApiDependencies, judged: Judged) -> list[str]:
-    batch_attempt, key = judged.view.batch_attempt, judged.view.key
-    if batch_attempt is None:
-        return []
-    same = dependencies.current.judged_of_batches(lambda other: other == batch_attempt)
-    return sorted(other.view.key for other in same if other.view.key != key)
 
 
 def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, caller: Caller) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from lifecycle.orders import Action
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.json_schema import body_schema_of, schema_of
 from lifecycle.rows.order_request import IDEMPOTENCY_KEY, ORDER_REQUESTS, REASON, PreviewRequest
 from lifecycle.rows.overview import Overview
-from lifecycle.rows.partitions import BlockedRow, HangingRow
+from lifecycle.rows.partitions import BlockedRow, HangingRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
 from lifecycle.rows.series import CheckpointGapsRow, Series
@@ -56,6 +57,8 @@ def table_of(row: type) -> Json:
 
 TABLES: dict[str, type] = {
     "/api/v1/transactions": TransactionRow,
+    "/api/v1/transactions/{key}/events": RawEventRow,
+    "/api/v1/transactions/{key}/earlier": EndedTransactionRow,
     "/api/v1/aborts": AbortRow,
     "/api/v1/losses": LossRow,
     "/api/v1/batches": BatchRow,
@@ -85,6 +88,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
     ("get", "/api/v1/overview"): schema_of(Overview),
     ("get", "/api/v1/series"): schema_of(Series),
     ("get", "/api/v1/transactions/{key}"): schema_of(TransactionDetailRow),
+    ("get", "/api/v1/partitions/{topic}/{number}"): schema_of(PartitionRow),
     ("post", "/api/v1/orders"): object_of(
         audit=WHOLE, outcome=one_of(OrderOutcome), took_ms=WHOLE, steps=list_of(_STEP)
     ),

@@ -22,7 +22,7 @@ select (select count(*) from quarantined)
      + (select coalesce(sum(retired), 0)::bigint from retired_rows where table_name = 'quarantined')"""
 
 # Sources that another topic of the same name has taken the place of.
-_SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over (partition by topic)"
+SUPERSEDED = "select source from source_epochs qualify epoch < max(epoch) over (partition by topic)"
 
 
 def _aggregate(rule: FromRecords) -> str:
@@ -33,7 +33,7 @@ def _aggregate(rule: FromRecords) -> str:
 
 
 # One row of each transaction among rows of transaction_records: the fields of BrokerTransaction, its identity in three.
-_EACH_TRANSACTION = f"""
+EACH_TRANSACTION = f"""
 select transaction_id, producer_id, start_ms, list_distinct(flatten(list(partitions))),
        min(regexp_replace(source, '#[0-9]+$', '')), {", ".join(map(_aggregate, FROM_RECORDS.values()))}
 from (select * from {{rows}}) r {{of_those}} group by all"""
@@ -44,7 +44,7 @@ TRANSACTIONS_OF_CURRENT_STATE = f"""
 with last as (
     select transaction_id, arg_max(coalesce(producer_id, -1), "offset") as producer_id,
            arg_max(coalesce(start_ms, -1), "offset") as start_ms, arg_max(status, "offset") as status
-    from transaction_records where source not in ({_SUPERSEDED}) group by source, partition, transaction_id),
+    from transaction_records where source not in ({SUPERSEDED}) group by source, partition, transaction_id),
 kept as (
     select transaction_id, producer_id, start_ms from last
     where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')
@@ -53,7 +53,7 @@ kept as (
         select transaction_id, producer_id, start_ms from transaction_records
         where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null order by update_ms desc limit ?))
 {
-    _EACH_TRANSACTION.format(
+    EACH_TRANSACTION.format(
         rows="transaction_records where update_ms >= (select min(start_ms) from kept)",
         of_those="semi join kept k using (transaction_id, producer_id, start_ms)",
     )
@@ -70,14 +70,14 @@ PIPELINE_EVENTS = """
 select partition, "offset", event from lifecycle_events where type like 'pipeline.%'
 qualify row_number() over (partition by pipeline, type order by at_ms desc) <= 4"""
 # Records of the decision log on which it rests whether others count: each stays, and is loaded.
-_FOUNDATIONS = "type in ('run_started', 'checkpoint_taken_over')"
+FOUNDATIONS = "type in ('run_started', 'checkpoint_taken_over')"
 # Of the decision log: every start of a run and every checkpoint id that was taken over, the newest other records, and of each
 # prefix the newest ones, however long it has been idle. Bound: how many of the newest, how many of each prefix.
 DECISIONS_OF_CURRENT_STATE = f"""
 select partition, "offset", record, counts from decision_records
-where source not in ({_SUPERSEDED})
-qualify {_FOUNDATIONS} or row_number() over (partition by {_FOUNDATIONS} order by "offset" desc) <= ?
-    or row_number() over (partition by prefix, {_FOUNDATIONS} order by "offset" desc) <= ?
+where source not in ({SUPERSEDED})
+qualify {FOUNDATIONS} or row_number() over (partition by {FOUNDATIONS} order by "offset" desc) <= ?
+    or row_number() over (partition by prefix, {FOUNDATIONS} order by "offset" desc) <= ?
 order by "offset" """
 # Every branch that is listed, with all that was seen of it, since its first time is its age; of those that are listed no more
 # the newest.
@@ -99,7 +99,7 @@ TRANSACTIONS_OF_IDS = f"""
 with newest as (
     select * from transaction_records where starts_with(transaction_id, ?) and start_ms is not null
     order by rowid desc limit ?)
-{_EACH_TRANSACTION.format(rows="newest", of_those="")}"""
+{EACH_TRANSACTION.format(rows="newest", of_those="")}"""
 INITS_OF_IDS = """
 select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
 where start_ms is null and status = 'EMPTY' and starts_with(transaction_id, ?) order by update_ms desc limit ?"""
@@ -107,8 +107,8 @@ where start_ms is null and status = 'EMPTY' and starts_with(transaction_id, ?) o
 # prefix, how many.
 DECISIONS_OF_PREFIX = f"""
 select partition, "offset", record, counts from decision_records
-where source not in ({_SUPERSEDED}) and ({_FOUNDATIONS} or prefix = ?)
-qualify {_FOUNDATIONS} or row_number() over (partition by {_FOUNDATIONS} order by "offset" desc) <= ?
+where source not in ({SUPERSEDED}) and ({FOUNDATIONS} or prefix = ?)
+qualify {FOUNDATIONS} or row_number() over (partition by {FOUNDATIONS} order by "offset" desc) <= ?
 order by "offset" """
 OFFSETS_OF_TRANSACTIONS = "select * from transaction_offsets order by rowid desc limit ?"
 FLINK_CHECKPOINTS = "select * from flink_checkpoints order by rowid desc limit ?"

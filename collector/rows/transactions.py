@@ -18,6 +18,7 @@ from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.ends import AbortRow
+from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow
 from lifecycle.rows.row_json import fields_of
 from lifecycle.rows.transactions import DecisionSummary, TimelineEntry, TransactionDetailRow, TransactionRow
@@ -169,6 +170,24 @@ def abort_row(clues: AbortClues) -> AbortRow:
         certainty=certainty.value,
         open_ms=max(0, ended - opened) if ended is not None and opened is not None else None,
         rows=view.handle.rows if view.handle is not None else None,
+    )
+
+
+def ended_row(view: TransactionView) -> EndedTransactionRow:
+    """Return a row of GET /transactions/{key}/earlier."""
+    ended, opened = view.ended_ms, view.opened_ms
+    return EndedTransactionRow(
+        key=view.key,
+        transaction=view.transaction,
+        pipeline=view.pipeline,
+        batch=view.batch_attempt.batch if view.batch_attempt is not None else None,
+        slot=view.slot,
+        state=view.state,
+        opened_at_ms=opened,
+        ended_at_ms=ended,
+        open_ms=max(0, ended - opened) if ended is not None and opened is not None else None,
+        rows=view.handle.rows if view.handle is not None else None,
+        partitions=tuple(sorted(view.broker.partitions)) if view.broker is not None else (),
     )
 
 

@@ -161,6 +161,15 @@ def _reported_of(state: State, broker: BrokerTransaction) -> ReportedTransaction
     return reported if reported is not None and of_handle(state, reported.identity) == broker.identity else None
 
 
+def named_by(key: str) -> tuple[HandleIdentity, int | None] | None:
+    """Return the handle that a key of a transaction in Kafka names, and its start (epoch ms) where the key has it; else None."""
+    parts = _KEY_PATTERN.fullmatch(key)
+    if parts is None:
+        return None
+    handle = HandleIdentity(parts["id"], int(parts["producer_id"]), int(parts["epoch"]))
+    return handle, int(parts["start"]) if parts["start"] else None
+
+
 def find(state: State, key: str) -> TransactionView | None:
     """Return the transaction of that key, or None. A key without a start time finds it once the start is known too."""
     listed = state.branches.get(key)
@@ -172,14 +181,13 @@ def find(state: State, key: str) -> TransactionView | None:
         reported = state.reported.get(named)
         is_known = reported is not None and reported.key == key and _is_evident(state, reported)
         return _view(state, named, None, reported) if is_known else None
-    parts = _KEY_PATTERN.fullmatch(key)
-    if parts is None:
+    handle_and_start = named_by(key)
+    if handle_and_start is None:
         return None
-    id_, producer_id, start = parts["id"], int(parts["producer_id"]), parts["start"]
-    identity = HandleIdentity(id_, producer_id, int(parts["epoch"]))
+    identity, start_ms = handle_and_start
     found = of_handle(state, identity)
-    if start and (found is None or found.start_ms != int(start)):
-        older = state.broker.get(BrokerIdentity(id_, producer_id, int(start)))
+    if start_ms is not None and (found is None or found.start_ms != start_ms):
+        older = state.broker.get(BrokerIdentity(identity.transaction, identity.producer_id or 0, start_ms))
         same = older is not None and older.handle_identity == identity
         return _view(state, identity, older, None) if same else None
     reported = state.reported.get(identity)

@@ -35,7 +35,7 @@ from collector.state.fold import apply, put_events, put_records
 from collector.state.state import State
 from collector.state.transaction_pages import OpeningKey
 from collector.state.transaction_view import TransactionView
-from collector.verdicts import judging, known_ends
+from collector.verdicts import judging, known_ends, loss_cases
 from collector.verdicts.flink_commits import flink_case
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
@@ -299,6 +299,15 @@ class CurrentState:
             view = transaction_join.find(self._state, key)
             cases = moment.cases(self._state, [view] if view is not None else [])
         return next(iter(judging.judged(cases)), None)
+
+    def judged_of_past(self, past: State, views: Callable[[State], Iterable[TransactionView]]) -> list[Judged]:
+        """Return the transactions that ``views`` takes out of a past, judged with what only memory knows, in their order."""
+        moment = self._moment()
+        with self._lock:
+            loss_cases.share(past, self._state)
+            past.last_decided, past.pipelines = self._state.last_decided, self._state.pipelines
+            cases = moment.cases(past, views(past))
+        return judging.judged(cases)
 
     def open_at_coordinators(self) -> list[BrokerTransaction]:
         """Return the transactions whose end was not seen, each the newest of its id, in no order."""

@@ -1,9 +1,11 @@
-"""Rows of GET /blocked and GET /hanging."""
+"""Rows of GET /blocked and GET /hanging, and the answer of GET /partitions/{topic}/{number}."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lifecycle.rows.events import EndedTransactionRow
+from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Evidence, Verdict
 
 
@@ -87,3 +89,19 @@ class HangingRow:
     confirm: str
     evidence: tuple[Evidence, ...]
     revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """A topic-partition. ``readers``: its row of GET /blocked, None where it is not watched or nobody reads it.
+
+    ``hanging`` and ``open``: what is open on it, the oldest first. ``ended``: the newest transactions that wrote to it, the newest
+    first.
+    """
+
+    topic: str
+    partition: int
+    readers: BlockedRow | None
+    hanging: tuple[HangingRow, ...]
+    open: tuple[TransactionRow, ...]
+    ended: tuple[EndedTransactionRow, ...]

@@ -1,0 +1,130 @@
+"""The API's part about single objects: one transaction with its events and those before it, one topic-partition."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Request
+from fastapi.responses import Response
+
+from collector.api import transaction_key
+from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
+from collector.api.paging import Page, behind, place_of
+from collector.api.table_routes import After, Limit, row_answer, table_answer
+from collector.rows.partitions import blocked_row, hanging_rows
+from collector.rows.transactions import detail_row, ended_row, transaction_row
+from collector.runtime.clock import now_ms
+from collector.state import transaction_join
+from collector.verdicts.judging import Judged
+from collector.views import aborts_and_losses, past_transactions
+from collector.views.raw_events import raw_events
+from lifecycle.rows.events import EndedTransactionRow, RawEventRow
+from lifecycle.rows.partitions import PartitionRow
+from lifecycle.rows.transactions import TransactionDetailRow
+
+KEY = f"{{key:{transaction_key.NAME}}}"
+MOST_ENDED = 50
+MAX_PARTITION = 2**31 - 1
+
+
+def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
+    """Add the routes; those below a transaction come before the one that takes any key."""
+    _serve_transaction(app, dependencies)
+
+    @app.get("/api/v1/partitions/{topic}/{number}")
+    def partition(_: KnownCaller, topic: str, number: Annotated[int, Path(ge=0, le=MAX_PARTITION)]) -> Response:
+        return row_answer(_partition(dependencies, topic, number))
+
+
+def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
+    protected = [Depends(caller_of_request)]
+
+    @app.get(f"/api/v1/transactions/{KEY}/events", dependencies=protected)
+    def events(request: Request, key: str, limit: Limit = 500, after: After = None) -> Response:
+        if (named_so := dependencies.current.find(f"{key}/events")) is not None:
+            return row_answer(_detail(dependencies, named_so))
+        found = raw_events(dependencies.store, _judged(dependencies, key).view, now_ms())
+        place = place_of(after, int)
+        shown, more = behind(list(enumerate(found)), lambda numbered: (numbered[0],), limit, place)
+        last = (shown[-1][0],) if shown else None
+        return table_answer(request, RawEventRow, Page(rows=[row for _, row in shown], more=more, last=last))
+
+    @app.get(f"/api/v1/transactions/{KEY}/earlier", dependencies=protected)
+    def earlier(request: Request, key: str, limit: Limit = 20, after: After = None) -> Response:
+        if (named_so := dependencies.current.find(f"{key}/earlier")) is not None:
+            return row_answer(_detail(dependencies, named_so))
+        view, place = _judged(dependencies, key).view, place_of(after, int, int)
+        current, store = dependencies.current, dependencies.store
+        found, more = past_transactions.earlier(current, store, view, before=place, most=limit)
+        last = (found[-1].opened_ms or 0, found[-1].producer_id or 0) if found else None
+        page = Page(rows=[ended_row(each) for each in found], more=more, last=last)
+        return table_answer(request, EndedTransactionRow, page)
+
+    @app.get(f"/api/v1/transactions/{KEY}")
+    def transaction(_: KnownCaller, key: str) -> Response:
+        judged = dependencies.current.find(key)
+        if judged is not None:
+            return row_answer(_detail(dependencies, judged))
+        found = past_transactions.find(dependencies.current, dependencies.store, key)
+        if found is None:
+            raise _unknown(key)
+        judged, loss, siblings = found
+        return row_answer(detail_row(judged, dependencies.current.orders(judged.view.key), siblings, loss))
+
+
+def _judged(dependencies: ApiDependencies, key: str) -> Judged:
+    judged = dependencies.current.find(key)
+    if judged is not None:
+        return judged
+    found = past_transactions.find(dependencies.current, dependencies.store, key)
+    if found is None:
+        raise _unknown(key)
+    return found[0]
+
+
+def _unknown(key: str) -> HTTPException:
+    return HTTPException(
+        404, f"transaction {key} is neither in memory nor in history: it never was seen, or left history"
+    )
+
+
+def _detail(dependencies: ApiDependencies, judged: Judged) -> TransactionDetailRow:
+    loss = aborts_and_losses.loss(dependencies.current, judged.view)
+    return detail_row(judged, dependencies.current.orders(judged.view.key), _siblings(dependencies, judged), loss)
+
+
+def _siblings(dependencies: ApiDependencies, judged: Judged) -> list[str]:
+    batch_attempt, key = judged.view.batch_attempt, judged.view.key
+    if batch_attempt is None:
+        return []
+    same = dependencies.current.judged_of_batches(lambda other: other == batch_attempt)
+    return sorted(other.view.key for other in same if other.view.key != key)
+
+
+def _partition(dependencies: ApiDependencies, topic: str, number: int) -> PartitionRow:
+    name, findings, at_ms = f"{topic}-{number}", dependencies.partitions(), now_ms()
+    readers = next((b for b in findings.blocked if b.snapshot.partition == (topic, number)), None)
+    hanging = [row for row in hanging_rows(findings) if (row.topic, row.partition) == (topic, number)]
+    running = (each for each in dependencies.current.judged() if not each.view.state.is_final)
+    open_ = [each for each in running if each.view.broker is not None and name in each.view.broker.partitions]
+    open_.sort(key=lambda each: (each.view.opened_ms or 0, each.view.key))
+    ended = _newest_ended(dependencies, name)
+    if readers is None and not (hanging or open_ or ended):
+        raise HTTPException(404, f"nothing is known of partition {name}: no transaction in memory wrote to it")
+    return PartitionRow(
+        topic=topic,
+        partition=number,
+        readers=blocked_row(readers, at_ms) if readers is not None else None,
+        hanging=tuple(hanging),
+        open=tuple(transaction_row(each) for each in open_),
+        ended=tuple(ended),
+    )
+
+
+def _newest_ended(dependencies: ApiDependencies, partition: str) -> list[EndedTransactionRow]:
+    with dependencies.current.reading() as state:
+        wrote = (broker for broker in state.broker.values() if broker.is_final and partition in broker.partitions)
+        newest = heapq.nlargest(MOST_ENDED, wrote, key=lambda broker: (broker.ended_ms or 0, broker.identity))
+        views = [transaction_join.at_coordinator(state, broker.identity) for broker in newest]
+    return [ended_row(view) for view in views]

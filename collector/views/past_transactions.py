@@ -1,0 +1,105 @@
+"""Transactions that have left memory, put together again of what history has of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable
+
+from collector.history import row_decoding, transaction_sql
+from collector.history.store import Store, StoreFailed
+from collector.records.facts import BrokerTransaction
+from collector.state import transaction_join
+from collector.state.fold import apply, put_transaction
+from collector.state.state import State
+from collector.state.transaction_view import TransactionView
+from collector.verdicts import loss_cases
+from collector.verdicts.data_loss import Loss
+from collector.verdicts.judging import Judged
+from collector.views.current_state import CurrentState
+from lifecycle.durations import HOUR_MS
+from lifecycle.identity import TransactionalId
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+
+FLUSH_LIMIT_S = 2.0
+AROUND_MS = HOUR_MS
+"""Decisions and events about a transaction are looked for from so long before its opening until so long after its end."""
+MOST_RECORDS = 20_000
+
+
+def flush(store: Store) -> None:
+    """Have history hold what was seen a moment ago; where it cannot be written now, what it has must do."""
+    with contextlib.suppress(StoreFailed):
+        store.flushed(FLUSH_LIMIT_S)
+
+
+def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | None, list[str]] | None:
+    """Return a transaction in Kafka of which memory knows nothing, as history has it, or None. Raises StoreFailed.
+
+    With it whether data was lost, and the keys of its siblings: what its decision lists besides it.
+    """
+    named = transaction_join.named_by(key)
+    if named is None:
+        return None
+    handle, start_ms = named
+    flush(store)
+    first, last = (start_ms, start_ms) if start_ms is not None else (0, MAX_WHOLE_NUMBER)
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, handle.transaction, handle.producer_id, first, last)
+    past = past_of(current, store, handle.transaction, row_decoding.transactions(rows))
+
+    def found_in(state: State) -> Iterable[TransactionView]:
+        view = transaction_join.find(state, key)
+        return [view] if view is not None else []
+
+    judged = current.judged_of_past(past, found_in)
+    if not judged:
+        return None
+    view = judged[0].view
+    with current.reading():
+        inputs = loss_cases.loss_inputs(past, current.decision_log_status[0], [view])
+    handles = view.listing[1].handles if view.listing is not None else ()
+    siblings = sorted(sibling.key for sibling in handles if sibling.key != view.handle_key)
+    return judged[0], next(iter(loss_cases.judged(inputs)), None), siblings
+
+
+def earlier(
+    current: CurrentState, store: Store, view: TransactionView, *, before: tuple[int, int] | None, most: int
+) -> tuple[list[TransactionView], int]:
+    """Return the newest ``most`` transactions of the same id that began before it, newest first, and how many more there are.
+
+    ``before``: those behind that one, by start (epoch ms) and producer id. Raises StoreFailed.
+    """
+    if view.producer_id is None or view.opened_ms is None:
+        return [], 0
+    flush(store)
+    id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID_BEFORE, id_, *place, most, id_)
+    ((total,),) = store.rows(transaction_sql.COUNT_OF_ID_BEFORE, id_, *place)
+    past = past_of(current, store, id_, row_decoding.transactions(rows))
+    judged = current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
+    views = [each.view for each in judged if each.view.broker is not None]
+    views.sort(key=lambda each: (each.opened_ms or 0, each.producer_id or 0), reverse=True)
+    return views, max(0, total - len(views))
+
+
+def past_of(current: CurrentState, store: Store, id_: str, transactions: Iterable[BrokerTransaction]) -> State:
+    """Return a state of these transactions of one id, with what was decided and reported around them. Raises StoreFailed."""
+    past, known = State(settled_kept=MOST_RECORDS), list(transactions)
+    for transaction in known:
+        put_transaction(past, transaction)
+    with current.reading() as state:
+        prefixes = state.ledger.prefixes()
+    parsed = TransactionalId.parse(id_)
+    if not known or parsed is None or parsed.prefix not in prefixes:
+        return past
+    first_ms = min(transaction.identity.start_ms for transaction in known) - AROUND_MS
+    last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + AROUND_MS
+    period = (parsed.prefix, first_ms, last_ms)
+    decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, *period, MOST_RECORDS)
+    events = store.rows(transaction_sql.EVENTS_OF_PERIOD, *period, json.dumps(id_), MOST_RECORDS)
+    # What cannot be understood was reported when history was loaded.
+    for decided in row_decoding.decision_records(decisions)[0]:
+        apply(past, decided)
+    for reported in row_decoding.lifecycle_events(events):
+        apply(past, reported)
+    return past
