@@ -32,21 +32,21 @@ import streamlit as st
 from app import live
 from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, pressed, silence_dialog, standing_orders_dialog
 from app.screens import (
-    abort_history,
+    aborts,
     addresses,
     alerts,
     audit,
     batches,
-    blocked_readers,
     checkpoints,
     collector_status,
-    data_loss,
     fault_injection,
     ids,
+    losses,
     overview,
-    pending_commits,
+    pending,
     pipelines,
-    timeout_risk,
+    readers,
+    timeouts,
 )
 
 HERE = Path(__file__).parent
@@ -66,14 +66,14 @@ def main() -> None:
     live.read_rights()
     pages = [
         st.Page(overview.show, title="Overview", url_path="overview", default=True),
-        pending_commits.page(),
-        st.Page(timeout_risk.show, title="Timeout risk", url_path="timeout-risk"),
-        blocked_readers.page(),
+        pending.page(),
+        st.Page(timeouts.show, title="Timeout risk", url_path="timeout-risk"),
+        readers.page(),
         st.Page(batches.show, title="Batches", url_path="batches"),
         st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
         st.Page(alerts.show, title="Alerts", url_path="alerts"),
-        st.Page(abort_history.show, title="Abort history", url_path="abort-history"),
-        st.Page(data_loss.show, title="Data loss", url_path="data-loss"),
+        st.Page(aborts.show, title="Abort history", url_path="abort-history"),
+        st.Page(losses.show, title="Data loss", url_path="data-loss"),
         st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
         st.Page(ids.show, title="Ids", url_path="ids"),
         st.Page(audit.show, title="Audit", url_path="audit"),

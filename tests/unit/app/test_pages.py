@@ -188,7 +188,7 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
     answers.hanging = [hanging(transaction=HOSTILE, topic=HOSTILE)]
     answers.blocked = [blocked(topic=HOSTILE, holder_transaction=HOSTILE, holder_key='"><img src=x onerror=alert(1)>')]
     answers.blocked[0]["groups"][0]["group"] = HOSTILE
-    for name in ("overview", "pending_commits", "blocked_readers", "abort_history", "checkpoints", "audit"):
+    for name in ("overview", "pending", "readers", "aborts", "checkpoints", "audit"):
         page = opened(name)
         assert "&lt;img src=x onerror" in said(page), name
         assert "<img" not in said(page), name
@@ -216,7 +216,7 @@ def test_the_audit_names_what_was_ordered(answers):
 
 def test_pending_shows_a_row_for_each_batch_and_opens_its_evidence(answers):
     answers.transactions += batch(1842, pipeline="word-count", verdict="in progress", state="open", may_commit=False)
-    page = opened("pending_commits")
+    page = opened("pending")
     assert "8 transactions in 2 batches and applications" in said(page)
     page = next(one for one in page.button if one.label == "Evidence").click().run()
     assert page.query_params["open"] == answers.transactions[0]["key"]
@@ -229,7 +229,7 @@ def test_pending_shows_a_row_for_each_batch_and_opens_its_evidence(answers):
 
 
 def test_a_link_to_a_transaction_that_has_ended_says_so(answers):
-    page = opened("pending_commits")
+    page = opened("pending")
     page.query_params["open"] = "kafka:gone"
     page = page.run()
     assert "no longer has <code>kafka:gone</code>" in said(page)
@@ -237,13 +237,13 @@ def test_a_link_to_a_transaction_that_has_ended_says_so(answers):
 
 def test_two_hundred_batches_come_in_pages(answers):
     answers.transactions = [row for number in range(200) for row in batch(number, slots=1)]
-    page = opened("pending_commits")
+    page = opened("pending")
     assert sum(label.startswith("Commit batch") for label in labels(page)) == 20
     assert "200 transactions" in said(page)
 
 
 def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
-    page = opened("pending_commits")
+    page = opened("pending")
     page = page.text_input(key="filter-words").set_value("nobody").run()
     assert "No transaction matches the filter." in said(page)
     assert "the filter hides 4 others" in said(page)
@@ -255,8 +255,8 @@ def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("blocked_readers", "No record is hidden"),
-        ("abort_history", "no aborted or lost transaction"),
+        ("readers", "No record is hidden"),
+        ("aborts", "no aborted or lost transaction"),
         ("checkpoints", "The history has no checkpoint yet"),
         ("audit", "No order has been given"),
     ],
@@ -267,7 +267,7 @@ def test_empty_pages_say_so(answers, name, words):
 
 def test_blocked_readers_names_partition_holder_and_each_group(answers):
     answers.blocked = [blocked()]
-    page = opened("blocked_readers")
+    page = opened("readers")
     assert "120 offsets hidden on 1 partition, 1 group waits" in said(page)
     assert "88,100 → 88,220" in said(page)
     assert 'href="pending-commits?open=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
@@ -278,7 +278,7 @@ def test_blocked_readers_names_partition_holder_and_each_group(answers):
 
 def test_a_missing_commit_marker_is_written_from_the_page(answers):
     answers.hanging = [hanging()]
-    page = opened("blocked_readers")
+    page = opened("readers")
     assert "orders-1 is CompleteCommit, epoch 6" in said(page)
     assert "Abort …" not in labels(page)
     page = button(page, "Commit …").click().run()
@@ -295,7 +295,7 @@ def test_the_abort_of_a_hanging_transaction_needs_typed_confirmation(answers):
     answers.hanging = [
         hanging(transaction="", may_commit=False, may_abort=True, loses_data=True, confirm="orders-2", rule=1)
     ]
-    page = button(opened("blocked_readers"), "Abort …").click().run()
+    page = button(opened("readers"), "Abort …").click().run()
     assert "producer 4711" in said(page)
     page.text_input(key="order-reason").set_value("its application is gone")
     page = button(page, "Abort 1 transaction").click().run()

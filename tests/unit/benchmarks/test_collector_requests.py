@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.screens import abort_history, batches, checkpoints, data_loss, pending_commits
+from app.screens import aborts, batches, checkpoints, losses, pending
 from app.settings import Settings
 from benchmarks import collector_requests
 from collector.cli.listings import LISTINGS
@@ -19,8 +19,8 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "status": [lambda client: client.status()],
     "overview": [lambda client: client.overview()],
     "transactions": [
-        lambda client: client.transactions(limit=pending_commits.MAX_TRANSACTIONS),
-        lambda client: client.transactions(settled_too=True, limit=pending_commits.MAX_WITH_SETTLED),
+        lambda client: client.transactions(limit=pending.MAX_TRANSACTIONS),
+        lambda client: client.transactions(settled_too=True, limit=pending.MAX_WITH_SETTLED),
     ],
     "transaction": [lambda client: client.transaction(KEY)],
     "hanging": [lambda client: client.hanging()],
@@ -30,8 +30,8 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "jobs": [lambda client: client.jobs()],
     "ids": [lambda client: client.ids()],
     "quarantined": [lambda client: client.quarantined()],
-    "aborts": [lambda client: client.aborts(limit=abort_history.MAX_ROWS)],
-    "losses": [lambda client: client.losses(limit=data_loss.MAX_ROWS)],
+    "aborts": [lambda client: client.aborts(limit=aborts.MAX_ROWS)],
+    "losses": [lambda client: client.losses(limit=losses.MAX_ROWS)],
     "batches": [lambda client: client.batches(limit=batches.MAX_ROWS)],
     "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MAX_ROWS)],
     "alerts": [lambda client: client.alerts()],

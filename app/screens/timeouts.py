@@ -13,7 +13,7 @@ from app.components.markup import Html, el, join, widget_token
 from app.components.paging import page_of
 from app.components.time_text import counted, duration, since, time_left
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.screens import pending_commits
+from app.screens import pending
 from lifecycle.rows.pipelines import TimeoutRow
 
 CARDS_A_PAGE = 20
@@ -57,7 +57,7 @@ def _application(timeout: TimeoutRow, zone: tzinfo) -> None:
             live.write(_card(timeout, zone))
         with st.container(horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"):
             if timeout.oldest_key and st.button("Oldest open", key=f"timeout-oldest-{token}"):
-                st.switch_page(pending_commits.page(), query_params={"open": timeout.oldest_key})
+                st.switch_page(pending.page(), query_params={"open": timeout.oldest_key})
 
 
 def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:

@@ -22,7 +22,7 @@ def answers(monkeypatch):
 
 
 def test_each_abort_says_whether_rows_are_missing_why_and_where(answers):
-    page = opened("data_loss")
+    page = opened("losses")
     for text in ("1 lost, 1 harmless", "Checkpoint 88 counts it as written", "orders-0", "offsets 1,200 to 1,449, likely",
                  "orders-1", "certain", "It was never decided.", "31"):  # fmt: skip
         assert text in said(page), text
@@ -30,11 +30,11 @@ def test_each_abort_says_whether_rows_are_missing_why_and_where(answers):
 
 def test_without_one_undone_the_page_says_so(answers):
     answers.losses.clear()
-    assert "The history has no aborted transaction." in said(opened("data_loss"))
+    assert "The history has no aborted transaction." in said(opened("losses"))
 
 
 def test_the_id_of_a_log_line_tells_what_became_of_it(answers):
-    page = opened("data_loss")
+    page = opened("losses")
     answers.losses.append(
         loss("flink-orders-0-2", verdict="not lost", why="It was committed before the crash.", offsets=[], rows=None)
     )
@@ -48,7 +48,7 @@ def test_the_id_of_a_log_line_tells_what_became_of_it(answers):
 
 def test_a_verdict_is_chosen_and_an_unknown_one_is_shown(answers):
     answers.losses.append(loss("other", verdict="half lost", why="A newer collector's word."))
-    page = opened("data_loss")
+    page = opened("losses")
     assert "half lost" in said(page)
     page.button_group(key="loss-verdict").set_value(["harmless"]).run()
     assert "It was never decided." in said(page)
@@ -57,7 +57,7 @@ def test_a_verdict_is_chosen_and_an_unknown_one_is_shown(answers):
 
 def test_of_very_many_a_page_is_shown_and_the_others_are_counted(answers):
     answers.losses = [loss(f"id-{number}") for number in range(210)]
-    page = opened("data_loss")
+    page = opened("losses")
     assert "200 lost, 10 earlier transactions not shown" in said(page)
     assert "id-49" in said(page)
     assert "id-50" not in said(page)
@@ -65,6 +65,6 @@ def test_of_very_many_a_page_is_shown_and_the_others_are_counted(answers):
 
 def test_text_from_outside_stays_text(answers):
     answers.losses = [loss(HOSTILE, pipeline=HOSTILE, why=HOSTILE, partitions=[HOSTILE], offsets=[], verdict=HOSTILE)]
-    page = opened("data_loss")
+    page = opened("losses")
     assert "<img" not in said(page)
     assert "&lt;img" in said(page)

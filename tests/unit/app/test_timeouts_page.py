@@ -21,7 +21,7 @@ def answers(monkeypatch):
 
 
 def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers):
-    page = opened("timeout_risk")
+    page = opened("timeouts")
     for text in (
         "1 too short, 1 enough, from the last 24 hours",
         "timeout 1 min 00 s · 1,204 transactions",
@@ -37,7 +37,7 @@ def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers)
 
 def test_the_strip_is_drawn_from_opening_to_timeout(answers):
     answers.timeouts = [timeout(p99_ms=30_000, longest_ms=75_000)]
-    drawn = said(opened("timeout_risk"))
+    drawn = said(opened("timeouts"))
     assert 'class="usual" style="width:50.00%"' in drawn
     assert 'class="restart" style="width:38.33%"' in drawn
     assert 'style="left:100.00%" title="longest: 1 min 15 s"' in drawn, "no mark stands outside"
@@ -45,27 +45,27 @@ def test_the_strip_is_drawn_from_opening_to_timeout(answers):
 
 def test_of_one_that_never_ended_in_time_no_duration_is_shown(answers):
     answers.timeouts = [timeout("orders", risk="timed out", timed_out=2, **NEVER_ENDED, **NOTHING_OPEN)]
-    page = opened("timeout_risk")
+    page = opened("timeouts")
     assert "none ended in time" in said(page)
     assert "(p50)" not in said(page)
     answers.timeouts = [timeout("orders", risk="enough", transactions=0, **NEVER_ENDED)]
-    assert "none ended in the last 24 hours" in said(opened("timeout_risk"))
+    assert "none ended in the last 24 hours" in said(opened("timeouts"))
 
 
 def test_of_very_many_a_page_is_shown(answers):
     answers.timeouts = [timeout(f"application-{number:03}") for number in range(60)]
-    page = opened("timeout_risk")
+    page = opened("timeouts")
     assert "application-019" in said(page)
     assert "application-020" not in said(page)
 
 
 def test_without_a_transaction_the_page_says_so(answers):
     answers.timeouts = []
-    assert "No transaction ended in the last 24 hours, and none is open." in said(opened("timeout_risk"))
+    assert "No transaction ended in the last 24 hours, and none is open." in said(opened("timeouts"))
 
 
 def test_text_from_outside_stays_text(answers):
     answers.timeouts = [timeout(HOSTILE, risk=HOSTILE, advice=HOSTILE, recovery=HOSTILE, longest_transaction=HOSTILE)]
-    page = opened("timeout_risk")
+    page = opened("timeouts")
     assert "<img" not in said(page)
     assert "&lt;img" in said(page)
