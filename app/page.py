@@ -5,10 +5,10 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - ``topline``, ``last-order`` (the result of the last order), ``times`` (UTC or local)
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
 - Overview: ``overview`` (the live region), ``per-minute``, ``checkpoint-times``
-- Pending commits: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
+- Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
+- Pending: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
   ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
-- Blocked readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
-- Timeout risk: ``timeout-<t>`` with ``timeout-oldest-<t>``
+- Readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
 - Batches: ``batch-pipeline`` (the filter), ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its dialog: ``batch-order-…``
 - Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its dialog: ``pipeline-order-…``. Both: ``-reason``,
   ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
@@ -16,7 +16,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
   ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``, ``silence-form-cancel``
 - the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
-- Data loss: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
+- Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``job-table``, ``id-table``, ``audit-table``
 - Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
@@ -46,6 +46,7 @@ from app.screens import (
     pending,
     pipelines,
     readers,
+    sections,
     timeouts,
 )
 
@@ -66,18 +67,27 @@ def main() -> None:
     live.read_rights()
     pages = [
         st.Page(overview.show, title="Overview", url_path="overview", default=True),
-        pending.page(),
-        st.Page(timeouts.show, title="Timeout risk", url_path="timeout-risk"),
-        readers.page(),
-        st.Page(batches.show, title="Batches", url_path="batches"),
-        st.Page(pipelines.show, title="Pipelines", url_path="pipelines"),
+        sections.page(
+            "Transactions", "transactions", {"pending": ("Pending", pending.show), "batches": ("Batches", batches.show)}
+        ),
+        st.Page(readers.show, title="Readers", url_path="readers"),
+        sections.page(
+            "Pipelines",
+            "pipelines",
+            {
+                "pipelines": ("Pipelines", pipelines.show),
+                "checkpoints": ("Checkpoints", checkpoints.show),
+                "timeouts": ("Timeouts", timeouts.show),
+            },
+        ),
         st.Page(alerts.show, title="Alerts", url_path="alerts"),
-        st.Page(aborts.show, title="Abort history", url_path="abort-history"),
-        st.Page(losses.show, title="Data loss", url_path="data-loss"),
-        st.Page(checkpoints.show, title="Checkpoints", url_path="checkpoints"),
-        st.Page(ids.show, title="Ids", url_path="ids"),
+        sections.page(
+            "History",
+            "history",
+            {"aborts": ("Aborts", aborts.show), "losses": ("Losses", losses.show), "ids": ("Ids", ids.show)},
+        ),
         st.Page(audit.show, title="Audit", url_path="audit"),
-        st.Page(collector_status.show, title="Collector", url_path="collector"),
+        st.Page(collector_status.show, title="Collector", url_path="collector", visibility="hidden"),
     ]
     by_path = {page.url_path: page for page in pages}
     of_objects = addresses.pages(by_path)

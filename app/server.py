@@ -16,6 +16,7 @@ from streamlit.starlette import App
 
 from app.regions.hub import Hub
 from app.regions.route import live_route
+from app.screens import old_addresses
 from app.screens.live_regions import REGIONS
 from app.settings import Settings
 from app.sign_in.by_oidc import ByOidc
@@ -107,7 +108,7 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
         await hub.stop()
 
     guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
-    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub)], middleware=guards)
+    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=guards)
     app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
 
 

@@ -1,4 +1,4 @@
-"""Abort history: aborted and lost transactions, their causes, and how certain each cause is."""
+"""Aborts: aborted and lost transactions, their causes, and how certain each cause is."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ def _go(lead: Lead, shown: Mapping[str, st.Page]) -> None:
 
 
 def _transaction() -> tuple[str, dict[str, str]]:
-    return "pending-commits", {"open": st.query_params.get("key", "")}
+    return "transactions", {"open": st.query_params.get("key", "")}
 
 
 def _batch() -> tuple[str, dict[str, str]]:
-    return "batches", {"batch-pipeline": st.query_params.get("pipeline", "")}
+    return "transactions", {"show": "batches", "batch-pipeline": st.query_params.get("pipeline", "")}
 
 
 def _pipeline() -> tuple[str, dict[str, str]]:
@@ -49,7 +49,7 @@ def _pipeline() -> tuple[str, dict[str, str]]:
     except CollectorError:
         is_ours = True
     # Other applications have no supervisor: what they have open is what can be shown of them.
-    return ("pipelines", {}) if is_ours else ("pending-commits", {"filter-words": name})
+    return ("pipelines", {}) if is_ours else ("transactions", {"filter-words": name})
 
 
 def _alert() -> tuple[str, dict[str, str]]:
@@ -57,4 +57,4 @@ def _alert() -> tuple[str, dict[str, str]]:
 
 
 def _partition() -> tuple[str, dict[str, str]]:
-    return "blocked-readers", {}
+    return "readers", {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.regions.picture import Render
-from app.screens import frame, overview
+from app.screens import frame, overview, timeouts
 
 REGIONS: Mapping[str, Render] = {
     "frame": frame.render,
     "overview": overview.render,
+    "timeouts": timeouts.render,
 }

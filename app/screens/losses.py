@@ -1,4 +1,4 @@
-"""Data loss: whether the rows of aborted transactions are missing, why, and where they were written.
+"""Losses: whether the rows of aborted transactions are missing, why, and where they were written.
 
 Flink prints the same log line for a transaction committed before a crash and for a transaction that the broker timed out.
 The operator types the id from that line here, and the page shows which case it is.
@@ -78,7 +78,7 @@ def _nothing(wanted: str) -> Html:
     if not wanted:
         return el("p", "✔ The history has no aborted transaction.", class_="quiet")
     return el(
-        "p", "The history has no ended transaction with the id ", el("code", wanted), ". Pending commits shows the open ones.",
+        "p", "The history has no ended transaction with the id ", el("code", wanted), ". Page Transactions shows the open ones.",
         class_="empty",
     )  # fmt: skip
 

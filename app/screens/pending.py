@@ -1,4 +1,4 @@
-"""Pending commits: every transaction that is not settled, most urgent first, with its evidence and its orders."""
+"""Pending transactions: every transaction that is not settled, most urgent first, with its evidence and its orders."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ MAX_TRANSACTIONS = 500
 MAX_WITH_SETTLED = 200
 """The limit with settled transactions, which even a quiet cluster reaches: the most urgent come first, then the newest."""
 BUTTONS_PX = 400
-
-
-def page() -> st.Page:
-    """Return the page, for links from other pages."""
-    return st.Page(show, title="Pending commits", url_path="pending-commits")
 
 
 def show() -> None:

@@ -1,4 +1,4 @@
-"""Blocked readers: open transactions that hide records from read_committed readers, and the groups that wait for them."""
+"""Readers: open transactions that hide records from read_committed readers, and the groups that wait for them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,6 @@ _KINDS = {
     "reading": ("▸", Tone.CALM, "it has records to read, and moved recently"),
 }
 """Sign, tone and meaning of a group's state (docs/api.md)."""
-
-
-def page() -> st.Page:
-    """Return the page, for links from other pages."""
-    return st.Page(show, title="Blocked readers", url_path="blocked-readers")
 
 
 def show() -> None:
@@ -149,7 +144,7 @@ def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
     return el(
         "a",
         name,
-        href=f"pending-commits?open={quote(partition.holder_key, safe='')}",
+        href=f"transactions?open={quote(partition.holder_key, safe='')}",
         target="_self",
         title="show its evidence",
     )

@@ -1,23 +1,24 @@
-"""Timeout risk: is each timeout long enough for a usual transaction and a restart on top of it?"""
+"""Timeouts: is each timeout long enough for a usual transaction and a restart on top of it?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
-import streamlit as st
-
-from app import live
+from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components.markup import Html, el, join, widget_token
-from app.components.paging import page_of
+from app.components.paging import PAGE, page_in_address, page_links
+from app.components.presses import link
 from app.components.time_text import counted, duration, since, time_left
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.screens import pending
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.sections import SHOW, in_address
+from lifecycle import page_paths
 from lifecycle.rows.pipelines import TimeoutRow
 
 CARDS_A_PAGE = 20
-BUTTONS_PX = 150
 _RISKS: WordSigns = {
     "timed out": ("✖", Tone.URGENT, "it has aborted transactions"),
     "too short": ("△", Tone.WARNING, "after a usual transaction (p99), less time is left than a restart takes"),
@@ -28,36 +29,29 @@ _RISKS: WordSigns = {
 
 
 def show() -> None:
-    """Write the page."""
-    live.auto_refresh(_timeouts, every_s=live.CHARTS_EVERY_S)
+    """Write the section."""
+    show_region("timeouts", in_address(SHOW, PAGE))
 
 
-def _timeouts() -> None:
-    rows, zone = live.collector().timeouts(), live.zone()
-    live.write(el("h3", "Is each timeout long enough?", el("small", _how_many(rows))))
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return a card for each application, one block each."""
+    rows = client.timeouts()
+    picture: Picture = {"head": el("h3", "Is each timeout long enough?", el("small", _how_many(rows)))}
     if not rows:
-        live.write(el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty"))
-        return
-    shown = page_of(rows, page_size=CARDS_A_PAGE, key="timeout-page")
+        picture["none"] = el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty")
+    shown, number, pages = page_in_address(rows, query, page_size=CARDS_A_PAGE)
     for timeout in shown:
-        _application(timeout, zone)
+        picture[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout, UTC)
+    if links := page_links("/pipelines", query, number, pages):
+        picture["pages"] = links
     if rows.more:
-        live.write(el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more"))
+        picture["more"] = el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more")
+    return picture
 
 
 def _how_many(rows: Rows[TimeoutRow]) -> str:
     parts = [f"{count:,} {word}" for word, count in words_there(_RISKS, (timeout.risk for timeout in rows)).items()]
     return f" {', '.join(parts)}, from the last 24 hours" if parts else ""
-
-
-def _application(timeout: TimeoutRow, zone: tzinfo) -> None:
-    token = widget_token(timeout.pipeline)
-    with st.container(key=f"timeout-{token}", border=True, horizontal=True, vertical_alignment="center"):
-        with st.container():
-            live.write(_card(timeout, zone))
-        with st.container(horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"):
-            if timeout.oldest_key and st.button("Oldest open", key=f"timeout-oldest-{token}"):
-                st.switch_page(pending.page(), query_params={"open": timeout.oldest_key})
 
 
 def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
@@ -69,7 +63,11 @@ def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
     text = el(
         "div", title, el("div", timeout.advice, class_="why"), _strip(timeout), _facts(timeout, zone), class_="said"
     )
-    return el("div", text, class_=f"card {tone.value}")
+    oldest = timeout.oldest_key and link(page_paths.transaction(timeout.oldest_key), "Oldest open", class_="press")
+    buttons = el(
+        "div", oldest or link(page_paths.pipeline(timeout.pipeline), "Open", class_="press"), class_="remedies"
+    )
+    return el("article", text, buttons, class_=f"card {tone.value}", data_item="", tabindex="-1")
 
 
 def _strip(timeout: TimeoutRow) -> Html:

@@ -79,7 +79,7 @@ function showInTab(now) {
   const count = number(facts, "tabCount");
   const until = number(facts, "tabUntil");
   const left = until ? ` ${until > now ? countdown(until - now) : "passed"}` : "";
-  const name = document.title.replace(/^\([^)]*\)[^a-zA-Z]*/, "");
+  const name = document.title.replace(/^\(\d+\) (passed |[\d:]+ )?/, "");
   const title = count ? `(${count})${left} ${name}` : name;
   if (document.title !== title) document.title = title;
   const icon = document.querySelector("link[rel~='icon']");

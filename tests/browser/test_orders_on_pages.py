@@ -69,7 +69,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     expect(hook(page, "order-reason")).to_have_count(0)
     card.get_by_role("link", name="Open").click()
     expect(hook(page, "evidence")).to_contain_text("commit decided by run", timeout=SHOWN_LIMIT_MS)
-    expect(page).to_have_url(re.compile("pending-commits"))
+    expect(page).to_have_url(re.compile("transactions"))
     batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
     expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))
     everything, before = written(demo), committed(demo)
@@ -92,12 +92,13 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     go_to(page, "Audit")
     expect_audited(page, "commit", "its driver stands still, decided batch")
 
-    go_to(page, "Timeout risk")
-    risk = hook(page, "timeout-").filter(has_text="ip-count").first
+    go_to(page, "Pipelines")
+    hook(page, "show-pipelines").get_by_text("Timeouts").click()
+    risk = page.locator("article").filter(has_text="ip-count").first
     expect(risk).to_contain_text("a restart takes", timeout=SHOWN_LIMIT_MS)
     expect(risk).to_contain_text("aborted after 1 min 00 s")
 
-    go_to(page, "Pipelines")
+    hook(page, "show-pipelines").get_by_text("Pipelines").click()
     hook(page, "pipeline-").locator('[class*="st-key-restart-"] button').first.click()
     hook(page, "pipeline-order-reason").locator("input").fill("its driver still stands still")
     press(page, "pipeline-order-go")
@@ -115,14 +116,14 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     wait_for("rows of the pipeline behind them", lambda: rows_behind(first, written(demo)), READ_LIMIT_S)
     assert not rows_behind(first, committed(demo)), "no read_committed reader may read past an open transaction"
 
-    go_to(page, "Blocked readers")
+    go_to(page, "Readers")
     held_back = hook(page, "blocked-table")
     expect(held_back).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
     expect(held_back).to_contain_text(downstream.GROUP, timeout=SHOWN_LIMIT_MS)
     held_back.get_by_role("link", name="billing-export-1").first.click()
     expect(hook(page, "evidence")).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
 
-    go_to(page, "Pending commits")
+    go_to(page, "Transactions")
     foreign = hook(page, "pending-").filter(has_text="billing-export-1").first
     expect(foreign).to_contain_text(re.compile("foreign", re.IGNORECASE), timeout=SHOWN_LIMIT_MS)
     foreign.locator('[class*="st-key-abort-"] button').first.click()

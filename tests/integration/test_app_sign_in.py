@@ -90,8 +90,8 @@ def ends(websocket: ClientConnection) -> bool:
 
 def test_a_person_signs_in_and_comes_back_to_the_page(app, provider):
     with browser(app) as carla:
-        back = signed_in(carla, path="/pending-commits?verdict=lost")
-        assert (back.status_code, back.headers["location"]) == (303, "/pending-commits?verdict=lost")
+        back = signed_in(carla, path="/transactions?show=batches")
+        assert (back.status_code, back.headers["location"]) == (303, "/transactions?show=batches")
         cookie = back.headers["set-cookie"]
         assert all(part in cookie for part in ("HttpOnly", "SameSite=lax", "Path=/", "Max-Age=43200"))
         assert carla.get("/overview").status_code == 200

@@ -270,7 +270,7 @@ def test_blocked_readers_names_partition_holder_and_each_group(answers):
     page = opened("readers")
     assert "120 offsets hidden on 1 partition, 1 group waits" in said(page)
     assert "88,100 → 88,220" in said(page)
-    assert 'href="pending-commits?open=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
+    assert 'href="transactions?open=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
     assert "waiting 1 min 05 s" in said(page)
     assert "markers only" in said(page)
     assert "No record is hidden" not in said(page)

@@ -1,4 +1,4 @@
-"""The page of timeout risk, by Streamlit's own test driver over a server of docs/api.md."""
+"""The section of timeouts, by Streamlit's own test driver over a server of docs/api.md."""
 
 from __future__ import annotations
 
@@ -52,11 +52,20 @@ def test_of_one_that_never_ended_in_time_no_duration_is_shown(answers):
     assert "none ended in the last 24 hours" in said(opened("timeouts"))
 
 
-def test_of_very_many_a_page_is_shown(answers):
-    answers.timeouts = [timeout(f"application-{number:03}") for number in range(60)]
+def test_of_very_many_a_page_is_shown_and_its_address_names_the_next(answers):
+    answers.timeouts = [timeout(f"application-{number:03}") for number in range(45)]
     page = opened("timeouts")
     assert "application-019" in said(page)
     assert "application-020" not in said(page)
+    assert 'href="/pipelines?page=2"' in said(page)
+    page.query_params["page"] = "3"
+    page = page.run()
+    assert "page 3 of 3" in said(page)
+    assert "application-040" in said(page)
+    for wrong in ("0", "99999999", "-1", "x", "²"):
+        page.query_params["page"] = wrong
+        assert "of 3" in said(page.run()), wrong
+        assert not page.exception, wrong
 
 
 def test_without_a_transaction_the_page_says_so(answers):

@@ -1,0 +1,61 @@
+"""Where the pages are: sections of one page by its address, and redirects from earlier addresses."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+from streamlit.testing.v1 import AppTest
+
+from app.screens import old_addresses
+from tests.unit.app.page_driver import said
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("/pending-commits?open=kafka%3Aa%401", "transactions?open=kafka%3Aa%401"),
+        ("/batches?batch-pipeline=ip-count", "transactions?show=batches&batch-pipeline=ip-count"),
+        ("/blocked-readers", "readers"),
+        ("/timeout-risk", "pipelines?show=timeouts"),
+        ("/checkpoints", "pipelines?show=checkpoints"),
+        ("/abort-history?abort-cause=timeout&abort-cause=fenced", "history?abort-cause=timeout&abort-cause=fenced"),
+        ("/data-loss?loss-transaction=flink-0-3", "history?show=losses&loss-transaction=flink-0-3"),
+        ("/ids", "history?show=ids"),
+    ],
+)
+def test_an_earlier_address_leads_to_its_page_and_keeps_its_query(before, now):
+    client = TestClient(Starlette(routes=old_addresses.routes()), follow_redirects=False)
+    answer = client.get(before)
+    assert (answer.status_code, answer.headers["location"]) == (307, now)
+
+
+def two_sections() -> None:
+    from functools import partial
+
+    import streamlit as st
+
+    from app.screens import sections
+
+    shown = {"one": ("First", partial(st.html, "the first")), "two": ("Second", partial(st.html, "the second"))}
+    sections.write("example", shown)
+
+
+def test_the_address_says_which_section_is_shown():
+    page = AppTest.from_function(two_sections).run()
+    assert said(page) == "the first"
+    page.query_params["show"] = "two"
+    assert said(page.run()) == "the second"
+    page.query_params["show"] = "three"
+    assert said(page.run()) == "the first"
+
+
+def test_a_chosen_section_stands_in_the_address_alone():
+    page = AppTest.from_function(two_sections)
+    page.query_params["page"] = "7"
+    page = page.run().segmented_control[0].set_value("two").run()
+    assert said(page) == "the second"
+    assert page.query_params == {"show": "two"}
+    page = page.segmented_control[0].set_value("one").run()
+    assert said(page) == "the first"
+    assert page.query_params == {}
