@@ -115,7 +115,11 @@ def _serve(
         driver_silent_ms=tunable.driver_silent_ms,
     )
     current = CurrentState(
-        store, settled_kept=tunable.settled_kept, checkpoints_kept=tunable.checkpoints_kept, limits=limits
+        store,
+        settled_kept=tunable.settled_kept,
+        checkpoints_kept=tunable.checkpoints_kept,
+        limits=limits,
+        offsets_topics=tunable.offsets_topics,
     )
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
     partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_max_ms)

@@ -27,6 +27,7 @@ from collector.config.tokens import Tokens
 from collector.runtime.logs import LogLevel
 from lifecycle import settings_file
 from lifecycle.errors import SettingsError
+from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from lifecycle.settings_file import SettingsTable
 from lifecycle.version import VERSION
 from resource_managers.database.connection import DatabaseConnection
@@ -125,6 +126,13 @@ class TunableSettings:
     decision_topic: Name = "transaction_decisions"
     pipeline_order_topic: Name = "pipeline_orders"
     pipeline_order_limit_ms: Whole = 60_000
+    connect_offsets_topics: Name = CONNECT_OFFSETS
+
+    @property
+    def offsets_topics(self) -> tuple[str, ...]:
+        """Return the topics with the offsets of what applications read, ``__consumer_offsets`` first."""
+        names = (name.strip() for name in self.connect_offsets_topics.split(","))
+        return (CONSUMER_OFFSETS, *(name for name in names if name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

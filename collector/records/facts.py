@@ -20,8 +20,6 @@ from lifecycle.identity import Handle, transaction_key
 from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
 
 KAFKA = KAFKA_KIND.name
-CONSUMER_OFFSETS = "__consumer_offsets-"
-"""What the partitions of consumers' offsets begin with: a transaction that holds one reads, processes and writes."""
 _STARTED = (BrokerStatus.ONGOING,)
 _ABORTING = (BrokerStatus.PREPARE_ABORT, BrokerStatus.PREPARE_EPOCH_FENCE)
 _ENDED = (BrokerStatus.PREPARE_COMMIT, *_ABORTING, BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT)

@@ -25,12 +25,12 @@ from collector.verdicts.streams_restores import find_restores
 from collector.views.coordinators import Coordinators
 from collector.views.current_state import CurrentState
 from lifecycle.errors import Unreachable
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.answers import BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.group_members import GroupMembers, members
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 
-CONSUMER_OFFSETS = "__consumer_offsets"
 LAYOUT_MS = 10_000
 LAYOUT_SOON_MS = 2_000
 """How old it must be at least to be asked for again after an error."""

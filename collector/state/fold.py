@@ -15,7 +15,6 @@ from collector.records.branches import branch_key, with_gone, with_listed
 from collector.records.broker_record_batch import BrokerRecords
 from collector.records.event_reports import CheckpointReport
 from collector.records.facts import (
-    CONSUMER_OFFSETS,
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
@@ -47,7 +46,7 @@ from collector.records.observations import (
 )
 from collector.records.observer_kind import ObserverKind
 from collector.state.eviction import trim_when_needed
-from collector.state.state import LastDecided, State, put_with_older, take_from_older
+from collector.state.state import LastDecided, State, holds_offsets, put_with_older, take_from_older
 from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
@@ -178,10 +177,10 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
 
 
 def _put_length(state: State, committed: BrokerTransaction) -> None:
-    """Note how long a committed transaction with offsets of consumers was open."""
+    """Note how long a committed transaction with offsets of its input was open."""
     id_, ended_ms = committed.identity.transaction, committed.ended_ms
     known_ms = state.longest_with_offsets.get(id_)
-    if known_ms is None and not any(partition.startswith(CONSUMER_OFFSETS) for partition in committed.partitions):
+    if known_ms is None and not holds_offsets(state, committed.partitions):
         return
     state.longest_with_offsets[id_] = max(known_ms or 0, (ended_ms or 0) - committed.identity.start_ms)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from collector.records.flink_facts import FlinkState
 from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state.transactional_ids import KnownIds
 from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from resource_managers.kafka.group_members import GroupMembers
 
 
@@ -36,6 +38,8 @@ class State:
 
     settled_kept: int = 10_000
     checkpoints_kept: int = 2_000
+    offsets_topics: tuple[str, ...] = (CONSUMER_OFFSETS, CONNECT_OFFSETS)
+    """Topics with the offsets of an application's own input: a transaction that holds one of them reads, processes and writes."""
     broker: dict[BrokerIdentity, BrokerTransaction] = field(default_factory=dict)
     latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
     older_by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
@@ -43,7 +47,7 @@ class State:
     commits_of_id: dict[str, int] = field(default_factory=dict)
     """How many of an id's transactions in memory were committed, where any was."""
     longest_with_offsets: dict[str, int] = field(default_factory=dict)
-    """Of ids whose committed transactions held offsets of consumers: the longest of them (ms)."""
+    """Of ids whose committed transactions held offsets of their input: the longest of them (ms)."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
     reported: dict[HandleIdentity, ReportedTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
@@ -80,6 +84,11 @@ class State:
     def __post_init__(self) -> None:
         """Let Flink's part keep as many checkpoints."""
         self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
+
+
+def holds_offsets(state: State, partitions: Iterable[str]) -> bool:
+    """Say whether one of the partitions (``topic-number``) is of a topic with the offsets of an application's input."""
+    return any(partition.rpartition("-")[0] in state.offsets_topics for partition in partitions)
 
 
 def of_handle(state: State, handle: HandleIdentity) -> BrokerIdentity | None:

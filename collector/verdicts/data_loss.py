@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.records.facts import CONSUMER_OFFSETS
 from collector.records.observations import OffsetsSeen
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId
@@ -54,6 +53,8 @@ class LossCase:
     replayed_ms: int | None = None
     """When its batch was completed after it was undone, or None."""
     flink: Evidence | None = None
+    held_offsets: bool = False
+    """It held the offsets of its input itself."""
     reads_its_input: bool = False
     """Its application is known to write the offsets of its input in its transactions (read_process_write.py)."""
 
@@ -185,11 +186,10 @@ def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
 
 def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
     """It held its own input's offsets, as Kafka Streams and Connect have it; or it would have, as others of its id did."""
-    broker = case.view.broker
     # An id of our form may be a pipeline's with another decision log: its offsets are markers, not its input's.
-    if broker is None or case.view.named_prefix is not None:
+    if case.view.broker is None or case.view.named_prefix is not None:
         return None
-    if any(partition.startswith(CONSUMER_OFFSETS) for partition in broker.partitions):
+    if case.held_offsets:
         why = "it held the offsets of its input, and they were undone with it: the input is read again"
     elif case.reads_its_input:
         why = "its application writes the offsets of its input in the same transaction: the input is read again"

@@ -13,7 +13,7 @@ from collector.records.observations import OffsetsSeen
 from collector.state import flink_sinks, replayed_batches
 from collector.state.flink_sinks import FlinkId
 from collector.state.fold import apply, put_init, put_transaction
-from collector.state.state import State
+from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints, flink_duplicates
 from collector.verdicts.abort_causes import AbortClues
@@ -83,14 +83,14 @@ def judged(found: LossInputs) -> list[Loss]:
     return losses
 
 
-def past_of(transaction: str, rows: Rows, prefixes: frozenset[str]) -> State:
+def past_of(transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topics: tuple[str, ...]) -> State:
     """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
 
     ``prefixes`` are those of our own pipelines: their decisions are read too.
     """
     parsed = FlinkId.parse(transaction)
     stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
-    past = State(settled_kept=MAX_RECORDS)
+    past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
     for known in row_decoding.transactions(rows(sql.TRANSACTIONS_OF_IDS, stem, MAX_RECORDS)):
         put_transaction(past, known)
     for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
@@ -123,7 +123,13 @@ def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> Los
     replayed_ms = replayed_batches.replayed_ms(state, view)
     partitions = view.broker.partitions if view.broker is not None else ()
     reads = reads_its_input(state, view.transaction, partitions)
-    return LossCase(clues=clues(state, view), log_status=status, replayed_ms=replayed_ms, reads_its_input=reads)
+    return LossCase(
+        clues=clues(state, view),
+        log_status=status,
+        replayed_ms=replayed_ms,
+        held_offsets=holds_offsets(state, partitions),
+        reads_its_input=reads,
+    )
 
 
 def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> bool:

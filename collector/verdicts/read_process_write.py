@@ -10,9 +10,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from collector.records.facts import CONSUMER_OFFSETS
 from collector.state.applications import UUID_TEXT, StreamsId, is_connect_task
-from collector.state.state import State
+from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.streams_topics import is_changelog, own_topics
 from lifecycle.durations import duration
@@ -74,7 +73,7 @@ def read_process_write_case(
     longest_ms = state.longest_with_offsets.get(view.transaction)
     streams = StreamsId.parse(view.transaction)
     own = own_topics(streams.application, view.broker.partitions) if streams is not None else []
-    if any(partition.startswith(CONSUMER_OFFSETS) for partition in view.broker.partitions):
+    if holds_offsets(state, view.broker.partitions):
         why = "it holds the offsets of its own input"
     elif longest_ms is not None:
         why = "earlier transactions of its id held the offsets of their own input"

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collector.verdicts.partition_state import Blocked, PartitionFindings
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-"""It hides offsets, no records: nobody reads it as a topic."""
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +32,7 @@ def reader_waits(findings: PartitionFindings, name_of: Callable[[str], str]) -> 
     Only applications behind which something waits or is hidden. ``name_of``: transactional id -> application.
     """
     held: dict[str, list[Blocked]] = {}
+    # What is hidden on __consumer_offsets are offsets, no records: no group reads it as a topic.
     for blocked in findings.blocked:
         if (blocked.snapshot.hidden or blocked.waiting) and blocked.snapshot.partition[0] != CONSUMER_OFFSETS:
             transaction = blocked.holder.transaction if blocked.holder is not None else ""

@@ -105,8 +105,8 @@ def losses_in_history(
     with contextlib.suppress(StoreFailed):
         store.flushed(FLUSH_LIMIT_S)
     with current.reading() as state:
-        prefixes = state.ledger.prefixes()
-    past = loss_cases.past_of(transaction, store.rows, prefixes)
+        prefixes, offsets_topics = state.ledger.prefixes(), state.offsets_topics
+    past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics)
     wanted, status = (*COMMITTED, *UNDONE), current.decision_log_status[0]
     with current.reading() as state:
         loss_cases.share(past, state)

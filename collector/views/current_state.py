@@ -18,7 +18,13 @@ from collector.history.store import HistoryDamaged, Store
 from collector.history.write_queue import Offsets
 from collector.records.branches import BranchFacts, DatabaseSnapshot
 from collector.records.broker_record_batch import BrokerRecords
-from collector.records.facts import BrokerIdentity, BrokerTransaction, CheckpointFacts, merged, of_record
+from collector.records.facts import (
+    BrokerIdentity,
+    BrokerTransaction,
+    CheckpointFacts,
+    merged,
+    of_record,
+)
 from collector.records.flink_facts import FlinkJobFacts, newest_first
 from collector.records.formats.flink_records import (
     FlinkCheckpoint,
@@ -43,6 +49,7 @@ from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, Pip
 from collector.views.replay import read_kept
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
+from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from resource_managers.kafka.group_members import GroupMembers
 
 log = logging.getLogger(__name__)
@@ -51,9 +58,17 @@ log = logging.getLogger(__name__)
 class CurrentState:
     """Thread-safe: ``observe`` is called by observers, everything else by readers."""
 
-    def __init__(self, store: Store, *, settled_kept: int, checkpoints_kept: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settled_kept: int,
+        checkpoints_kept: int,
+        limits: Limits,
+        offsets_topics: tuple[str, ...] = (CONSUMER_OFFSETS, CONNECT_OFFSETS),
+    ) -> None:
         self._store = store
-        self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept)
+        self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept, offsets_topics=offsets_topics)
         self._lock = threading.Lock()
         self._limits = limits
         self._log_status = (DecisionLogStatus.UNREADABLE, "")
@@ -68,7 +83,9 @@ class CurrentState:
         except HistoryDamaged as damage:
             with self._lock:
                 self._state = State(
-                    settled_kept=self._state.settled_kept, checkpoints_kept=self._state.checkpoints_kept
+                    settled_kept=self._state.settled_kept,
+                    checkpoints_kept=self._state.checkpoints_kept,
+                    offsets_topics=self._state.offsets_topics,
                 )
             self._store.begin_anew(damage)
             self._load()

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from lifecycle.clock import now_ms
 from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
 from resource_managers.kafka.answers import DONE, AnswerKind, BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import COMMITTED, ONGOING, OPEN_STATES, Described, is_over, number, word
 from resource_managers.kafka.missing_markers import REMEDY, SETTLING_S
-from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions
+from resource_managers.kafka.partitions import KafkaPartitions
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
 

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from lifecycle.backoff import Backoff
 from lifecycle.errors import ResourceManagerError, Unreachable
 from lifecycle.identity import Handle, TransactionalId, marker_group
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import COMMITTED, Described, TransactionDescription, is_over, word
-from resource_managers.kafka.partitions import CONSUMER_OFFSETS, KafkaPartitions, Layout, OpenProducer, Partition
+from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView
 

@@ -26,7 +26,7 @@ from resource_managers.protocol import OpenTransactionView
 PARTITIONS_PER_REQUEST = 500
 GROUPS_PER_REQUEST = 100
 POLL_LIMIT_MS = 3_000
-CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
+TRANSACTION_STATE = "__transaction_state"
 Partition = tuple[str, int]
 """Topic and partition number."""
 K = TypeVar("K")

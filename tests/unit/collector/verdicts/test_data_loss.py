@@ -29,7 +29,7 @@ from collector.records.observations import (
 )
 from collector.state import transaction_join
 from collector.state.flink_sinks import FlinkId, Naming, sinks
-from collector.state.state import State
+from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues, Certainty, Inference
@@ -688,11 +688,25 @@ def test_input_offsets_make_an_abort_harmless_but_of_an_id_of_our_form() -> None
     like_ours = only_view(*(replace(one, transaction="ip-count-0-1") for one in ABORTED))
     assert judged_one(like_ours, reads_its_input=True) == (UNKNOWN, GUESS)
     assert rule_offsets(loss_case(replace(view, broker=None), reads_its_input=True), FENCED) is None
-    for held in (("out-0", "__consumer_offsets-7"), ("__consumer_offsets-7",)):
-        with_offsets = only_view(*(replace(one, partitions=held) for one in ABORTED))
-        assert judged_one(with_offsets) == (HARMLESS, LIKELY)
-    named_alike = only_view(*(replace(one, partitions=("my__consumer_offsets-7",)) for one in ABORTED))
-    assert judged_one(named_alike) == (UNKNOWN, GUESS)
+    assert judged_one(view, held_offsets=True) == (HARMLESS, LIKELY)
+    assert judged_one(like_ours, held_offsets=True) == (UNKNOWN, GUESS)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "holds"),
+    [
+        (("out-0", "__consumer_offsets-7"), True),
+        (("connect-offsets-24",), True),
+        (("etl-offsets-0",), True),
+        (("my__consumer_offsets-7",), False),
+        (("connect-offsets-copy-1",), False),
+        (("connect-offsets",), False),
+        ((), False),
+    ],
+)
+def test_offsets_of_input_are_known_by_their_topics(partitions: tuple[str, ...], holds: bool) -> None:
+    state = State(offsets_topics=("__consumer_offsets", "connect-offsets", "etl-offsets"))
+    assert holds_offsets(state, partitions) is holds
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,15 @@ def test_each_rule_has_its_row_in_the_order_of_trial() -> None:
     assert [int(number) for number, *_ in ROWS] == [int(name.split("_")[1]) for name in names]
 
 
+def test_each_rule_names_the_tools_whose_transactions_it_judges() -> None:
+    (table,) = re.findall(r"^## Which tools the rules judge$(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    spans = re.findall(
+        r"(?:^|, )(H?)(\d+)(?: to H?(\d+))?", "\n".join(re.findall(r"\| ([^|]+) \|$", table, re.MULTILINE)), re.M
+    )
+    judged = {f"{kind}{number}" for kind, first, last in spans for number in range(int(first), int(last or first) + 1)}
+    assert {number for number, *_ in ROWS} | {f"H{number}" for number in HANGING_ROWS} == judged
+
+
 def test_each_hanging_rule_has_its_row_in_the_order_of_trial() -> None:
     in_code = [rule.__name__.split("_")[0].removeprefix("h") for rule in hanging_transactions.RULES]
     assert in_code == HANGING_ROWS

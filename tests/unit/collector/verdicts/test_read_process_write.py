@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from collector.records.facts import CONSUMER_OFFSETS
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, IdExpired
 from collector.state.applications import StreamsId
@@ -16,12 +15,13 @@ from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
 from collector.verdicts.read_process_write import owner_in_group, reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.verdicts import Judgement, Verdict
 from resource_managers.kafka.group_members import GroupMembers
 from tests.unit.collector.observations import T0, broker_record
 
 STREAMS, CONNECT = "shop-6c2a-1", "connect-cluster-lake-orders-0"
-OFFSETS = (f"{CONSUMER_OFFSETS}7", "out-0")
+OFFSETS = (f"{CONSUMER_OFFSETS}-7", "out-0")
 
 
 def one(status: BrokerStatus, at: int, start: int, partitions: tuple[str, ...] = OFFSETS, **more: Any) -> BrokerRecord:
@@ -29,6 +29,10 @@ def one(status: BrokerStatus, at: int, start: int, partitions: tuple[str, ...] =
 
 
 COMMITTED = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0)]
+COMMITTED_WITH_OFFSETS_OF_CONNECT = [
+    one(BrokerStatus.ONGOING, 0, 0, ("out-0", "connect-offsets-24")),
+    one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0, ()),
+]
 OPEN, OPEN_BEFORE_OFFSETS = (
     one(BrokerStatus.ONGOING, 10_000, 10_000),
     one(BrokerStatus.ONGOING, 10_000, 10_000, ("out-0",)),
@@ -59,6 +63,8 @@ def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Ju
         ([*COMMITTED, IdExpired(transaction=STREAMS), OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7),
         ([one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)], 31_000, Verdict.ABORT_IT, 28),
         ([one(BrokerStatus.ONGOING, 0, 0, transaction="pipeline-0-1")], 31_000, Verdict.FOREIGN, 7),
+        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 15_900, Verdict.IN_PROGRESS, 29),
+        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28),
     ],
     ids=[
         "within 3 of its longest",
@@ -70,6 +76,8 @@ def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Ju
         "its id was forgotten since",
         "a task of Connect",
         "an id of our form, of another decision log perhaps",
+        "workers with another group, young",
+        "workers with another group, old",
     ],
 )
 def test_case(seen: list[Any], at: int, verdict: Verdict, rule: int) -> None:

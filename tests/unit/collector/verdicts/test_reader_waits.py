@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
-from collector.verdicts.reader_waits import CONSUMER_OFFSETS, ReaderWait, reader_waits
+from collector.verdicts.reader_waits import ReaderWait, reader_waits
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import partition_findings, producer
