@@ -15,7 +15,8 @@ from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId, Naming, Sink
 from collector.verdicts import flink_commits
-from collector.verdicts.flink_checkpoints import CLOCK_SKEW_MS, Evidence, Fate, fits, job_of
+from collector.verdicts.flink_checkpoints import Evidence, Fate
+from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits, job_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
