@@ -19,6 +19,7 @@ from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId, Naming, Sink
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_jobs_of_sinks import fits, job_of
+from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
 
 
 class Fate(Enum):
@@ -46,19 +47,49 @@ class Evidence:
     pipeline: str = ""
     rule: int = 0
     """The rule about jobs that says so; 0: another source."""
+    restored_ms: int = 0
+    """When a job was last restored from a checkpoint that holds it, epoch ms; 0: none was."""
 
 
-def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence:
-    """Return what became of the checkpoint that holds an aborted transaction: from Flink's REST API, else from the ids alone."""
-    if (listed := _by_listing(transaction, flink)) is not None:
-        return listed
+def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, taken_ms: int = 0) -> Evidence:
+    """Return what became of the checkpoint that holds an aborted transaction: from Flink's REST API, else from the ids alone.
+
+    ``taken_ms``: until then (epoch ms) a take of its id may be the one of the order that aborted it, and tells nothing.
+    """
+    found = _by_listing(transaction, flink) or _by_job_and_ids(transaction, sink, flink, taken_ms)
+    if found.fate is not Fate.COMPLETED:
+        return found
+    # That its checkpoint was completed does not keep anybody from a restore of an earlier one.
+    again = set_back(transaction, sink, flink, restored_ms=found.restored_ms, taken_ms=taken_ms)
+    if again is None:
+        is_doubtful = sink.naming is Naming.UNKNOWN and taken_again_ms(transaction, sink, found.restored_ms) is not None
+        return replace(found, sure=False) if is_doubtful else found
+    pipeline = again.pipeline or found.pipeline
+    return replace(found, fate=Fate.REPLAYED, why=again.why, sure=False, pipeline=pipeline, rule=0)
+
+
+def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, taken_ms: int) -> Evidence:
     parsed = FlinkId.parse(transaction.identity.transaction)
     if parsed is None:
         return Evidence(fate=Fate.UNSEEN, why="its id is not of the form that Flink's KafkaSink builds")
     job, unknown = job_of(transaction, sink, flink)
-    by_ids = _by_ids(transaction, parsed, sink)
+    by_ids = _by_ids(transaction, parsed, sink, taken_ms)
     if job is None:
         return by_ids or Evidence(fate=Fate.UNSEEN, why=unknown)
+    found = _by_job(transaction, parsed, sink, flink, job)
+    if by_ids is not None and found.fate not in (Fate.COMPLETED, Fate.REPLAYED):
+        return replace(by_ids, pipeline=job.pipeline)
+    if by_ids is not None and found.fate is by_ids.fate:
+        found = replace(found, sure=True)
+    after_ms = max(transaction.identity.start_ms, found.restored_ms)
+    if found.fate is Fate.COMPLETED and (doubt := flink_commits.unattributed(flink, job, after_ms)):
+        found = replace(found, sure=False, why=f"{found.why}; but {doubt}")
+    return found
+
+
+def _by_job(
+    transaction: BrokerTransaction, parsed: FlinkId, sink: Sink, flink: FlinkState, job: FlinkJobFacts
+) -> Evidence:
     start_ms, proven = transaction.identity.start_ms, flink.restored_from(job.job.job)
     newest = max(flink.restores_from(job.job.job), key=lambda restore: restore.at_ms, default=None)
     is_pooled = sink.naming is Naming.POOLING
@@ -68,12 +99,8 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> E
         if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False, newest=newest))
         if found.fate is not if_pooled.fate:
             why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
-            found = Evidence(fate=Fate.UNSEEN, why=why, pipeline=job.pipeline)
-    if by_ids is None:
-        return found
-    if found.fate in (Fate.COMPLETED, Fate.REPLAYED):
-        return replace(found, sure=found.sure or found.fate is by_ids.fate)
-    return replace(by_ids, pipeline=job.pipeline)
+            return Evidence(fate=Fate.UNSEEN, why=why, pipeline=job.pipeline)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +198,8 @@ def rule_1_completed(case: JobCase) -> Evidence | None:
         return None
     number = min(case.completed)
     why = _completed(case.facts, number, case.proven)
-    return case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or number in case.unseen)
+    found = case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or number in case.unseen)
+    return replace(found, restored_ms=case.newest.at_ms if case.newest is not None else 0)
 
 
 def rule_2_set_back(case: JobCase) -> Evidence | None:
@@ -267,10 +295,13 @@ def _by_listing(transaction: BrokerTransaction, flink: FlinkState) -> Evidence |
         return None
     number, _, proof = completed
     why = f"checkpoint {number} of {case.name} lists it and counts ({proof})"
-    return Evidence(fate=Fate.COMPLETED, why=why, sure=True, checkpoint=number, pipeline=case.name)
+    restored_ms = restore.at_ms if restore is not None else 0
+    return Evidence(
+        fate=Fate.COMPLETED, why=why, sure=True, checkpoint=number, pipeline=case.name, restored_ms=restored_ms
+    )
 
 
-def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink) -> Evidence | None:
+def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink, taken_ms: int) -> Evidence | None:
     """Tell from what happened to the ids of its subtask afterwards, or return None where that says nothing.
 
     A job set back to before a transaction takes its id again; one that goes on behind it takes later ones only.
@@ -278,10 +309,8 @@ def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink) -> Evid
     ended_ms, ids = transaction.ended_ms, sink.subtasks.get(parsed.subtask)
     if sink.naming is not Naming.INCREMENTING or ids is None or ended_ms is None:
         return None
-    if ids.taken_ms.get(parsed.number, ended_ms) > ended_ms:
-        again = utc(ids.taken_ms[parsed.number])
-        why = f"its id was taken again at {again}: the job was set back to before it and writes it again"
-        return Evidence(fate=Fate.REPLAYED, why=why)
+    if (again_ms := taken_again_ms(transaction, sink, taken_ms)) is not None:
+        return Evidence(fate=Fate.REPLAYED, why=taken_again(again_ms))
     later = [number for number, at_ms in ids.taken_ms.items() if number > parsed.number and at_ms > ended_ms]
     if not later:
         return None

@@ -137,7 +137,7 @@ def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkC
     if unread is None:
         return case
     if not unread.doubt:
-        unread = replace(unread, doubt=_unattributed(state, state.jobs[unread.job], start_ms))
+        unread = replace(unread, doubt=unattributed(state, state.jobs[unread.job], start_ms))
     if case is None:
         case = _case(state, owner, [], start_ms, None)
         # Its number may fit by chance: of a job that runs it is not said that it goes on.
@@ -236,7 +236,7 @@ def _case(
     if facts is None or not listings:
         return case
     last, _ = case.restored_to()
-    return replace(case, unattributed=_unattributed(state, facts, last.at_ms if last else case.first.written_ms))
+    return replace(case, unattributed=unattributed(state, facts, last.at_ms if last else case.first.written_ms))
 
 
 def judge(case: FlinkCase) -> Judgement | None:
@@ -467,7 +467,7 @@ def _what_follows(case: FlinkCase) -> Evidence:
     return Evidence(fact=fact, source=METADATA)
 
 
-def _unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int) -> str:
+def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int) -> str:
     """Return which job of the same name started after ``after_ms`` from a checkpoint that is not known, or nothing.
 
     One that was restored from a checkpoint of this job, or of such a job, is known.

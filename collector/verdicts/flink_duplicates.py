@@ -10,13 +10,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkState, Restore
+from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import FlinkId, Naming, Sink
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits, job_of
+from collector.verdicts.flink_set_backs import set_back, sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +33,25 @@ def set_backs(flink: FlinkState, since_ms: int = 0) -> list[SetBack]:
     found = []
     for facts in flink.jobs.values():
         for restore in facts.restores:
-            source = flink.jobs.get(restore.of_job or facts.job.job)
-            if source is None or restore.at_ms < since_ms:
+            if restore.at_ms < since_ms:
                 continue
-            is_older = any(
-                seen.number > restore.number
-                and seen.status is FlinkStatus.COMPLETED
-                and seen.kind.commits
-                and seen.triggered_ms < restore.at_ms
-                for seen in reversed(source.checkpoints.values())
-            )
-            if is_older:
-                taken = source.checkpoints.get(restore.number)
-                undone_ms = taken.triggered_ms if taken is not None else source.job.started_ms
-                found.append(SetBack(undone_ms=undone_ms, restore=restore))
+            for source in sources(flink, facts, restore):
+                if _is_older(restore, source):
+                    taken = source.checkpoints.get(restore.number)
+                    undone_ms = taken.triggered_ms if taken is not None else source.job.started_ms
+                    found.append(SetBack(undone_ms=undone_ms, restore=restore))
     return found
+
+
+def _is_older(restore: Restore, source: FlinkJobFacts) -> bool:
+    """Say whether a later checkpoint of the same job had completed by then."""
+    return any(
+        seen.number > restore.number
+        and seen.status is FlinkStatus.COMPLETED
+        and seen.kind.commits
+        and seen.triggered_ms < restore.at_ms
+        for seen in reversed(source.checkpoints.values())
+    )
 
 
 def may_be_twice(
@@ -62,17 +67,41 @@ def may_be_twice(
     )
 
 
-def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence | None:
-    """Return which restore has a committed transaction written again, or None where none is known to."""
-    case = _listed(transaction, flink)
-    if case is not None:
-        first = case.first
-        back = [
-            restore
-            for restore in case.restores
-            if restore.number < first.number and restore.at_ms >= first.written_ms - CLOCK_SKEW_MS
-        ]
-        return _evidence(case.name, back, first.number, "that lists it", sure=True)
+def evidence(
+    transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, by_order: bool = False
+) -> Evidence | None:
+    """Return which restore has a committed transaction written again, or None where none is known to.
+
+    ``by_order``: an order committed it. Its job may have been set back before, and that its id was taken again since says so too.
+    Of one that its job committed it does not: a job that is started anew under the same prefix takes every id again.
+    """
+    case, parsed, ended_ms = (
+        _listed(transaction, flink),
+        FlinkId.parse(transaction.identity.transaction),
+        transaction.ended_ms,
+    )
+    found = _by_listing(case) if case is not None else _by_job(transaction, sink, flink)
+    if found is not None or parsed is None or ended_ms is None:
+        return found
+    since_ms = 0 if by_order else ended_ms
+    again = set_back(transaction, sink, flink, restored_ms=since_ms, counts_takes=by_order)
+    if again is None:
+        return None
+    number = case.first.number if case is not None else parsed.number if sink.naming is Naming.INCREMENTING else None
+    return Evidence(fate=Fate.REPLAYED, why=again.why, checkpoint=number, pipeline=again.pipeline)
+
+
+def _by_listing(case: flink_commits.FlinkCase) -> Evidence | None:
+    first = case.first
+    back = [
+        restore
+        for restore in case.restores
+        if restore.number < first.number and restore.at_ms >= first.written_ms - CLOCK_SKEW_MS
+    ]
+    return _evidence(case.name, back, first.number, "that lists it", sure=True)
+
+
+def _by_job(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence | None:
     parsed = FlinkId.parse(transaction.identity.transaction)
     ended_ms = transaction.ended_ms
     if parsed is None or ended_ms is None or sink.naming is Naming.UNKNOWN:

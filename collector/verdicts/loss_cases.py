@@ -9,18 +9,21 @@ from typing import Any
 from collector.history import row_decoding, sql
 from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.records.flink_facts import FlinkState
-from collector.records.observations import OffsetsSeen
+from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state import flink_sinks, replayed_batches
-from collector.state.flink_sinks import FlinkId
+from collector.state.flink_sinks import FlinkId, Sink
 from collector.state.fold import apply, put_init, put_transaction
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints, flink_duplicates
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from collector.verdicts.flink_checkpoints import Evidence
 from collector.verdicts.flink_duplicates import SetBack
+from collector.verdicts.flink_set_backs import TAKEN_BY_ORDER_MS
 from collector.verdicts.read_process_write import reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
+from lifecycle.orders import Action
 
 MAX_RECORDS = 20_000
 MAX_DECISIONS = 200_000
@@ -73,14 +76,25 @@ def judged(found: LossInputs) -> list[Loss]:
     for n, case in enumerate(found.cases):
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)
         if broker is not None and parsed is not None and n in found.asks_flink:
-            sink = sinks.get(parsed.prefix) or flink_sinks.Sink(parsed.prefix)
-            of = flink_checkpoints if case.view.state in UNDONE else flink_duplicates
-            case = replace(case, flink=of.evidence(broker, sink, found.flink))
+            sink = sinks.get(parsed.prefix) or Sink(parsed.prefix)
+            case = replace(case, flink=_of_flink(case, broker, sink, found.flink))
         loss = judge_loss(case)
         if loss is not None:
             seen = found.offsets.get(broker.identity, {}) if broker is not None else {}
             losses.append(replace(loss, offsets=tuple(seen[partition] for partition in sorted(seen))))
     return losses
+
+
+def _of_flink(case: LossCase, broker: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence | None:
+    order = case.clues.order
+    if case.view.state not in UNDONE:
+        return flink_duplicates.evidence(broker, sink, flink, by_order=_is(order, Action.COMMIT))
+    taken_ms = order.at_ms + TAKEN_BY_ORDER_MS if order is not None and _is(order, Action.ABORT) else 0
+    return flink_checkpoints.evidence(broker, sink, flink, taken_ms=taken_ms)
+
+
+def _is(order: OperatorOrder | None, action: Action) -> bool:
+    return order is not None and order.action == action.value
 
 
 def past_of(transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topics: tuple[str, ...]) -> State:
@@ -136,22 +150,46 @@ def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> 
     view = case.view
     if view.ours or view.broker is None or FlinkId.parse(view.transaction) is None:
         return False
-    return view.state in UNDONE or flink_duplicates.may_be_twice(view.broker, flink, known)
+    return (
+        view.state in UNDONE
+        or _is(case.clues.order, Action.COMMIT)
+        or flink_duplicates.may_be_twice(view.broker, flink, known)
+    )
 
 
 def committed_and_written_again(state: State, since_ms: int = 0) -> list[BrokerIdentity]:
-    """Return the committed transactions in memory that a Flink job may be writing again, after a restore since then.
+    """Return the committed transactions in memory that a Flink job may be writing again, since then (epoch ms).
 
-    Call it under the state's lock.
+    After a restore since then, or where an order committed it and its id was taken since. Call it under the state's lock.
     """
+    found = _ordered_and_taken(state, since_ms)
     restores = (restore.at_ms for facts in state.flink.jobs.values() for restore in facts.restores)
     if max(restores, default=0) < max(1, since_ms):
-        return []
+        return found
     known = flink_duplicates.set_backs(state.flink, since_ms)
-    return [
+    already = set(found)
+    return found + [
         identity
         for identity, broker in state.broker.items()
-        if broker.is_final
+        if identity not in already
+        and broker.is_final
         and broker.is_committing
         and flink_duplicates.may_be_twice(broker, state.flink, known, since_ms)
     ]
+
+
+def _ordered_and_taken(state: State, since_ms: int) -> list[BrokerIdentity]:
+    """Return the transactions of Flink's form that an order committed and whose id was taken again since then (epoch ms)."""
+    keys = {key for key, order in state.orders.items() if _is(order, Action.COMMIT)}
+    ids = {key.removeprefix("kafka:").rsplit(":", 2)[0] for key in keys}
+    found = []
+    for identity, broker in state.broker.items() if ids else ():
+        id_, ended_ms = identity.transaction, broker.ended_ms
+        if id_ not in ids or FlinkId.parse(id_) is None or not broker.is_committing or ended_ms is None:
+            continue
+        newest = state.latest_of_id.get(id_)
+        taken = [init.at_ms for init in state.inits.get(id_, ())[-1:]] + [newest.start_ms if newest is not None else 0]
+        is_ordered = broker.key in keys or broker.key.rpartition("@")[0] in keys
+        if is_ordered and max(taken) > max(ended_ms, since_ms):
+            found.append(identity)
+    return found

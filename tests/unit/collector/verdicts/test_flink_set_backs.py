@@ -1,0 +1,201 @@
+"""A completed checkpoint, and its transaction written again all the same: its id is taken again, or a restore is below it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from collector.alerting import rules, snapshot_builder
+from collector.alerting.recent_losses import RecentLosses
+from collector.alerting.state_machine import AlertState, AlertStates, step
+from collector.config.alerts import AlertSettings
+from collector.history.store import Store
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation, Observed, OperatorOrder, Position
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.observations import T0, broker_record, folded
+from tests.unit.collector.verdicts.test_data_loss import BEFORE, COMMITS, THIS, judged, transaction
+
+LOST, HARMLESS, TWICE, NOT_LOST = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.DUPLICATED, LossVerdict.NOT_LOST
+CERTAIN, LIKELY = Certainty.CERTAIN, Certainty.LIKELY
+JOB, LATER, LAST = "a" * 32, "c" * 32, "d" * 32
+KEY = f"kafka:sink-0-3:3:4@{T0 + 21_500}"
+
+
+def taken(at: int, number: int = 3) -> Observation:
+    """Return that a producer takes an id."""
+    named = {"transaction": f"sink-0-{number}", "producer_id": number, "epoch": 6}
+    return broker_record(BrokerStatus.EMPTY, at, start=None, partitions=(), **named)  # type: ignore[arg-type]
+
+
+def restored(id_: str, number: int, at: int, path: str = "", name: str = "orders") -> Observation:
+    """Return a job that was restored from a checkpoint, of the first job unless its path says otherwise."""
+    path = path or f"s3://b/{JOB}/chk-{number}"
+    return job(id_, name=name, restored=number, restored_at=at, started_ms=T0 + at - 1_000, restored_path=path)
+
+
+def ordered(action: str, at: int) -> Observation:
+    return OperatorOrder(key=KEY, action=action, who="anna", at_ms=T0 + at, audit=1)
+
+
+def listed(job_id: str, number: int, written: int, *ids: Committable, prefix: str = "sink") -> FlinkCommittables:
+    return FlinkCommittables(
+        cluster="eu", job=job_id, number=number, path=f"/c/{job_id}/chk-{number}", kind=FlinkKind.CHECKPOINT,
+        written_ms=T0 + written, read_ms=T0 + written, committables=frozenset(ids), prefixes=frozenset({prefix}),
+    )  # fmt: skip
+
+
+SAVEPOINT = "s3://b/savepoint-aaaaaa-0123"
+GONE = [job(state="CANCELED"), *BEFORE, checkpoint(3)]
+POOLED = [record for at in (50, 10_050, 20_050) for record in transaction(3, at, at + 1_000, committed=True)]
+LISTS_IT = listed(JOB, 3, 30_500, Committable("sink-0-3", 3, 4))
+LATER_USES_IT = listed(LATER, 4, 95_000)
+OTHER_PREFIX = listed(LATER, 4, 95_000, prefix="other")
+
+ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Certainty, str]] = [
+    # name, what else was seen of a transaction whose checkpoint 3 was completed and that timed out at 82.5 s
+    ("nothing else", [*COMMITS, *GONE], LOST, CERTAIN, "checkpoint 3 of eu/orders holds it"),
+    ("its id is taken again", [*COMMITS, *GONE, taken(95_000)], HARMLESS, LIKELY, "taken again at"),
+    ("so it is, and a list names it", [*COMMITS, *GONE, LISTS_IT, taken(95_000)], HARMLESS, LIKELY, "taken again at"),
+    ("the id after it is taken", [*COMMITS, *GONE, taken(95_000, 4)], LOST, CERTAIN, "checkpoint 3"),
+    ("its order took it again", [*COMMITS, *GONE, ordered("abort", 82_400), taken(82_600)], LOST, CERTAIN, "checkpoint 3"),
+    ("a job takes it after an order", [*COMMITS, *GONE, ordered("abort", 82_400), taken(95_000)], HARMLESS, LIKELY, "taken again"),
+    ("restored from it since", [*COMMITS, *GONE, taken(90_000), restored(LATER, 3, 95_000)], LOST, CERTAIN, "checkpoint 3"),
+    ("the same by a list", [*COMMITS, *GONE, LISTS_IT, taken(90_000), restored(LATER, 3, 95_000)], LOST, CERTAIN, "from it"),
+    ("taken since that restore", [*COMMITS, *GONE, restored(LATER, 3, 90_000), taken(95_000)], HARMLESS, LIKELY, "taken again"),
+    ("restored from before it", [*COMMITS, *GONE, restored(LATER, 2, 90_000)], HARMLESS, CERTAIN, "set back to checkpoint 2"),
+    ("from a savepoint below it, same prefix", [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT), LATER_USES_IT],
+        HARMLESS, LIKELY, "which uses the prefix sink, was restored from checkpoint 2"),
+    ("so it is, and a list names it", [*COMMITS, *GONE, LISTS_IT, restored(LATER, 2, 90_000, SAVEPOINT), LATER_USES_IT],
+        HARMLESS, LIKELY, "which uses the prefix sink, was restored from checkpoint 2"),
+    ("from one that holds it", [*COMMITS, *GONE, restored(LATER, 3, 90_000, SAVEPOINT), LATER_USES_IT], LOST, LIKELY, "but job"),
+    ("from a savepoint, another prefix", [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT, "b"), OTHER_PREFIX],
+        LOST, CERTAIN, "checkpoint 3"),
+    ("from a savepoint, same name, no list yet", [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT)], LOST, LIKELY, "but job"),
+    ("of its name, restored from nothing", [*COMMITS, *GONE, job(LATER, started_ms=T0 + 90_000)], LOST, LIKELY, "but job"),
+    ("restored below it before it began", [*COMMITS, *GONE, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
+        LOST, CERTAIN, "checkpoint 3"),
+    ("few commits, its id is taken again", [*GONE, LISTS_IT, taken(95_000)], LOST, LIKELY, "lists it"),
+    ("few commits", [*GONE, LISTS_IT], LOST, CERTAIN, "lists it"),
+    ("pooled, its id is taken again", [*POOLED, *GONE, LISTS_IT, taken(95_000)], LOST, CERTAIN, "lists it"),
+    ("pooled, restored from a savepoint before it",
+        [*POOLED, *GONE, LISTS_IT, restored(LATER, 1, 90_000, SAVEPOINT), LATER_USES_IT], HARMLESS, LIKELY, "from checkpoint 1"),
+    ("pooled, restored from a savepoint not seen",
+        [*POOLED, *GONE, LISTS_IT, restored(LATER, 9, 90_000, SAVEPOINT), LATER_USES_IT], LOST, LIKELY, "but job"),
+]  # fmt: skip
+
+
+def loss_of(records: list[Observation], seen: list[Observation | FlinkCommittables]) -> Loss:
+    """Return what became of the transaction that began at 21.5 s."""
+    state = folded(*records, *(each for each in seen if not isinstance(each, FlinkCommittables)))
+    for each in seen:
+        if isinstance(each, FlinkCommittables):
+            state.flink.see_committables(each)
+    return judged(state)[("sink-0-3", T0 + 21_500)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "certainty", "says"), [c[1:] for c in ABORTED], ids=[c[0] for c in ABORTED]
+)
+def test_an_aborted_one_whose_checkpoint_was_completed(
+    seen: list[Observation | FlinkCommittables], verdict: LossVerdict, certainty: Certainty, says: str
+) -> None:
+    loss = loss_of([*THIS], seen)
+    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
+    assert says in loss.why
+
+
+BY_HAND = ordered("commit", 40_000)
+THIS_COMMITTED = transaction(3, 21_500, 40_000, committed=True)
+UNSEEN = [job(state="CANCELED"), *BEFORE]
+ENDED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Certainty, str]] = [
+    # name, what else was seen of a transaction that was committed at 40 s
+    ("nothing else", [*COMMITS, *GONE], NOT_LOST, CERTAIN, ""),
+    ("by its job, taken again", [*COMMITS, *GONE, taken(95_000)], NOT_LOST, CERTAIN, ""),
+    ("by an order, taken again", [*COMMITS, *UNSEEN, BY_HAND, taken(95_000)], TWICE, LIKELY, "taken again at"),
+    ("by an order, taken again, no REST", [*COMMITS, BY_HAND, taken(95_000)], TWICE, LIKELY, "taken again at"),
+    ("by an order, the next id is taken", [*COMMITS, *UNSEEN, BY_HAND, taken(95_000, 4)], NOT_LOST, CERTAIN, ""),
+    ("by an order, pooled, taken again", [*POOLED, *UNSEEN, BY_HAND, taken(95_000)], NOT_LOST, CERTAIN, ""),
+    ("by an order to abort, taken again", [*COMMITS, *UNSEEN, ordered("abort", 39_000), taken(95_000)], NOT_LOST, CERTAIN, ""),
+    ("by an order, restored below it", [*COMMITS, *UNSEEN, BY_HAND, restored(LATER, 2, 90_000)], TWICE, CERTAIN, "checkpoint 2"),
+    ("by an order, after a restore from before it",
+        [*COMMITS, *UNSEEN, BY_HAND, restored(LATER, 2, 30_000, SAVEPOINT), LATER_USES_IT], TWICE, LIKELY, "from checkpoint 2"),
+    ("from a savepoint below it, same prefix",
+        [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT), LATER_USES_IT], TWICE, LIKELY, "which uses the prefix sink"),
+    ("so it is, and a list names it",
+        [*COMMITS, *GONE, LISTS_IT, restored(LATER, 2, 90_000, SAVEPOINT), LATER_USES_IT], TWICE, LIKELY, "which uses the prefix"),
+    ("from a savepoint, another prefix",
+        [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT), OTHER_PREFIX], NOT_LOST, CERTAIN, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "verdict", "certainty", "says"), [c[1:] for c in ENDED], ids=[c[0] for c in ENDED])
+def test_a_committed_one_is_twice_if_its_job_is_set_back(
+    seen: list[Observation | FlinkCommittables], verdict: LossVerdict, certainty: Certainty, says: str
+) -> None:
+    loss = loss_of([*THIS_COMMITTED], seen)
+    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
+    assert says in loss.why
+
+
+class Watched:
+    """A collector's alerts, judged at moments of its own clock."""
+
+    def __init__(self, store: Store) -> None:
+        self.current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
+        self.current.see_decision_log(DecisionLogStatus.ABSENT)
+        self.seen, self.states, self.clock_s = 0, AlertStates(), 0.0
+        self.recent = RecentLosses(
+            lambda since_ms: aborts_and_losses.losses_in_memory(self.current, since_ms=since_ms)[0],
+            lambda since_ms: aborts_and_losses.duplicates(self.current, since_ms),
+            lambda: self.clock_s,
+        )
+
+    def see(self, *observations: Observation) -> None:
+        for observation in observations:
+            self.seen += 1
+            if isinstance(observation, OperatorOrder):
+                self.current.carried_out(observation)
+            else:
+                at = Position(source="test", partition=0, offset=self.seen)
+                self.current.observe([Observed(position=at, observation=observation)])
+
+    def alerts(self, at: int) -> dict[tuple[str, str], AlertState]:
+        """Return the state of each A7 and A12 by rule and subject, once everything was judged again at that time."""
+        self.clock_s += 60.0
+        losses, limits = self.recent.at(T0 + at), AlertSettings()
+        snapshot = snapshot_builder.take_snapshot(self.current, [], limits, T0 + at, losses=losses)
+        found = [each for each in rules.findings(snapshot, limits) if each.rule in ("A7", "A12")]
+        self.states = step(self.states, found, [], T0 + at, limits).states
+        return {(each.finding.rule, each.finding.subject): each.state for each in self.states.alerts.values()}
+
+
+def test_a7_resolves_once_the_id_is_taken_again(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "history.duckdb")) as store:
+        watched = Watched(store)
+        watched.see(*COMMITS, *THIS, *GONE)
+        watched.alerts(90_000)
+        assert watched.alerts(150_000) == {("A7", KEY): AlertState.FIRING}
+        watched.see(taken(160_000))
+        watched.alerts(170_000)
+        assert watched.alerts(400_000) == {("A7", KEY): AlertState.RESOLVED}
+
+
+def test_a12_fires_once_what_an_order_committed_is_written_again(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "history.duckdb")) as store:
+        watched = Watched(store)
+        watched.see(*COMMITS, *THIS_COMMITTED, *UNSEEN, BY_HAND)
+        assert watched.alerts(90_000) == {}
+        watched.see(taken(160_000))
+        watched.alerts(170_000)
+        assert watched.alerts(230_000) == {("A12", KEY): AlertState.FIRING}
+        watched.alerts(170_000 + 3_600_000)
+        assert watched.alerts(200_000 + 2 * 3_600_000) == {("A12", KEY): AlertState.RESOLVED}
