@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.application import Application, ApplicationKind
 from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.columns import Json
 from lifecycle.rows.partitions import HangingRow
@@ -15,7 +14,7 @@ from lifecycle.states import TransactionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingTransaction(TransactionRow):
-    """A transaction that is open on one partition: it has no timeout, and no pipeline that is known."""
+    """A transaction that is open on one partition: it has no timeout."""
 
     confirm: str
 
@@ -39,8 +38,8 @@ def read_hanging(value: Json) -> TransactionRow:
         producer_id=row.producer_id,
         producer_epoch=row.producer_epoch,
         client_transaction_version=None,
-        pipeline=name,
-        application=Application(kind=ApplicationKind.OTHER, name=name),
+        pipeline=row.application.name,
+        application=row.application,
         ours=False,
         checkpoint_id=None,
         batch=None,

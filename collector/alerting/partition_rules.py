@@ -25,11 +25,14 @@ def a3_hanging(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findi
         yield Finding(
             rule="A3",
             subject=f"{suspect.partition}|{producer}|{epoch}",
-            group=topic_group(_topic(suspect.partition)),
+            group=application_group(suspect.application)
+            if suspect.application
+            else topic_group(_topic(suspect.partition)),
             severity=Severity.CRITICAL,
             summary=f"partition {suspect.partition} is held open by producer {producer} for ever: no timeout will end it",
             evidence=(Evidence(fact=fact, source=PARTITIONS, at_ms=suspect.since_ms),),
-            subject_labels={"partition": suspect.partition},
+            subject_labels={"partition": suspect.partition}
+            | ({"pipeline": suspect.application} if suspect.application else {}),
             remedy=_remedy_of_hanging(suspect),
             object_path=_path(suspect.partition),
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from collector.alerting.snapshot import BlockedPartition, HangingTransaction
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import PartitionFindings
+from lifecycle.application import Application
 
 
 def blocked_partitions(findings: PartitionFindings) -> tuple[BlockedPartition, ...]:
@@ -28,14 +31,17 @@ def blocked_partitions(findings: PartitionFindings) -> tuple[BlockedPartition, .
     return tuple(found)
 
 
-def hanging_transactions(findings: PartitionFindings) -> tuple[HangingTransaction, ...]:
-    """Return the proven ones."""
+def hanging_transactions(
+    findings: PartitionFindings, applications: Mapping[str, Application]
+) -> tuple[HangingTransaction, ...]:
+    """Return the proven ones; ``applications``: by their keys."""
     return tuple(
         HangingTransaction(
             partition=partition_name(suspect.producer.partition),
             producer_id=suspect.producer.producer_id,
             producer_epoch=suspect.producer.producer_epoch,
             since_ms=suspect.since_ms,
+            application=applications[suspect.key].name if suspect.doubt.transaction else "",
             may_commit=suspect.doubt.may_commit,
             may_abort=suspect.doubt.may_abort,
         )

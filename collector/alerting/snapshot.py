@@ -68,13 +68,15 @@ class BlockedPartition:
 class HangingTransaction:
     """A producer holds ``partition`` open and its coordinator knows of no such transaction (KIP-664).
 
-    ``may_commit`` and ``may_abort`` say which marker an order may write.
+    ``application`` is empty where its transactional id is not known. ``may_commit`` and ``may_abort`` say which marker an
+    order may write.
     """
 
     partition: str
     producer_id: int
     producer_epoch: int
     since_ms: int
+    application: str = ""
     may_commit: bool = False
     may_abort: bool = False
 

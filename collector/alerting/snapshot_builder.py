@@ -25,6 +25,7 @@ from collector.verdicts.judging import DURATIONS_CONSIDERED, Judged, percentile
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.verdicts.verdict_case import EVENTS
 from collector.views import aborts_and_losses
+from collector.views.application_names import applications_of_hanging
 from collector.views.batches import BatchVerdict, batches
 from collector.views.current_state import CurrentState
 from lifecycle.checkpoints import CheckpointState
@@ -66,6 +67,8 @@ def take_snapshot(
     checkpoints = checkpoint_histories(c for c in real if c.job not in ended_well)
     unfinished = [history.pipeline for history in checkpoints if history.newest.state is not CheckpointState.COMPLETED]
     seen = current.judged(at_ms=now_ms)
+    with current.reading() as state:
+        applications = applications_of_hanging(state, partitions.hanging)
     return AlertSnapshot(
         now_ms=now_ms,
         transactions=tuple(seen),
@@ -82,7 +85,7 @@ def take_snapshot(
             if report.leaks
         ),
         blocked=blocked_partitions(partitions),
-        hanging=hanging_transactions(partitions),
+        hanging=hanging_transactions(partitions, applications),
         unavailable_sources=unavailable_sources(needed, limits, now_ms),
         unobserved_pipelines=unobserved_pipelines(needed, checkpoints),
     )

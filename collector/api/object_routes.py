@@ -18,6 +18,7 @@ from collector.runtime.clock import now_ms
 from collector.state import transaction_join
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses, past_transactions
+from collector.views.application_names import applications_of_hanging
 from collector.views.raw_events import raw_events
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.partitions import PartitionRow
@@ -105,7 +106,9 @@ def _siblings(dependencies: ApiDependencies, judged: Judged) -> list[str]:
 def _partition(dependencies: ApiDependencies, topic: str, number: int) -> PartitionRow:
     name, findings, at_ms = f"{topic}-{number}", dependencies.partitions(), now_ms()
     readers = next((b for b in findings.blocked if b.snapshot.partition == (topic, number)), None)
-    hanging = [row for row in hanging_rows(findings) if (row.topic, row.partition) == (topic, number)]
+    with dependencies.current.reading() as state:
+        applications = applications_of_hanging(state, findings.hanging)
+    hanging = [row for row in hanging_rows(findings, applications) if (row.topic, row.partition) == (topic, number)]
     running = (each for each in dependencies.current.judged() if not each.view.state.is_final)
     open_ = [each for each in running if each.view.broker is not None and name in each.view.broker.partitions]
     open_.sort(key=lambda each: (each.view.opened_ms or 0, each.view.key))

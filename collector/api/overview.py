@@ -19,6 +19,7 @@ from collector.runtime.timed_cache import NowAndThen
 from collector.sources.source import ObserverStatus
 from collector.verdicts.judging import percentile
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from collector.views.application_names import applications_of_hanging
 from collector.views.current_state import CurrentState
 from collector.views.drivers import drivers
 from lifecycle.checkpoints import CheckpointState
@@ -108,11 +109,13 @@ class Watch:
         current, around = self._current, self._surroundings
         partitions, judged = around.partitions(), current.judged(at_ms=at_ms)
         urgent = action_required(judged, at_ms, self._limits.foreign_old_ms)
+        with current.reading() as state:
+            applications = applications_of_hanging(state, partitions.hanging)
         situation = Situation(
             now_ms=at_ms,
             limits=self._limits,
             judged=judged,
-            required=by_urgency([*hanging_groups(partitions), *groups(urgent)]),
+            required=by_urgency([*hanging_groups(partitions, applications), *groups(urgent)]),
             partitions=partitions,
             drivers=drivers(current, judged, at_ms),
             jobs=current.jobs(),

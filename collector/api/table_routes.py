@@ -23,6 +23,7 @@ from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, job
 from collector.runtime.clock import now_ms
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
+from collector.views.application_names import applications_of_hanging
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
@@ -158,7 +159,10 @@ def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get("/api/v1/hanging", dependencies=protected)
     def hanging(request: Request, limit: Limit = 500) -> Response:
-        return table_answer(request, HangingRow, first(hanging_rows(dependencies.partitions()), limit))
+        findings = dependencies.partitions()
+        with dependencies.current.reading() as state:
+            applications = applications_of_hanging(state, findings.hanging)
+        return table_answer(request, HangingRow, first(hanging_rows(findings, applications), limit))
 
 
 def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:

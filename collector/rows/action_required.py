@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.rows.transactions import urgency
 from collector.verdicts.hanging_transactions import Suspect, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
+from lifecycle.application import Application
 from lifecycle.rows.overview import ActionRequired
 from lifecycle.verdicts import URGENCY, Judgement, Verdict
 
@@ -119,11 +120,11 @@ def headline(
             return f"{what} {'needs' if is_single else 'need'} nothing."
 
 
-def hanging_groups(findings: PartitionFindings) -> list[RequiredGroup]:
-    """Return what hangs, grouped by application, or by producer where its id is not known, oldest first."""
+def hanging_groups(findings: PartitionFindings, applications: Mapping[str, Application]) -> list[RequiredGroup]:
+    """Return what hangs, grouped by application, oldest first; ``applications``: by the keys of what hangs."""
     found: dict[str, list[Suspect]] = {}
     for suspect in sorted(findings.hanging, key=lambda suspect: (suspect.since_ms, suspect.key)):
-        found.setdefault(suspect.doubt.transaction or f"producer {suspect.producer.producer_id}", []).append(suspect)
+        found.setdefault(applications[suspect.key].name, []).append(suspect)
     return [_hanging_group(name, members) for name, members in found.items()]
 
 

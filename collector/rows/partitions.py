@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import Suspect
 from collector.verdicts.partition_state import Blocked, PartitionFindings
+from lifecycle.application import Application
 from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
 
 
@@ -14,10 +17,10 @@ def blocked_rows(findings: PartitionFindings, at_ms: int, *, every: bool, topic:
     return [blocked_row(blocked, at_ms) for blocked in chosen]
 
 
-def hanging_rows(findings: PartitionFindings) -> list[HangingRow]:
-    """Return the rows of GET /hanging, the oldest first."""
+def hanging_rows(findings: PartitionFindings, applications: Mapping[str, Application]) -> list[HangingRow]:
+    """Return the rows of GET /hanging, the oldest first; ``applications``: by the keys of what hangs."""
     oldest_first = sorted(findings.hanging, key=lambda suspect: (suspect.since_ms, suspect.key))
-    return [hanging_row(suspect, findings) for suspect in oldest_first]
+    return [hanging_row(suspect, findings, applications[suspect.key]) for suspect in oldest_first]
 
 
 def blocked_row(blocked: Blocked, at_ms: int) -> BlockedRow:
@@ -47,7 +50,7 @@ def blocked_row(blocked: Blocked, at_ms: int) -> BlockedRow:
     )
 
 
-def hanging_row(suspect: Suspect, findings: PartitionFindings) -> HangingRow:
+def hanging_row(suspect: Suspect, findings: PartitionFindings, application: Application) -> HangingRow:
     """Return a row of GET /hanging; ``findings`` tells what it hides and who waits for it."""
     producer, judgement = suspect.producer, suspect.judgement
     behind = next((blocked for blocked in findings.blocked if blocked.snapshot.partition == producer.partition), None)
@@ -56,6 +59,7 @@ def hanging_row(suspect: Suspect, findings: PartitionFindings) -> HangingRow:
         topic=producer.partition[0],
         partition=producer.partition[1],
         transaction=suspect.doubt.transaction,
+        application=application,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         start_offset=producer.start_offset,

@@ -22,7 +22,7 @@ _STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-
 _STREAMS_TASK = re.compile(r"(?P<application>.+)-(?P<task>[0-9]{1,9}_[0-9]{1,9})", re.DOTALL)
 """``<application.id>-<subtopology>_<partition>``: the former exactly_once, one producer a task (TaskId.toString)."""
 _UUID = re.compile(rf"[-_.:/]?{UUID_TEXT}")
-_RANDOM = re.compile(r"(?:[-_.:/](?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,})+$")
+_RANDOM = re.compile(r"(?:[-_.:/](?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,})+(?:[-_.:/]+[0-9]+)*$")
 _NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
 _LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
 CONNECT_GROUP = "connect-cluster"

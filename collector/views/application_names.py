@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from collector.records.facts import HandleIdentity
 from collector.state import transaction_join
 from collector.state.state import State
+from collector.verdicts.hanging_transactions import Suspect
+from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
@@ -16,9 +19,27 @@ PIPELINE_KEY = "pipeline:"
 
 
 def name_of_id(state: State, transaction: str) -> str:
+    """Return the name of a Kafka transactional id's application. Call it under the state's lock."""
+    return application_of_id(state, transaction).name
+
+
+def application_of_id(state: State, transaction: str) -> Application:
     """Return the application of a Kafka transactional id. Call it under the state's lock."""
     own = transaction_join.our_id(state, HandleIdentity(transaction, 0, 0))
-    return transaction_join.application(state, transaction, own, is_branch=False).name
+    return transaction_join.application(state, transaction, own, is_branch=False)
+
+
+def applications_of_hanging(state: State, suspects: Iterable[Suspect]) -> Mapping[str, Application]:
+    """Return the application of each hanging transaction, by its key. Call it under the state's lock.
+
+    One whose transactional id is not known goes by its producer.
+    """
+    return {
+        suspect.key: application_of_id(state, suspect.doubt.transaction)
+        if suspect.doubt.transaction
+        else Application(kind=ApplicationKind.OTHER, name=f"producer {suspect.producer.producer_id}")
+        for suspect in suspects
+    }
 
 
 def name_of_stem(state: State, stem: str) -> str:

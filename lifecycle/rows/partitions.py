@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lifecycle.application import Application
 from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Evidence, Verdict
@@ -64,13 +65,15 @@ class BlockedRow:
 class HangingRow:
     """A transaction that is open on a partition while no coordinator will end it; ``transaction`` is empty where unknown.
 
-    ``confirm`` is what an order must repeat, empty where it loses nothing.
+    ``application``: by the name that its other transactions have, or ``producer N`` where the id is unknown. ``confirm``
+    is what an order must repeat, empty where it loses nothing.
     """
 
     key: str
     topic: str
     partition: int
     transaction: str
+    application: Application
     producer_id: int
     producer_epoch: int
     start_offset: int | None

@@ -103,6 +103,7 @@ def hanging(**changes: Any) -> dict[str, Any]:
         "topic": "orders",
         "partition": 2,
         "transaction": "orders-1",
+        "application": application("orders", kind="other"),
         "producer_id": 4711,
         "producer_epoch": 5,
         "start_offset": 88100,

@@ -90,7 +90,7 @@ class Answers:
 
     def overview(self) -> dict[str, Any]:
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        shown = [{**row, "pipeline": row["transaction"], "batch": None, "rows": None, "deadline_ms": None, "partitions": []}
+        shown = [{**row, "pipeline": row["application"]["name"], "batch": None, "rows": None, "deadline_ms": None, "partitions": []}
                  for row in self.hanging]  # fmt: skip
         for row in (*shown, *self.transactions):
             if row["verdict"] not in ("in progress", "settled"):

@@ -179,7 +179,14 @@ def test_a3_hanging() -> None:
     (finding,) = found("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
     assert (finding.severity, finding.group) == (Severity.CRITICAL, "topic sink")
     assert finding.for_ms == 10_000, "the coordinator may know of it a moment later"
+    assert "pipeline" not in finding.labels, "nobody knows its transactional id"
     assert not found("A3", of_transaction(44_001, *FOREIGN)), "its coordinator knows it"
+
+
+def test_a3_names_the_application_whose_id_is_known() -> None:
+    held = HangingTransaction(partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0, application="shop")
+    (finding,) = found("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
+    assert (finding.labels["pipeline"], finding.group) == ("shop", "application shop")
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ BLOCKED_COLUMNS = (
     "holder_producer_epoch holder_start_offset held_since_ms waiting waiting_since_ms waited_ms lag groups seen_at_ms"
 )
 HANGING_COLUMNS = (
-    "key topic partition transaction producer_id producer_epoch start_offset coordinator_epoch last_record_at_ms since_ms "
-    "found_at_ms verdict rule hidden waiting remedy may_commit may_abort loses_data confirm evidence revision"
+    "key topic partition transaction application producer_id producer_epoch start_offset coordinator_epoch "
+    "last_record_at_ms since_ms found_at_ms verdict rule hidden waiting remedy may_commit may_abort loses_data confirm "
+    "evidence revision"
 )
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application ours "

@@ -12,9 +12,11 @@ from collector.records.observations import Observation
 from collector.rows.action_required import action_required, by_urgency, groups, hanging_groups
 from collector.rows.attention.listing import attention
 from collector.rows.attention.situation import AttentionLimits, Situation
+from collector.state.state import State
 from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged, PipelineNow, judged
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from collector.views.application_names import applications_of_hanging
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.status import ObserverRow
@@ -63,7 +65,8 @@ def one(now: int, observations: list[Observation], **changes: Any) -> Judged:
 def situation(now: int, *transactions: Judged, findings: PartitionFindings = NOTHING_SEEN, **changes: Any) -> Situation:
     """Return what is known ``now`` ms after T0."""
     urgent = action_required(transactions, T0 + now, LIMITS.foreign_old_ms)
-    required = by_urgency([*hanging_groups(findings), *groups(urgent)])
+    applications = applications_of_hanging(State(), findings.hanging)
+    required = by_urgency([*hanging_groups(findings, applications), *groups(urgent)])
     fields = {"judged": transactions, "required": required, "partitions": findings, **changes}
     return Situation(now_ms=T0 + now, limits=LIMITS, **fields)
 

@@ -61,6 +61,7 @@ def watched_flink() -> FlinkState:
         (PROCESS, OTHER, PROCESS, "", ""),
         (f"writer.{PROCESS}.4", OTHER, "writer", "", ""),
         ("bank-1f0a91b4", OTHER, "bank", "", ""),
+        ("bank-1f0a91b4-3", OTHER, "bank", "", ""),
         ("bank-feedface", OTHER, "bank-feedface", "", ""),
         ("12345", OTHER, "12345", "", ""),
         ("заказы-7", OTHER, "заказы", "", ""),

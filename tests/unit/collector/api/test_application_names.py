@@ -1,0 +1,109 @@
+"""The same application has the same name in every list, filter, metric and alert, whatever its ids look like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.alerting.rules import findings
+from collector.alerting.snapshot_builder import take_snapshot
+from collector.config.alerts import AlertSettings
+from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.runtime.clock import now_ms
+from collector.verdicts.partition_state import PartitionFindings
+from tests.unit.collector.api.served_api import VIEWER, Api, observed
+from tests.unit.collector.observations import T0, broker_record
+from tests.unit.collector.partition_sightings import hanging
+
+PROCESS, OTHER_PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "AA7E1F0A-91B4-4A55-8F0E-0123456789AB"
+FLINK_NAME = "eu/orders to lake"
+
+NAMES = {
+    # Flink, where a checkpoint names the prefix; the form alone is no evidence.
+    "orders-2-0-17": FLINK_NAME,
+    "orders-2-3-0": FLINK_NAME,
+    "lake1-0-9": FLINK_NAME,
+    "orders-0-17": "orders",
+    # A pipeline of ours, and who only looks like it.
+    "ip-count-0-1": "ip-count",
+    "ip-count-0-17": "ip-count (other)",
+    f"ip-count-{PROCESS}-1": "ip-count (kafka streams)",
+    # Kafka Streams and Connect
+    f"word-count-app-{PROCESS}-1": "word-count-app",
+    f"word-count-app-{OTHER_PROCESS}-2": "word-count-app",
+    "shop-app-0_11": "shop-app",
+    "shop-2-10_3": "shop-2",
+    "connect-cluster-jdbc-2": "connect-cluster-jdbc",
+    # Others
+    "bank-1f0a91b4": "bank",
+    "bank-1f0a91b4-3": "bank",
+    "job-1732200000-0-5": "job",
+    f"writer.{PROCESS}.4": "writer",
+    "tx12": "tx",
+    "12345": "12345",
+    "-0-0": "-0-0",
+    "a\nb-0-1": "a\nb",
+}
+"""Transactional id -> the name of its application."""
+IDS = pytest.mark.parametrize(("id_", "name"), NAMES.items(), ids=repr)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Api:
+    """Return the API of a collector that watches one Flink job with two sinks; its own pipeline is ip-count."""
+    served = Api(tmp_path)
+    job = "a" * 32
+    watched = FlinkJob(cluster="eu", job=job, name="orders to lake", state="RUNNING", started_ms=1, changed_ms=1)
+    served.current.observe([observed(50, watched)])
+    listed = FlinkCommittables(
+        cluster="eu", job=job, number=3, path="/chk-3", kind=FlinkKind.CHECKPOINT, written_ms=5, read_ms=6,
+        prefixes=frozenset({"orders-2", "lake1"}),
+    )  # fmt: skip
+    served.current.see_flink_committables([listed])
+    return served
+
+
+def hang(api: Api, *ids: str) -> None:
+    """Let these ids hold partitions open that no coordinator will end."""
+    held = [hanging(partition=("sink", number), producer_id=900 + number) for number in range(len(ids))]
+    named = [replace(one, doubt=replace(one.doubt, transaction=id_)) for one, id_ in zip(held, ids, strict=True)]
+    api.findings = PartitionFindings(at_ms=T0, hanging=tuple(named))
+
+
+def overview(api: Api) -> dict[str, Any]:
+    found: dict[str, Any] = api.client.get("/api/v1/overview", headers=VIEWER).json()
+    return found
+
+
+def fired(api: Api, rule: str) -> list[dict[str, str]]:
+    """Return the labels of what an alert rule finds."""
+    limits = AlertSettings()
+    snapshot = take_snapshot(api.current, [], limits, now_ms(), api.findings)
+    return [dict(finding.labels) for finding in findings(snapshot, limits) if finding.rule == rule]
+
+
+@IDS
+def test_an_open_transaction(api: Api, id_: str, name: str) -> None:
+    api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
+    (row,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
+    assert (row["pipeline"], row["application"]["name"]) == (name, name)
+
+
+@IDS
+def test_a_hanging_transaction_and_its_alert(api: Api, id_: str, name: str) -> None:
+    hang(api, id_)
+    assert [row["application"]["name"] for row in api.rows("hanging")] == [name]
+    answer = overview(api)
+    assert [one["pipeline"] for one in answer["action_required"] if one["verdict"] == "hanging"] == [name]
+    assert [one["pipeline"] for one in answer["attention"] if one["verdict"] == "hanging"] == [name]
+    assert [labels["pipeline"] for labels in fired(api, "A3")] == [name]
+
+
+def test_hanging_transactions_of_one_application_are_one_group(api: Api) -> None:
+    hang(api, f"shop-{PROCESS}-1", f"shop-{OTHER_PROCESS}-1", "orders-2-0-17", "lake1-1-4", "")
+    shown = [one for one in overview(api)["attention"] if one["verdict"] == "hanging"]
+    assert {one["pipeline"]: len(one["keys"]) for one in shown} == {"shop": 2, FLINK_NAME: 2, "producer 904": 1}
