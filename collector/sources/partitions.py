@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from collector.config.settings import TunableSettings
+from collector.records.application_ids import StreamsId
 from collector.records.facts import BrokerTransaction
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import CLOCK, now_ms
 from collector.sources.round_robin import Sweep, share
 from collector.sources.source import Observer
 from collector.sources.tail_reader import TailReader
-from collector.state.applications import StreamsId
 from collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
 from collector.verdicts.streams_restores import find_restores

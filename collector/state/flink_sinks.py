@@ -7,31 +7,12 @@ again. Under POOLING it counts free ids from 0, which are used again and again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction, Init
-
-_ID = re.compile(r"(?P<prefix>.+)-(?P<subtask>0|[1-9][0-9]{0,8})-(?P<number>0|[1-9][0-9]{0,17})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkId:
-    """A transactional id of the form that KafkaSink builds; others build such ids too."""
-
-    prefix: str
-    subtask: int
-    number: int
-
-    @classmethod
-    def parse(cls, text: str) -> FlinkId | None:
-        """Return the parsed id, or None for one of another form. Parsed whole."""
-        match = _ID.fullmatch(text)
-        if match is None:
-            return None
-        return cls(prefix=match["prefix"], subtask=int(match["subtask"]), number=int(match["number"]))
 
 
 class Naming(Enum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from collector.state.applications import name_by_id
+from collector.records.application_ids import name_by_id
 from lifecycle.durations import HOUR_MS
 
 GROWTH_HOURS = 24

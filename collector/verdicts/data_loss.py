@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.records.application_ids import FlinkId
 from collector.records.observations import OffsetsSeen
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import FlinkId
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, Certainty, Inference, explain
 from collector.verdicts.flink_checkpoints import Evidence, Fate

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import FlinkId, Naming, Sink
+from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms

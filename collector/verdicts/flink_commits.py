@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
@@ -17,7 +18,6 @@ from collector.records.formats.flink_records import Committable, FlinkCommittabl
 from collector.records.observer_kind import ObserverKind
 from collector.records.xids import as_listed, xid_of, xid_owner
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import FlinkId
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_unread_lists import CLOCK_SKEW_MS, UnreadList, owner_by_number, unread_list
 from lifecycle.resource_manager_kinds import MYSQL

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import FlinkId, Naming, Sink
+from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits, job_of

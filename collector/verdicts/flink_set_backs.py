@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import FlinkId, Naming, Sink
+from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits
 
 TAKEN_BY_ORDER_MS = 2_000

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from collector.records.application_ids import FlinkId
 from collector.records.flink_facts import FlinkJobFacts, FlinkState
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import FlinkId
 
 CLOCK_SKEW_MS = 1_000
 """The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""

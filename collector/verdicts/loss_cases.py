@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.history import row_decoding, sql
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.records.flink_facts import FlinkState
 from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state import flink_sinks, replayed_batches
-from collector.state.flink_sinks import FlinkId, Sink
+from collector.state.flink_sinks import Sink
 from collector.state.fold import apply, put_init, put_transaction
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView

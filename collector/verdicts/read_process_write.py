@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from collector.state.applications import UUID_TEXT, StreamsId, is_connect_task
+from collector.records.application_ids import UUID_TEXT, StreamsId, is_connect_task
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.streams_topics import is_changelog, own_topics

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from collector.records.application_ids import StreamsId
 from collector.records.facts import BrokerTransaction
-from collector.state.applications import StreamsId
 from collector.verdicts.blocked_readers import NO_GROUP
 from collector.verdicts.partition_state import Holder, PartitionTracker
 from collector.verdicts.read_process_write import owner_in_group

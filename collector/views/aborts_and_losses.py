@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from collector.history.rollups import Aborted
 from collector.history.store import Store, StoreFailed
+from collector.records.application_ids import name_by_id
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join, transaction_pages, transactional_ids
-from collector.state.applications import name_by_id
 from collector.state.transaction_pages import EndKey
 from collector.state.transaction_view import TransactionView
 from collector.state.transactional_ids import PrefixReport

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from collector.records.application_ids import name_by_id
 from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
-from collector.state.applications import application_of, application_of_branch, name_by_id
+from collector.state.applications import application_of, application_of_branch
 from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
 from lifecycle.identity import TransactionalId

@@ -15,6 +15,7 @@ from collector.alerting.findings import Severity
 from collector.alerting.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
+from collector.records.application_ids import FlinkId
 from collector.records.formats import flink_rest_answers
 from collector.records.formats.flink_records import FlinkKind, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
@@ -28,7 +29,7 @@ from collector.records.observations import (
     Position,
 )
 from collector.state import transaction_join
-from collector.state.flink_sinks import FlinkId, Naming, sinks
+from collector.state.flink_sinks import Naming, sinks
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases

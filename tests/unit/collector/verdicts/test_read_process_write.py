@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from collector.records.application_ids import StreamsId
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, IdExpired
-from collector.state.applications import StreamsId
 from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views

@@ -1,0 +1,102 @@
+"""Transactional ids by their form alone: which application's they are, and the ids that Flink, Streams and Connect build. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lifecycle.application import Application, ApplicationKind
+
+UUID_TEXT = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-(?P<thread>[0-9]{{1,9}}))?", re.DOTALL)
+"""``<application.id>-<process id>-<thread index>``: exactly_once_v2; Kafka 2.6 left out the thread."""
+_STREAMS_TASK = re.compile(r"(?P<application>.+)-(?P<task>[0-9]{1,9}_[0-9]{1,9})", re.DOTALL)
+"""``<application.id>-<subtopology>_<partition>``: the former exactly_once, one producer a task (TaskId.toString)."""
+_UUID = re.compile(rf"[-_.:/]?{UUID_TEXT}")
+_RANDOM = re.compile(r"(?:[-_.:/](?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,})+(?:[-_.:/]+[0-9]+)*$")
+_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
+_LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
+CONNECT_GROUP = "connect-cluster"
+"""The workers' group.id in the configuration that Kafka ships; a source task's id is ``<group.id>-<connector>-<task>``."""
+_CONNECT_TASK = re.compile(rf"(?P<connector>{CONNECT_GROUP}-.+)-(?P<task>[0-9]{{1,9}})", re.DOTALL)
+_FLINK_ID = re.compile(r"(?P<prefix>.+)-(?P<subtask>0|[1-9][0-9]{0,8})-(?P<number>0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkId:
+    """A transactional id of the form that KafkaSink builds; others build such ids too."""
+
+    prefix: str
+    subtask: int
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> FlinkId | None:
+        """Return the parsed id, or None for one of another form. Parsed whole."""
+        match = _FLINK_ID.fullmatch(text)
+        if match is None:
+            return None
+        return cls(prefix=match["prefix"], subtask=int(match["subtask"]), number=int(match["number"]))
+
+
+def name_by_id(transaction: str) -> str:
+    """Return the name that an id alone gives its application, without what is known of pipelines and Flink; never empty."""
+    return application_by_id(transaction).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsId:
+    """A transactional id of the form that Kafka Streams builds, parsed; ``process`` is empty with one producer a task."""
+
+    application: str
+    process: str
+    part: str
+
+    @property
+    def words(self) -> str:
+        """Return which part of the application it is."""
+        if not self.process:
+            return f"task {self.part}"
+        return f"process {self.process}" + (f", thread {self.part}" if self.part else "")
+
+    @classmethod
+    def parse(cls, transaction: str) -> StreamsId | None:
+        """Return the parsed id, or None for one of another form. Its application is its consumer group, too."""
+        found = application_by_id(transaction)
+        if found.kind is not ApplicationKind.STREAMS:
+            return None
+        return cls(application=found.name, process=found.instance, part=found.task)
+
+
+def is_connect_task(transaction: str) -> bool:
+    """Say whether an id is a source task's of Kafka Connect, by its form: the workers' own producer writes no offsets."""
+    return application_by_id(transaction).kind is ApplicationKind.CONNECT
+
+
+@lru_cache(maxsize=16_384)
+def application_by_id(id_: str) -> Application:
+    """Return the application of an id, as far as the id alone tells."""
+    if thread := _STREAMS_THREAD.fullmatch(id_):
+        return Application(
+            kind=ApplicationKind.STREAMS,
+            name=thread["application"],
+            instance=thread["process"],
+            task=thread["thread"] or "",
+        )
+    if task := _STREAMS_TASK.fullmatch(id_):
+        return Application(kind=ApplicationKind.STREAMS, name=task["application"], task=task["task"])
+    if connect := _CONNECT_TASK.fullmatch(id_):
+        return Application(kind=ApplicationKind.CONNECT, name=connect["connector"], task=connect["task"])
+    return Application(kind=ApplicationKind.OTHER, name=_stem(id_))
+
+
+def _stem(id_: str) -> str:
+    """Return what is left of an id without uuids, random hex digits and trailing numbers; never empty.
+
+    ``<prefix>-<subtask>-<number>`` (Flink's, and ours) keeps short numbers of the prefix itself: they tell pipelines apart.
+    """
+    text = _RANDOM.sub("", _UUID.sub("", id_))
+    parsed = FlinkId.parse(text)
+    stem = _LONG_NUMBERS.sub("", parsed.prefix) if parsed is not None else _NUMBERS.sub("", text)
+    return stem.rstrip("-_.:/") or text or id_
