@@ -154,9 +154,9 @@ class DecisionLedger:
             self.forget(batch_attempt)
         ours = {handle.key for _, decision, _ in self._first.values() for handle in decision.handles}
         self._outcomes = {key: found for key, found in self._outcomes.items() if key in ours}
-        started = {kept.offset for kept in snapshot.kept if isinstance(kept.record, RunStarted)}
+        repeated = {kept.offset for kept in snapshot.kept}
         self._runs = {
-            prefix: [(offset, run) for offset, run in runs if offset >= snapshot.covers or offset in started]
+            prefix: [(offset, run) for offset, run in runs if offset >= snapshot.covers or offset in repeated]
             for prefix, runs in self._runs.items()
         }
 

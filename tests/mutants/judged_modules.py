@@ -24,5 +24,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
     "lifecycle/decisions.py": DECISIONS,
+    "lifecycle/decision_ledger.py": (f"{LIFECYCLE}/test_decisions.py", f"{LIFECYCLE}/test_kept_decisions.py"),
     "lifecycle/decision_parts.py": DECISIONS,
 }

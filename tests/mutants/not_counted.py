@@ -36,6 +36,7 @@ def _literal(pattern: str) -> str:
 VERDICT_RULES = "collector/verdicts/verdict_rules.py"
 FLINK_COMMITS = "collector/verdicts/flink_commits.py"
 ABORT_CAUSES = "collector/verdicts/abort_causes.py"
+LEDGER = "lifecycle/decision_ledger.py"
 PARTS = "lifecycle/decision_parts.py"
 SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
@@ -160,5 +161,13 @@ REVIEWED: tuple[NotCounted, ...] = (
     # The ids differ here.
     NotCounted(
         module=ABORT_CAUSES, function="_took_over", change="init.producer_id > * -> init.producer_id >= *", reason=SAME
+    ),
+    # Of one offset there is one run.
+    NotCounted(module=LEDGER, function="DecisionLedger.newer_run", change="key=* -> ", reason=SAME),
+    NotCounted(
+        module=LEDGER,
+        function="DecisionLedger.checkpoint_id_of",
+        change="reversed* -> list*",
+        reason="performance: the newest run is asked for most",
     ),
 )

@@ -98,6 +98,7 @@ COMMIT, ABORT = Ruling.COMMIT, Ruling.ABORT
             id="rule 1 + 2: a void commit was still the first",
         ),
         pytest.param([run(), decision(7)], [1, 0], id="rule 2: a commit of a run that never started"),
+        pytest.param([decision(0)], [0], id="rule 2: a commit where no run ever started"),
         pytest.param(
             [run(checkpoint_id="M"), decision(0, checkpoint_id="L")],
             [1, 0],
@@ -172,7 +173,9 @@ def test_rule_3_holds_for_each_handle_of_an_outcome():
     other = replace(HANDLE, producer_epoch=9)
     decided = decision(0, handles=(HANDLE, other))
     both = outcome(decided, Settled.COMMITTED, HANDLE, other)
-    ledger = fold(enumerate([run(), decided, outcome(decided, Settled.LOST, HANDLE), both]))
+    ledger = fold(enumerate([run(), decided]))
+    assert ledger.apply(2, outcome(decided, Settled.LOST, HANDLE))
+    assert ledger.apply(3, both), "one of its handles had none"
     assert ledger.outcome(HANDLE.key).settled is Settled.LOST
     assert ledger.outcome(other.key).settled is Settled.COMMITTED
     assert not ledger.apply(4, both), "each of its handles had an outcome"
