@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "indoubt"
 PACKAGES = ("app", "collector", "lifecycle", "pipeline", "resource_managers")
-NO_MODULES = frozenset({"pipeline.", "pipeline.started", "pipeline.restarting", "pipeline.stopped"})
+NO_MODULES = frozenset({"pipeline.", "pipeline.started", "pipeline.alive", "pipeline.restarting", "pipeline.stopped"})
 """Texts that look like a module of ours and are none: types of events, and how they begin."""
 NAMES_A_MODULE = frozenset({"getLogger", "import_module", "find_spec", "run_module", "__import__", "files"})
 """Functions whose first argument is a module's name, or means one."""

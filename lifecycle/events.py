@@ -33,8 +33,9 @@ class EventType(Enum):
     checkpoint.*: ``batch``; checkpoint.completed also ``rows``, ``bytes``, ``duration_ms``;
     checkpoint.failed also ``reason``.
     pipeline.*: ``job``; pipeline.started also ``settings`` (interval_ms, transaction_timeout_ms, restart_delay_ms,
-    checkpoint_directory, sink, source); pipeline.restarting also ``restart`` (1, 2, …) and ``reason``;
-    pipeline.stopped also ``reason``. Where an operator's order asked for it, restarting and stopped also ``order``, its id.
+    checkpoint_directory, sink, source, alive_ms: how often pipeline.alive follows); pipeline.restarting also ``restart``
+    (1, 2, …) and ``reason``; pipeline.stopped also ``reason``. Where an operator's order asked for it, restarting and
+    stopped also ``order``, its id.
     """
 
     TRANSACTION_OPENED = "transaction.opened"
@@ -48,6 +49,7 @@ class EventType(Enum):
     CHECKPOINT_COMPLETED = "checkpoint.completed"
     CHECKPOINT_FAILED = "checkpoint.failed"
     PIPELINE_STARTED = "pipeline.started"
+    PIPELINE_ALIVE = "pipeline.alive"
     PIPELINE_RESTARTING = "pipeline.restarting"
     PIPELINE_STOPPED = "pipeline.stopped"
 

@@ -225,6 +225,6 @@ where a.at_ms >= ? and a.at_ms < ? and a.action in ('commit', 'abort', 'settle',
 order by a.audit desc limit ?"""
 PIPELINE_EVENTS_OF_TIME = """
 select type, at_ms, pipeline, coalesce(try(event ->> '$.data.reason'), '') from lifecycle_events
-where at_ms >= ? and at_ms < ? and type like 'pipeline.%' order by at_ms desc limit ?"""
+where at_ms >= ? and at_ms < ? and type like 'pipeline.%' and type <> 'pipeline.alive' order by at_ms desc limit ?"""
 ALERTS_OF_TIME = """
 select fired_ms, finding from alerts where fired_ms >= ? and fired_ms < ? order by fired_ms desc limit ?"""

@@ -245,6 +245,8 @@ class PipelineFacts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     last_seen_ms: int | None = None
     last_heartbeat: str = ""
+    alive_ms: int | None = None
+    """When its driver said last that it runs. It says so also while a batch stands still: only without a batch it counts."""
     logged_ms: int | None = None
     """Its newest record in the decision log that no operator wrote."""
     started_attempt: int = -1

@@ -204,6 +204,9 @@ def _event(state: State, event: LifecycleEvent) -> None:
         _checkpoint_report(state, event_reports.checkpoint_of(event))
     facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
     answer = (event.at_ms, str(event.data.get("order", "")))
+    if event.type is EventType.PIPELINE_ALIVE:
+        state.pipelines[pipeline] = replace(facts, alive_ms=max(event.at_ms, facts.alive_ms or event.at_ms))
+        return
     if event.type is EventType.PIPELINE_STARTED:
         facts = replace(facts, started_attempt=max(facts.started_attempt, -1 if attempt is None else attempt))
         if event.at_ms >= (facts.started_ms or -1):

@@ -15,6 +15,10 @@ SUPERVISOR_MS = 5_000
 """A supervisor reports the restart of a driver that ended within this time."""
 
 
+ALIVE_TIMES = 3
+"""A driver may leave out so many of the times at which it says that it runs."""
+
+
 class DriverCondition(Enum):
     """Whether a pipeline goes on by itself; the value is the short word of its card."""
 
@@ -25,7 +29,7 @@ class DriverCondition(Enum):
     FROZEN = "frozen"
     """It gives no sign in the middle of a batch: it stands still, hangs, or was killed with its supervisor."""
     SILENT = "silent"
-    """It should have come back from a restart, or given its regular sign, and did not."""
+    """It should have come back from a restart, or said again that it runs, and did not."""
     FAILED = "failed"
     """Its query failed, and no supervisor started it again."""
 
@@ -61,7 +65,7 @@ def state_of(now: PipelineNow) -> str:
 def plain_state(run: PipelineNow, limits: Limits, now_ms: int) -> DriverState | None:
     """Return how it stands where its last sign alone tells it, else None: its history, which takes long to gather, is needed."""
     last_ms = _last_sign_ms(run, now_ms)
-    if now_ms - last_ms >= RETIRED_MS or _was_asked_to_stop(run):
+    if now_ms - max(last_ms, _alive_ms(run, now_ms)) >= RETIRED_MS or _was_asked_to_stop(run):
         return DriverState(run=run, condition=DriverCondition.STOPPED, since_ms=last_ms)
     if state_of(run) != "stopped" and now_ms - last_ms <= limits.driver_silent_ms:
         return DriverState(run=run, condition=DriverCondition.ALIVE, since_ms=last_ms)
@@ -80,15 +84,24 @@ def driver_state(
         condition = DriverCondition.ALIVE if now_ms - last_ms <= allowed_ms else DriverCondition.FAILED
         return DriverState(run=run, condition=condition, since_ms=run.facts.stopped_ms, allowed_ms=allowed_ms)
     allowed_ms = history.silent_after_ms(limits)
+    if state == "running" and unfinished_ms is None:
+        return _between_batches(run, allowed_ms, now_ms)
     if state == "restarting":
         allowed_ms += history.restart_delay_ms
     if now_ms - last_ms <= allowed_ms:
         condition = DriverCondition.ALIVE
-    elif state != "running":
-        condition = DriverCondition.SILENT
     else:
-        # A query without input runs no batch and gives no sign.
-        condition = DriverCondition.ALIVE if unfinished_ms is None else DriverCondition.FROZEN
+        condition = DriverCondition.FROZEN if state == "running" else DriverCondition.SILENT
+    return DriverState(run=run, condition=condition, since_ms=last_ms, allowed_ms=allowed_ms)
+
+
+def _between_batches(run: PipelineNow, allowed_ms: int, now_ms: int) -> DriverState:
+    """Judge one that has no batch to do by the times at which it says that it runs; an older one that says none is alive."""
+    every_ms = run.facts.setting("alive_ms", 0)
+    last_ms = max(_last_sign_ms(run, now_ms), _alive_ms(run, now_ms))
+    allowed_ms = max(allowed_ms, ALIVE_TIMES * every_ms)
+    is_alive = not every_ms or now_ms - last_ms <= allowed_ms
+    condition = DriverCondition.ALIVE if is_alive else DriverCondition.SILENT
     return DriverState(run=run, condition=condition, since_ms=last_ms, allowed_ms=allowed_ms)
 
 
@@ -98,6 +111,12 @@ def _was_asked_to_stop(run: PipelineNow) -> bool:
         return False
     answered_ms, order = facts.stop_answer
     return facts.stopped_on_request_ms == facts.stopped_ms or bool(order and answered_ms == facts.stopped_ms)
+
+
+def _alive_ms(run: PipelineNow, now_ms: int) -> int:
+    """Return when it said last that it runs, or 0."""
+    alive_ms = run.facts.alive_ms
+    return alive_ms if alive_ms is not None and alive_ms <= now_ms + CLOCK_SKEW_MS else 0
 
 
 def _last_sign_ms(run: PipelineNow, now_ms: int) -> int:

@@ -33,6 +33,8 @@ from resource_managers.topics.creation import ensure_topic
 log = logging.getLogger(__name__)
 
 EVENT_LIMIT_S = 5.0
+ALIVE_S = 10.0
+"""How often the event pipeline.alive is sent: a query without input gives no other sign."""
 REPORTED = ("transaction_timeout_ms", "restart_delay_ms", "sink", "source", "delivery_guarantee")
 """Settings that the event of a start carries under their own names, as far as the job has them."""
 
@@ -112,8 +114,12 @@ class SinkRun:
         recovery, attempt = self._recovery, self._recovered.attempt
         try:
             recovery.keep_log_short(attempt)
-            next_sweep = self._next_sweep()
+            next_sweep, next_alive = self._next_sweep(), 0.0
+            events = self._sender()
             while not should_stop() and not query.awaitTermination(0.5):
+                if time.monotonic() >= next_alive:
+                    events.pipeline(EventType.PIPELINE_ALIVE, self._job)
+                    next_alive = time.monotonic() + ALIVE_S
                 if time.monotonic() >= next_sweep:
                     self._sweep(lambda: recovery.sweep_unused(attempt))
                     recovery.keep_log_short(attempt)
@@ -159,6 +165,7 @@ class SinkRun:
         return {
             "interval_ms": self._settings.trigger_interval_ms,
             "checkpoint_directory": self._settings.checkpoint,
+            "alive_ms": round(ALIVE_S * 1000),
             **{name: getattr(self._settings, name) for name in REPORTED if hasattr(self._settings, name)},
         }
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lifecycle.decisions import BatchAttempt, Decision, Ruling
+from lifecycle.events import EventType, decode
 from pipeline.checkpoints.checkpoint_directory import FILE
 from resource_managers.topics.decision_log import DecisionLog
 from resource_managers.topics.decision_log_topic import DecisionLogTopic
@@ -122,12 +123,13 @@ def test_of_two_queries_under_one_prefix_the_earlier_one_stops(connection, topic
 
 @pytest.mark.long
 def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
-    """Also when the head of its decision log, with the start of its run, is deleted all the time."""
+    """Also when the head of its decision log, with the start of its run, is deleted all the time. It says that it runs."""
     made = f"log-of-{topics['prefix']}"
     short = {"decisions_snapshot_interval_ms": 0, "decisions_keep_days": 0, "sweep_interval_ms": 500}
     produce(connection, topics["source"], values(0, 100))
     directory = tmp_path / "one place"
-    own = {**topics, **short, "decisions_topic": made}
+    told = f"events-of-{topics['prefix']}"
+    own = {**topics, **short, "decisions_topic": made, "lifecycle_topic": told}
     with PipelineProcess(connection, tmp_path, checkpoint=f"file://{tmp_path}/one%20place", **own) as pipeline:
         expect_exactly(connection, topics["sink"], values(0, 100))
         wait_until("the consumer group shows the checkpoint", lambda: group_lag(connection, topics) == 0)
@@ -135,6 +137,7 @@ def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
         attempt = pipeline.status["attempt"]
         wait_until("the run's start is deleted from the log", lambda: decisions.ends()[0] > attempt)
     assert pipeline.process.returncode == 0
+    assert EventType.PIPELINE_ALIVE in {decode(event).type for event in read_committed(connection, told)}
     ledger = DecisionLog(connection, made).read_to_end()
     assert ledger.last_decided_batch(pipeline.status["checkpoint_id"]) is not None
     assert ledger.unsettled(topics["prefix"]) == [], "the log says that what was decided is committed"

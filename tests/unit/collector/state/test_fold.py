@@ -38,6 +38,8 @@ OTHER = handle("ip-count-1-1", producer_id=9, slot=1)
 STORY: list[Observation] = [
     event(EventType.PIPELINE_STARTED, -900, job="ip_count", settings={"interval_ms": 5000}),
     event(EventType.CHECKPOINT_STARTED, -10, batch=41),
+    event(EventType.PIPELINE_ALIVE, 90_000, job="ip_count"),
+    event(EventType.PIPELINE_ALIVE, 80_000, job="ip_count"),
     broker_record(BrokerStatus.EMPTY, -5, start=None),
     broker_record(BrokerStatus.ONGOING, 0),
     broker_record(BrokerStatus.ONGOING, 7, partitions=("sink-0", "sink-1")),
@@ -267,3 +269,10 @@ def test_branches_join_in_any_order_and_are_found_by_their_keys(seed: int) -> No
 def test_a_branch_known_by_its_opening_has_its_own_resource_manager() -> None:
     view = only_view(run_started(0), transaction_event(EventType.TRANSACTION_OPENED, 0, POSTGRES))
     assert (view.resource_manager, view.key, view.state) == ("postgres", POSTGRES.key, TransactionState.OPEN)
+
+
+def test_that_it_runs_is_no_sign_of_progress() -> None:
+    facts = folded(event(EventType.CHECKPOINT_STARTED, 0, batch=41), *STORY[2:4]).pipelines[PREFIX]
+    assert (facts.last_seen_ms, facts.alive_ms) == (T0, T0 + 90_000), (
+        "a batch that stands still is found by its last sign"
+    )

@@ -27,7 +27,7 @@ def state(now: int, *, unfinished: int | None = None, run: int = 0, **times: Any
     """Return how it stands ``now`` ms after T0; ``times``: fields of its facts, in ms after T0."""
     facts = PipelineFacts(
         pipeline=PREFIX,
-        **{name: at if isinstance(at, tuple) else T0 + at for name, at in times.items()},
+        **{name: at if isinstance(at, tuple | dict) else T0 + at for name, at in times.items()},
     )
     found = PipelineNow(facts=facts, checkpoint_id=CHECKPOINT_ID, attempt=0, run_ms=T0 + run)
     history = pipeline(facts=facts, restart_delay_ms=RESTART_DELAY_MS)
@@ -35,6 +35,7 @@ def state(now: int, *, unfinished: int | None = None, run: int = 0, **times: Any
 
 
 RUNNING = {"started_ms": 1_000, "last_seen_ms": 1_000}
+SAYS_SO = {**RUNNING, "settings": {"alive_ms": 10_000}}
 STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
 
 
@@ -58,6 +59,14 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         (RETIRED_MS + 1_000, 500, RUNNING, STOPPED),
         (40_000, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, ALIVE),
         (41_001, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, FROZEN),
+        (240_000, None, {**SAYS_SO, "alive_ms": 210_000}, ALIVE),
+        (240_001, None, {**SAYS_SO, "alive_ms": 210_000}, SILENT),
+        (31_001, None, SAYS_SO, SILENT),
+        (240_001, None, {**RUNNING, "alive_ms": 210_000}, ALIVE),
+        (240_000, 500, {**SAYS_SO, "alive_ms": 239_000}, FROZEN),
+        (240_000, None, {**SAYS_SO, "alive_ms": 900_000}, SILENT),
+        (71_000, None, {**SAYS_SO, "last_seen_ms": 41_000, "alive_ms": 11_000}, ALIVE),
+        (RETIRED_MS + 9_000, None, {**SAYS_SO, "alive_ms": RETIRED_MS}, ALIVE),
     ],
     ids=[
         "as long as it may be silent",
@@ -77,12 +86,27 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         "nobody missed it for a week",
         "a time that is still to come counts not, the log does",
         "silent since the log's record",
+        "no batch, and it says that it runs",
+        "no batch, and it says no more that it runs",
+        "no batch, and it never said that it runs",
+        "no batch, and this version of it says nothing",
+        "it says that it runs, and its batch stands still",
+        "it runs by a time that is still to come",
+        "a batch since it said so last",
+        "a week without a batch",
     ],
 )
 def test_a_driver_is_judged_by_its_last_sign(
     now: int, unfinished: int | None, times: dict[str, Any], condition: DriverCondition
 ) -> None:
     assert state(now, unfinished=unfinished, **times).condition is condition
+
+
+def test_a_driver_that_says_seldom_that_it_runs_has_longer() -> None:
+    seldom = {**RUNNING, "alive_ms": 210_000, "settings": {"alive_ms": 15_000}}
+    assert state(255_000, **seldom).condition is ALIVE
+    silent = state(255_001, **seldom)
+    assert (silent.condition, silent.since_ms, silent.allowed_ms) == (SILENT, T0 + 210_000, 45_000)
 
 
 def test_a_driver_is_silent_since_its_last_sign() -> None:

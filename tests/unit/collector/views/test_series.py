@@ -204,6 +204,7 @@ def test_marks_say_what_happened_when_and_to_whom(history: History, ask: Ask) ->
     history.observe(
         run_started(),
         event(EventType.PIPELINE_STARTED, 1_000, job="ip_count"),
+        *(event(EventType.PIPELINE_ALIVE, at, job="ip_count") for at in range(1_500, 1_900)),
         event(EventType.PIPELINE_RESTARTING, 2_000, reason="its driver died", restart=1),
         event(EventType.PIPELINE_STOPPED, 3_000, reason="stopped on request"),
     )
