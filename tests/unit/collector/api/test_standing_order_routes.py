@@ -11,6 +11,7 @@ import pytest
 from collector.history.store import StoreFailed
 from collector.records.observer_kind import ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
+from resource_managers.topics import decision_log_topic
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER
 from tests.unit.collector.api.test_alert_routes import AlertApi
 from tests.unit.collector.observations import T0
@@ -131,7 +132,10 @@ def test_a_stop_that_cannot_be_written_down_stops_all_the_same(api: AlertApi, mo
     assert row(api)["state"] == "stopped"
 
 
-def test_a_refused_act_is_in_the_audit_and_counts_after_a_restart(api: AlertApi) -> None:
+def test_a_refused_act_is_in_the_audit_and_counts_after_a_restart(
+    api: AlertApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_log_topic, "ANSWER_LIMIT_S", 0.5)
     api.observers = SEES
     api.standing.evaluate()
     assert audit(api) == [("carla", "commit", "refused")], "the broker of these tests does not answer"
