@@ -60,7 +60,8 @@ def main() -> None:
         page_title="indoubt",
         page_icon=str(HERE / "static" / "icon.svg"),
         layout="wide",
-        initial_sidebar_state="expanded" if offers_faults else "collapsed",
+        # Streamlit's auto: open on a desk, closed on a phone, where it would cover the page.
+        initial_sidebar_state="auto" if offers_faults else "collapsed",
     )
     st.logo(str(HERE / "static" / "logo.svg"), size="large")
     st.html(HERE / "static" / "style.css")

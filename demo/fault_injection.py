@@ -1,6 +1,7 @@
 """Causes faults in a running demo, and serves their state to the page over loopback HTTP.
 
-GET /faults -> {"faults": [{"name", "title", "what_happens", "ready"}], "log": [{"at_ms", "text"}], "start_pipeline"}
+GET /faults -> {"faults": [{"name", "title", "what_happens", "ready"}], "log": [{"at_ms", "text"}], "start_pipeline",
+"tour": [{"title", "text"}]}
 POST /faults/<name>, POST /start-pipeline -> {"accepted", "message"}
 """
 
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from demo import topics
 from demo.faults import DESCRIPTIONS, Fault
 from demo.prerequisites import ROOT
 from demo.run import DemoRun
+from demo.tour import STEPS
 from lifecycle.clock import now_ms
 
 ABANDON_LIMIT_S = 60.0
@@ -91,7 +94,12 @@ class FaultDesk:
             ]
             entries = sorted([*self._log, *self._run.happened])
             log = [{"at_ms": at_ms, "text": text} for at_ms, text in entries[-LOG_KEPT:]]
-            return {"faults": faults, "log": log, "start_pipeline": self._run.pipeline_is_stopped}
+            return {
+                "faults": faults,
+                "log": log,
+                "start_pipeline": self._run.pipeline_is_stopped,
+                "tour": [asdict(step) for step in STEPS],
+            }
 
     def _ready(self, fault: Fault) -> bool:
         if fault not in DESCRIPTIONS:

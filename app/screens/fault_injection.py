@@ -12,6 +12,7 @@ import streamlit as st
 from app import live
 from app.components.markup import Html, el, plain_label
 from app.components.time_text import clock_time
+from app.screens import tour
 
 EVERY_S = 1.5
 LIMIT_S = 10.0
@@ -30,7 +31,7 @@ def show() -> None:
         live.write(el("h3", "Fault injection", el("small", " demo only")))
         try:
             state = _demo().get("/faults").raise_for_status().json()
-            faults, log = list(state["faults"]), list(state.get("log") or [])
+            faults, log, steps = list(state["faults"]), list(state.get("log") or []), list(state.get("tour") or [])
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
             live.write(
                 el(
@@ -40,6 +41,7 @@ def show() -> None:
                 )
             )
             return
+        tour.show(steps)
         # The button is always there: one that comes and goes would move the others away from the pointer.
         waits = bool(state.get("start_pipeline"))
         _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", ready=waits)

@@ -10,6 +10,7 @@ from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, button, opened, said
 
 pytestmark = pytest.mark.slow
+TOUR = [{"title": "All is well", "text": "Look."}, {"title": "A batch in doubt", "text": "Press."}]
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def caused(monkeypatch):
                 {"name": name, "title": name.upper(), "what_happens": "", "ready": True}
                 for name in ("freeze", "abandon")
             ]
-            return httpx.Response(200, json={"faults": faults, "log": [], "start_pipeline": False})
+            return httpx.Response(200, json={"faults": faults, "log": [], "start_pipeline": False, "tour": TOUR})
         paths.append(request.url.path)
         return httpx.Response(200, json={"accepted": True, "message": f"caused {len(paths)}"})
 
@@ -43,3 +44,17 @@ def test_a_press_that_is_handed_over_twice_causes_one_fault(caused, monkeypatch)
     monkeypatch.setattr(fault_injection, "SAME_PRESS_S", 0.0)
     button(page, "FREEZE").click().run()
     assert caused[2:] == ["/faults/freeze"], "and so is a later one"
+
+
+def test_the_tour_goes_step_by_step_until_it_is_closed(caused):
+    page = opened("fault_injection")
+    assert "Tour · 1 of 2" in said(page)
+    assert button(page, "Back").disabled
+    button(page, "Next").click().run()
+    assert "A batch in doubt" in said(page)
+    assert button(page, "Next").disabled
+    button(page, "Close").click().run()
+    assert "A batch in doubt" not in said(page)
+    button(page, "Show the tour").click().run()
+    assert "Tour · 2 of 2" in said(page), "it goes on where it was closed"
+    assert caused == []
