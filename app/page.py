@@ -6,10 +6,10 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
 - Overview: ``overview`` (the live region), ``per-minute``, ``checkpoint-times``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
-- Pending: ``filter-verdict``, ``filter-words``, ``filter-settled``, ``pending-<t>`` with ``commit-<t>``,
-  ``abort-<t>``, ``evidence-<t>``; ``evidence`` (the opened transaction), ``evidence-slot``, ``evidence-close``
+- Pending: ``filter-words-field``, ``pending`` (the live region); ``evidence`` (the opened transaction), ``evidence-slot``,
+  ``evidence-close``
 - Readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
-- Batches: ``batch-pipeline`` (the filter), ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its dialog: ``batch-order-…``
+- Batches: ``batch-pipeline-field``, ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its dialog: ``batch-order-…``
 - Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its dialog: ``pipeline-order-…``. Both: ``-reason``,
   ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
 - Alerts: ``alert-<t>`` with ``silence-<t>``, ``silence-<number>`` with ``end-silence-<number>``, ``resolved-table``; the dialog:
@@ -30,6 +30,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import live
+from app.components.keys import KEYS
 from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, pressed, silence_dialog, standing_orders_dialog
 from app.screens import (
     aborts,
@@ -105,6 +106,7 @@ def main() -> None:
         _times_choice()
     order_dialog.show_last_result()
     page.run()
+    live.write(KEYS)
     order_dialog.show_if_asked()
     batch_dialog.show_if_asked()
     pipeline_dialog.show_if_asked()

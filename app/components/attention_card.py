@@ -113,7 +113,7 @@ def _left(item: Attention) -> Html:
 
 def _buttons(item: Attention) -> list[Html]:
     size = f" batch {item.batch}" if item.batch is not None else f" {len(item.keys)}" if len(item.keys) > 1 else ""
-    opening = link(object_path(item), "Open", class_="press")
+    opening = link(object_path(item), "Open", class_="press", is_opening=True)
     match item.remedy:
         case Remedy.COMMIT:
             return [order_button(f"Commit{size}", Action.COMMIT, "transactions", item.keys, is_main=True), opening]

@@ -41,9 +41,23 @@ class AskSilence:
 Press = OpenPage | AskOrder | AskSilence
 
 
-def link(path: str, *children: object, class_: str | None = None) -> Html:
-    """Return a link to a page: a press changes the page in place, and it can be opened in a new tab as any link."""
-    return el("a", *children, href=path, target="_self", class_=class_, data_press=json.dumps({"open": path}))
+def link(
+    path: str, *children: object, class_: str | None = None, is_current: bool = False, is_opening: bool = False
+) -> Html:
+    """Return a link to a page: a press changes the page in place, and it can be opened in a new tab as any link.
+
+    ``is_current``: what it leads to is what is shown. ``is_opening``: Enter on the card or row around it follows it.
+    """
+    return el(
+        "a",
+        *children,
+        href=path,
+        target="_self",
+        class_=class_,
+        aria_current="true" if is_current else None,
+        data_opens="" if is_opening else None,
+        data_press=json.dumps({"open": path}),
+    )
 
 
 def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False) -> Html:

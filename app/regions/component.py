@@ -13,7 +13,9 @@ import streamlit.components.v2 as components
 STATIC = Path(__file__).parent.parent / "static"
 _component = components.component(
     "indoubt_live",
-    js="\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("vendor/idiomorph.min.js", "live.js")),
+    js="\n".join(
+        (STATIC / name).read_text(encoding="utf-8") for name in ("vendor/idiomorph.min.js", "keys.js", "live.js")
+    ),
     isolate_styles=False,
 )
 

@@ -14,6 +14,7 @@ from app.components.time_text import amount, counted, exact_time, since
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
 from app.dialogs import batch_dialog
 from app.dialogs.order_text import table
+from app.screens.sections import search_field
 from lifecycle.rows.batches import BatchRow, BatchSideRow
 
 BUTTONS_PX = 130
@@ -38,15 +39,8 @@ def show() -> None:
 
 
 def _batches() -> None:
-    pipeline = st.text_input(
-        "Pipeline",
-        placeholder="prefix of a pipeline",
-        key="batch-pipeline",
-        label_visibility="collapsed",
-        bind="query-params",
-        width=260,
-    )
-    batches = live.collector().batches(pipeline=(pipeline or "").strip(), limit=MAX_ROWS)
+    pipeline = search_field("batch-pipeline", "/ search: prefix of a pipeline")
+    batches = live.collector().batches(pipeline=pipeline, limit=MAX_ROWS)
     zone = live.zone()
     standing, ended = [batch for batch in batches if not batch.is_over], [batch for batch in batches if batch.is_over]
     live.write(el("h3", "Batches", el("small", _how_many(standing))))

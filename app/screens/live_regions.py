@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.regions.picture import Render
-from app.screens import frame, overview, timeouts
+from app.screens import frame, overview, pending, timeouts
 
 REGIONS: Mapping[str, Render] = {
     "frame": frame.render,
     "overview": overview.render,
+    "pending": pending.render,
     "timeouts": timeouts.render,
 }

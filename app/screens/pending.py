@@ -1,93 +1,118 @@
-"""Pending transactions: every transaction that is not settled, most urgent first, with its evidence and its orders."""
+"""Pending transactions: every transaction that is not settled, most urgent first, with its orders; an application is one row."""
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from urllib.parse import urlencode
 
 import streamlit as st
 
 from app import live
+from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components.cut_name import cut
 from app.components.markup import Html, el
-from app.components.paging import page_of
+from app.components.order_buttons import order_buttons
+from app.components.paging import PAGE, page_in_address, page_links
+from app.components.presses import link
 from app.components.time_text import amount, counted, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped, matching
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
-from app.dialogs import order_dialog
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
 from app.screens import evidence
+from app.screens.sections import in_address, search_field
+from lifecycle import page_paths
+from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
 
 GROUPS_A_PAGE = 20
+PARTS_SHOWN = 20
 MAX_TRANSACTIONS = 500
 MAX_WITH_SETTLED = 200
 """The limit with settled transactions, which even a quiet cluster reaches: the most urgent come first, then the newest."""
-BUTTONS_PX = 400
+WORDS, VERDICT, SETTLED, OPEN = "filter-words", "verdict", "settled", "open"
+PATH = "/transactions"
 
 
 def show() -> None:
-    """Write the page."""
-    live.auto_refresh(_list, every_s=live.URGENT_EVERY_S)
+    """Write the section: the search, the opened transaction, the list."""
+    search_field(WORDS, "/ search: pipeline, id, topic …")
+    opened = st.query_params.get(OPEN)
+    if opened:
+        live.auto_refresh(_evidence, every_s=live.LIVE_EVERY_S)
+        st.button("Close", key="evidence-close", on_click=_close)
+    with st.container(key="pending"):
+        show_region("pending", in_address(WORDS, VERDICT, SETTLED, PAGE))
 
 
-def _list() -> None:
-    verdicts, words, settled_too = _filters()
-    most = MAX_WITH_SETTLED if settled_too else MAX_TRANSACTIONS
-    transactions = live.collector().transactions(settled_too=settled_too, limit=most)
-    groups = grouped(transactions)
-    matches = matching(groups, words=words, verdicts=verdicts)
-    zone = live.zone()
-    opened = st.query_params.get("open")
-    with st.container(horizontal=True, vertical_alignment="center", key="list-head"):
-        live.write(_how_many(transactions, groups, matches))
-        shown = page_of(matches, page_size=GROUPS_A_PAGE, key="page")
-    names = {transaction.key: transaction.transaction for transaction in transactions}
-    opened_group = next((group for group in shown if opened in _keys(group)), None)
-    if opened and opened_group is None:
-        evidence.show(opened, names)
-        st.button("Close", key="evidence-close", on_click=_open, args=(None,))
+def _close() -> None:
+    st.query_params.pop(OPEN, None)
+
+
+def _evidence() -> None:
+    opened = st.query_params.get(OPEN)
+    if opened:
+        known = live.collector().transactions(limit=MAX_TRANSACTIONS)
+        evidence.show(opened, {transaction.key: transaction.transaction for transaction in known})
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the filters with their counts, then a row for each batch or application, one block each."""
+    is_settled_too = SETTLED in query
+    most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
+    transactions = client.transactions(settled_too=is_settled_too, limit=most)
+    waits = _waits(client.blocked())
+    found = matching(grouped(transactions), words=query.get(WORDS, ""), verdicts=())
+    matches = matching(found, words="", verdicts=_chosen(query))
+    shown, number, pages = page_in_address(matches, query, page_size=GROUPS_A_PAGE)
+    picture: Picture = {"filters": _filters(found, query), "count": _how_many(transactions, matches)}
     if not matches:
-        live.write(_none(groups))
-        return
-    live.write(_HEAD)
+        picture["none"] = _none(is_filtered=bool(transactions))
+    else:
+        picture["head"] = _HEAD
     for group in shown:
-        _row(group, zone, is_open=group is opened_group)
-        if group is opened_group and opened:
-            evidence.show(opened, names)
+        picture[f"row-{group.token}"] = _row(group, waits)
+    if links := page_links(PATH, query, number, pages):
+        picture["pages"] = links
+    return picture
 
 
-def _filters() -> tuple[list[Verdict], str, bool]:
-    with st.container(horizontal=True, vertical_alignment="center", key="filters"):
-        chosen = st.pills(
-            "Verdict",
-            [verdict.value for verdict in URGENCY if verdict is not Verdict.SETTLED],
-            selection_mode="multi",
-            format_func=lambda word: f"{VERDICT_SIGNS[Verdict(word)][0]} {word}",
-            key="filter-verdict",
-            label_visibility="collapsed",
-            bind="query-params",
-        )
-        words = st.text_input(
-            "Filter",
-            placeholder="pipeline, id, topic …",
-            key="filter-words",
-            label_visibility="collapsed",
-            bind="query-params",
-            width=260,
-        )
-        settled_too = st.toggle("include settled", key="filter-settled", bind="query-params")
-    return [Verdict(word) for word in chosen], words or "", settled_too
+def _chosen(query: Query) -> list[Verdict]:
+    words = query.get(VERDICT, "").split(",")
+    return [verdict for verdict in URGENCY if verdict.value in words]
 
 
-def _how_many(
-    transactions: Rows[TransactionRow], groups: list[TransactionGroup], matches: list[TransactionGroup]
-) -> Html:
+def _filters(groups: Sequence[TransactionGroup], query: Query) -> Html:
+    """Return a link for each verdict, which adds it to the filter or takes it out, with how many transactions have it."""
+    count = Counter(transaction.verdict for group in groups for transaction in group.transactions)
+    chosen = _chosen(query)
+    others = {name: text for name, text in query.items() if name not in (VERDICT, PAGE)}
+    chips = []
+    for verdict in URGENCY:
+        if not count[verdict] and verdict not in chosen:
+            continue
+        wanted = [other.value for other in URGENCY if (other in chosen) is not (other is verdict)]
+        text = f"{VERDICT_SIGNS[verdict][0]} {verdict.value} {count[verdict]:,}"
+        chips.append(_chip(text, others | ({VERDICT: ",".join(wanted)} if wanted else {}), is_on=verdict in chosen))
+    settled = {name: text for name, text in query.items() if name not in (SETTLED, PAGE)}
+    is_on = SETTLED in query
+    chips.append(_chip("include settled", settled if is_on else settled | {SETTLED: "1"}, is_on=is_on))
+    return el("nav", *chips, class_="chips", aria_label="Filter")
+
+
+def _chip(text: str, query: Mapping[str, str], *, is_on: bool) -> Html:
+    path = f"{PATH}?{urlencode(query)}" if query else PATH
+    return link(path, text, class_="chip on" if is_on else "chip", is_current=is_on)
+
+
+def _how_many(transactions: Rows[TransactionRow], matches: Sequence[TransactionGroup]) -> Html:
     count = sum(len(group.transactions) for group in matches)
-    size = (
-        counted(count, "transaction")
-        + f" in {counted(len(matches), 'batch or application', 'batches and applications')}"
-    )
+    size = f"{counted(count, 'transaction')} in {counted(len(matches), 'batch or application', 'batches and applications')}"
     hidden = len(transactions) - count
     return el(
         "p",
@@ -98,86 +123,107 @@ def _how_many(
     )
 
 
-def _none(groups: list[TransactionGroup]) -> Html:
-    if groups:
+def _none(*, is_filtered: bool) -> Html:
+    if is_filtered:
         return el("p", "No transaction matches the filter.", class_="empty")
     return el("p", "✔ Nothing is pending: no transaction is open on this cluster.", class_="quiet")
 
 
-def _keys(group: TransactionGroup) -> set[str | None]:
-    return {transaction.key for transaction in group.transactions}
+def _waits(blocked: Sequence[BlockedRow]) -> dict[str, dict[str, int]]:
+    """Return who waits behind each transaction: its key -> group -> since when."""
+    waits: dict[str, dict[str, int]] = {}
+    for partition in blocked:
+        for reader in partition.groups:
+            if reader.kind == "waiting" and partition.holder_key:
+                groups = waits.setdefault(partition.holder_key, {})
+                groups[reader.group] = min(reader.since_ms, groups.get(reader.group, reader.since_ms))
+    return waits
 
 
-def _row(group: TransactionGroup, zone: tzinfo, *, is_open: bool) -> None:
-    token = group.token
-    with st.container(key=f"pending-{token}", horizontal=True, vertical_alignment="center"):
-        with st.container():
-            live.write(_line(group, zone))
-        with st.container(
-            key=f"pending-buttons-{token}", horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"
-        ):
-            order_dialog.buttons(group, key="")
-            st.button(
-                "Close" if is_open else "Evidence",
-                key=f"evidence-{token}",
-                type="tertiary",
-                on_click=_open,
-                args=(None if is_open else group.first.key,),
-            )
+_COLUMNS = ("verdict", "who", "batch · slot", "state", "open for", "time left", "who waits", "rows")
+_HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head", aria_hidden="true")
 
 
-def _open(key: str | None) -> None:
-    if key is None:
-        st.query_params.pop("open", None)
-    else:
-        st.query_params["open"] = key
-
-
-_COLUMNS = ("verdict", "pipeline", "batch · slot", "state", "open for", "time left", "rows")
-_HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head")
-
-
-def _line(group: TransactionGroup, zone: tzinfo) -> Html:
+def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) -> Html:
     first = group.first
     slots = [str(transaction.slot) for transaction in group.transactions if transaction.slot is not None]
-    batch = "–" if first.batch is None else f"{first.batch}"
     states = list(dict.fromkeys(transaction.state for transaction in group.transactions))
     is_over = all(transaction.state in FINAL for transaction in group.transactions)
-    name = first.pipeline or first.transaction
-    return el(
-        "div",
+    cells = [
         el("span", verdict_badge(group.verdict)),
+        el("span", cut(first.pipeline or first.transaction, "b"), _where(group), class_="name"),
         el(
             "span",
-            el("b", name, title=name),
-            el("small", _where(group), title=", ".join(group.partitions)),
-            class_="name",
-        ),
-        el(
-            "span",
-            batch,
-            el("small", f"slot {_ranges(slots)}") if slots else el("small", "foreign" if not first.ours else ""),
+            "–" if first.batch is None else f"batch {first.batch}",
+            el("small", f"slot {_ranges(slots)}" if slots else "" if first.ours else "foreign"),
         ),
         el("span", *[state_text(state) for state in states], class_="states"),
-        el("span", "ended" if is_over else since(group.opened_at_ms, zone)),
+        el("span", "ended" if is_over else since(group.opened_at_ms, UTC), data_name="open for"),
         el(
             "span",
-            time_left(group.deadline_ms, zone),
+            time_left(group.deadline_ms, UTC),
             time_left_bar(group.opened_at_ms, group.deadline_ms),
             class_="left",
         ),
-        el("span", amount(group.rows), class_="number"),
-        class_=f"line {VERDICT_SIGNS[group.verdict][1].value}",
+        el("span", *_who_waits(group, waits), class_="name"),
+        el("span", amount(group.rows), class_="number", data_name="rows"),
+    ]
+    opening = link(page_paths.transaction(first.key), "Open", class_="press", is_opening=True)
+    return el(
+        "article",
+        el("div", *cells, class_="line"),
+        el("div", *order_buttons(group), opening, class_="remedies"),
+        _parts(group),
+        class_=f"row {VERDICT_SIGNS[group.verdict][1].value}",
+        data_item="",
+        tabindex="-1",
     )
 
 
-def _where(group: TransactionGroup) -> str:
+def _who_waits(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) -> list[Html]:
+    since_ms: dict[str, int] = {}
+    for transaction in group.transactions:
+        for name, at_ms in waits.get(transaction.key, {}).items():
+            since_ms[name] = min(at_ms, since_ms.get(name, at_ms))
+    longest = sorted(since_ms.items(), key=lambda pair: pair[1])
+    if not longest:
+        return []
+    more = f" and {len(longest) - 1} more" if len(longest) > 1 else ""
+    return [cut(longest[0][0], "span"), el("small", since(longest[0][1], UTC), more)]
+
+
+def _parts(group: TransactionGroup) -> Html | None:
+    """Return the transactions of a batch or an application, folded; live.js keeps what a person has opened."""
+    if len(group.transactions) == 1:
+        return None
+    lines = [
+        el(
+            "li",
+            state_text(transaction.state),
+            link(page_paths.transaction(transaction.key), cut(transaction.transaction, "code")),
+            transaction.slot is not None and el("span", f"slot {transaction.slot}"),
+            transaction.rows is not None and el("span", f"{amount(transaction.rows)} rows"),
+            transaction.state not in FINAL and el("span", "open ", since(transaction.opened_at_ms, UTC)),
+        )
+        for transaction in group.transactions[:PARTS_SHOWN]
+    ]
+    more = len(group.transactions) - PARTS_SHOWN
+    return el(
+        "details",
+        el("summary", counted(len(group.transactions), "transaction")),
+        el("ul", *lines, class_="parts"),
+        more > 0 and el("p", f"and {counted(more, 'other')}: search for an id to see it alone", class_="more"),
+        class_="unfolds",
+    )
+
+
+def _where(group: TransactionGroup) -> Html:
     topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
     topics = [topic for topic in topics if not topic.startswith("__")] or topics
     is_one = len(group.transactions) == 1 and group.first.transaction != group.first.pipeline
-    count = group.first.transaction if is_one else counted(len(group.transactions), "transaction")
-    size = f"{', '.join(group.resource_managers)} · {count}"
-    return f"{size} · {', '.join(topics)}" if topics else size
+    count = cut(group.first.transaction, "span") if is_one else counted(len(group.transactions), "transaction")
+    size = [", ".join(group.resource_managers), " · ", count]
+    return el("small", *size, topics and f" · {', '.join(topics)}", title=", ".join(group.partitions) or None)
 
 
 def _ranges(slots: list[str]) -> str:

@@ -63,9 +63,13 @@ def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
     text = el(
         "div", title, el("div", timeout.advice, class_="why"), _strip(timeout), _facts(timeout, zone), class_="said"
     )
-    oldest = timeout.oldest_key and link(page_paths.transaction(timeout.oldest_key), "Oldest open", class_="press")
+    oldest = timeout.oldest_key and link(
+        page_paths.transaction(timeout.oldest_key), "Oldest open", class_="press", is_opening=True
+    )
     buttons = el(
-        "div", oldest or link(page_paths.pipeline(timeout.pipeline), "Open", class_="press"), class_="remedies"
+        "div",
+        oldest or link(page_paths.pipeline(timeout.pipeline), "Open", class_="press", is_opening=True),
+        class_="remedies",
     )
     return el("article", text, buttons, class_=f"card {tone.value}", data_item="", tabindex="-1")
 

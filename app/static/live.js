@@ -93,6 +93,9 @@ function showInTab(now) {
   });
 }
 
+// What a person has unfolded stays so: the server does not know of it.
+const isOurs = (name, element) => !(name === "open" && element.tagName === "DETAILS");
+
 class Region {
   constructor(parent) {
     this.root = document.createElement("div");
@@ -156,7 +159,7 @@ class Region {
       block.dataset.block = name;
       this.blocks.append(block);
     }
-    Idiomorph.morph(block, html, { morphStyle: "innerHTML", ignoreActiveValue: true });
+    Idiomorph.morph(block, html, { morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: isOurs } });
   }
 
   arrange(order) {
@@ -164,8 +167,17 @@ class Region {
     [...this.blocks.children].forEach((child) => wanted.has(child.dataset.block) || child.remove());
     order.forEach((name, place) => {
       const block = this.block(name);
-      if (block && this.blocks.children[place] !== block) this.blocks.insertBefore(block, this.blocks.children[place]);
+      if (block && this.blocks.children[place] !== block) this.moveTo(place, block);
     });
+  }
+
+  // A block that moves keeps the focus in it: moveBefore does, insertBefore does not.
+  moveTo(place, block) {
+    const focused = block.contains(document.activeElement) ? document.activeElement : null;
+    const before = this.blocks.children[place] ?? null;
+    if (this.blocks.moveBefore && block.isConnected) this.blocks.moveBefore(block, before);
+    else this.blocks.insertBefore(block, before);
+    if (focused && document.activeElement !== focused) focused.focus({ preventScroll: true });
   }
 
   // Orders are off for who may not give them, and while the picture is old.

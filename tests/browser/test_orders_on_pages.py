@@ -70,14 +70,14 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     card.get_by_role("link", name="Open").click()
     expect(hook(page, "evidence")).to_contain_text("commit decided by run", timeout=SHOWN_LIMIT_MS)
     expect(page).to_have_url(re.compile("transactions"))
-    batch = hook(page, "pending-").filter(has=page.locator('[class*="st-key-commit-"]')).first
-    expect(batch).to_contain_text(re.compile("commit it", re.IGNORECASE))
+    batch = hook(page, "pending").locator("article").filter(has_text="commit it").first
+    expect(batch.locator("[data-order=commit]")).to_be_enabled(timeout=SHOWN_LIMIT_MS)
     everything, before = written(demo), committed(demo)
     assert len(everything) > len(before), (
         "the broker has the decided rows, but no read_committed reader may read them yet"
     )
 
-    press(page, "commit-")
+    batch.locator("[data-order=commit]").click()
     hook(page, "order-reason").locator("input").fill("its driver stands still, decided batch")
     press(page, "order-go")
     expect(hook(page, "order-result")).to_contain_text("committed", timeout=SHOWN_LIMIT_MS)
@@ -124,9 +124,9 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     expect(hook(page, "evidence")).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
 
     go_to(page, "Transactions")
-    foreign = hook(page, "pending-").filter(has_text="billing-export-1").first
+    foreign = hook(page, "pending").locator("article").filter(has_text="billing-export-1").first
     expect(foreign).to_contain_text(re.compile("foreign", re.IGNORECASE), timeout=SHOWN_LIMIT_MS)
-    foreign.locator('[class*="st-key-abort-"] button').first.click()
+    foreign.locator("[data-order=abort]").click()
     hook(page, "order-reason").locator("input").fill("its application is dead, the owner agreed")
     hook(page, "order-confirm").locator("input").fill("billing-export-1")
     press(page, "order-go")

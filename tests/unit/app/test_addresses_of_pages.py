@@ -59,3 +59,25 @@ def test_a_chosen_section_stands_in_the_address_alone():
     page = page.segmented_control[0].set_value("one").run()
     assert said(page) == "the first"
     assert page.query_params == {}
+
+
+def a_search_field() -> None:
+    import streamlit as st
+
+    from app.screens import sections
+
+    st.html(f"asked: {sections.search_field('words', 'a hint')}")
+
+
+def test_what_is_searched_for_stands_in_the_address():
+    page = AppTest.from_function(a_search_field)
+    page.query_params["words"] = "ip-count"
+    page.query_params["page"] = "3"
+    page.query_params["verdict"] = "lost"
+    page = page.run()
+    assert said(page) == "asked: ip-count"
+    page = page.text_input[0].set_value(" billing ").run()
+    assert said(page) == "asked: billing"
+    assert page.query_params == {"words": "billing", "verdict": "lost"}, "a shorter list has other pages"
+    page = page.text_input[0].set_value("").run()
+    assert page.query_params == {"verdict": "lost"}

@@ -44,7 +44,7 @@ def test_without_one_that_waits_the_page_says_so(answers):
 def test_only_one_pipelines_batches_are_asked_for(answers):
     answers.batches.append(shared_batch(4, pipeline="ip-count", **OVER))
     page = opened("batches")
-    page.text_input(key="batch-pipeline").set_value("ip-count").run()
+    page.text_input(key="batch-pipeline-field").set_value("ip-count").run()
     assert "4 · 3" in said(page)
     assert "11 · 3" not in said(page)
 

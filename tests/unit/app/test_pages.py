@@ -218,8 +218,10 @@ def test_pending_shows_a_row_for_each_batch_and_opens_its_evidence(answers):
     answers.transactions += batch(1842, pipeline="word-count", verdict="in progress", state="open", may_commit=False)
     page = opened("pending")
     assert "8 transactions in 2 batches and applications" in said(page)
-    page = next(one for one in page.button if one.label == "Evidence").click().run()
-    assert page.query_params["open"] == answers.transactions[0]["key"]
+    assert "4 transactions" in said(page), "the parts of a batch, which unfold"
+    assert 'href="/transaction?key=kafka' in said(page)
+    page.query_params["open"] = answers.transactions[0]["key"]
+    page = page.run()
     assert "decided: commit" in said(page)
     assert "the broker aborts it" in said(page)
     assert "Ongoing" in said(page)
@@ -242,13 +244,45 @@ def test_two_hundred_batches_come_in_pages(answers):
     assert "200 transactions" in said(page)
 
 
+def test_the_ids_of_one_application_are_one_row_that_unfolds(answers):
+    ids = [f"word-count-app-7d1c2a9e-1b7e-4c44-9f61-77d50c31aa3d-{number}" for number in range(30)]
+    answers.transactions = [foreign(name, pipeline="word-count-app", verdict="in progress") for name in ids]
+    page = opened("pending")
+    assert said(page).count("<article") == 1
+    assert "30 transactions in 1 batch or application" in said(page)
+    assert said(page).count("<li>") == 20
+    assert "and 10 others: search for an id to see it alone" in said(page)
+    assert '<span class="ends">50c31aa3d-19</span>' in said(page), "the end of a name is never cut"
+
+
+def test_who_waits_behind_a_transaction_stands_in_its_row(answers):
+    answers.transactions = [foreign()]
+    answers.blocked = [blocked(holder_key=answers.transactions[0]["key"])]
+    page = opened("pending")
+    assert "billing</span>" in said(page)
+    assert "audit</span>" not in said(page), "it has read everything"
+
+
+def test_a_verdict_is_chosen_by_a_link_that_says_how_many_there_are(answers):
+    answers.transactions += [foreign()]
+    page = opened("pending")
+    assert {"✔ commit it 4", "◇ foreign 1", "include settled"} <= set(labels(page))
+    assert 'href="/transactions?verdict=foreign"' in said(page)
+    page.query_params["verdict"] = "foreign"
+    page = page.run()
+    assert said(page).count("<article") == 1
+    assert "the filter hides 4 others" in said(page)
+    assert 'href="/transactions?verdict=commit+it%2Cforeign"' in said(page), "a second one is added"
+    assert 'href="/transactions"' in said(page), "the chosen one is taken out"
+
+
 def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
     page = opened("pending")
-    page = page.text_input(key="filter-words").set_value("nobody").run()
+    page = page.text_input(key="filter-words-field").set_value("nobody").run()
     assert "No transaction matches the filter." in said(page)
     assert "the filter hides 4 others" in said(page)
     answers.transactions = []
-    page = page.text_input(key="filter-words").set_value("").run()
+    page = page.text_input(key="filter-words-field").set_value("").run()
     assert "Nothing is pending" in said(page)
 
 

@@ -1,0 +1,26 @@
+"""The buttons of the orders that are safe for a group of transactions, in a live region."""
+
+from __future__ import annotations
+
+from app.components.markup import Html
+from app.components.presses import order_button
+from app.components.transaction_groups import TransactionGroup
+from lifecycle.orders import Action
+
+
+def order_buttons(group: TransactionGroup) -> list[Html]:
+    """Return a button for each order that the collector calls safe for this group: commit first, then abort.
+
+    What loses data is aborted one transaction at a time where it is ours.
+    """
+    size = f" batch {group.first.batch}" if group.is_batch else ""
+    buttons = []
+    for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort")):
+        shown = group.orderable(action)
+        risky = action is Action.ABORT and any(transaction.loses_data for transaction in shown)
+        if not shown or (risky and len(shown) > 1 and group.first.ours):
+            continue
+        number = size or (f" {len(shown)}" if len(shown) > 1 else "")
+        keys = [transaction.key for transaction in shown]
+        buttons.append(order_button(f"{word}{number}", action, "transactions", keys, is_main=action is Action.COMMIT))
+    return buttons
