@@ -59,8 +59,8 @@ def write(markup: Html) -> None:
     st.html(markup)
 
 
-def auto_refresh(body: Callable[[], None], *, every_s: float) -> None:
-    """Run ``body`` now and every ``every_s`` seconds; it reads all that it needs before it writes.
+def auto_refresh(body: Callable[[], None], *, every_s: float | None) -> None:
+    """Run ``body`` now and every ``every_s`` seconds (None: not by itself); it reads all that it needs before it writes.
 
     If a request fails, the fragment writes the error instead, and tries again after ``every_s``.
     """

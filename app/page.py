@@ -9,6 +9,9 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Pending: ``filter-words-field``, ``pending`` (the live region); ``evidence`` (the opened transaction), ``evidence-slot``,
   ``evidence-close``
 - Readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
+- the pages of objects: ``transaction``, ``batch``, ``pipeline``, ``alert``, ``partition``; ``copy-link``; of a transaction
+  ``incident-note``, ``event-kind``, ``event-table``, ``order-table``, ``earlier-table``; of a pipeline ``pipeline-checkpoints``,
+  ``pipeline-aborts``
 - Batches: ``batch-pipeline-field``, ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its dialog: ``batch-order-…``
 - Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its dialog: ``pipeline-order-…``. Both: ``-reason``,
   ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
@@ -92,7 +95,7 @@ def main() -> None:
         st.Page(collector_status.show, title="Collector", url_path="collector", visibility="hidden"),
     ]
     by_path = {page.url_path: page for page in pages}
-    of_objects = addresses.pages(by_path)
+    of_objects = addresses.pages()
     page = st.navigation([*pages, *of_objects], position="top")
     pressed.go_where_pressed(by_path | {page.url_path: page for page in of_objects})
     if offers_faults:

@@ -21,9 +21,10 @@ from lifecycle.persons import Person
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.orders import OrderResult
 from lifecycle.rows.overview import Overview
-from lifecycle.rows.partitions import BlockedRow
+from lifecycle.rows.partitions import BlockedRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.row_json import read_row
@@ -130,6 +131,20 @@ class CollectorClient:
         """Return one transaction with its timeline and evidence."""
         return self._read(f"/api/v1/transactions/{quote(key, safe='')}", partial(read_row, TransactionDetailRow))
 
+    def events(self, key: str, *, limit: int = 500) -> Rows[RawEventRow]:
+        """Return every record about one transaction and its batch, oldest first."""
+        path = f"/api/v1/transactions/{quote(key, safe='')}/events"
+        return self._rows(path, partial(read_row, RawEventRow), {"limit": str(limit)})
+
+    def earlier(self, key: str, *, limit: int = 20) -> Rows[EndedTransactionRow]:
+        """Return the transactions of the same id that began before this one, newest first."""
+        path = f"/api/v1/transactions/{quote(key, safe='')}/earlier"
+        return self._rows(path, partial(read_row, EndedTransactionRow), {"limit": str(limit)})
+
+    def partition(self, topic: str, number: int) -> PartitionRow:
+        """Return a topic-partition: who reads it, what is open on it, and what has ended."""
+        return self._read(f"/api/v1/partitions/{quote(topic, safe='')}/{number}", partial(read_row, PartitionRow))
+
     def hanging(self) -> Rows[TransactionRow]:
         """Return the transactions that are open on a partition while no coordinator will end them, oldest first."""
         return self._rows("/api/v1/hanging", read_hanging, {})
@@ -154,9 +169,13 @@ class CollectorClient:
         wanted = {"limit": str(limit), **({"transaction": transaction} if transaction else {})}
         return self._rows("/api/v1/losses", partial(read_row, LossRow), wanted)
 
-    def batches(self, *, pipeline: str = "", limit: int = 500) -> Rows[BatchRow]:
-        """Return attempts at batches, those that need an operator first, each newest first; ``pipeline``: of this one only."""
+    def batches(self, *, pipeline: str = "", batch: int | None = None, limit: int = 500) -> Rows[BatchRow]:
+        """Return attempts at batches, those that need an operator first, each newest first.
+
+        ``pipeline``, ``batch``: of this pipeline, and of the batch with this number, only.
+        """
         wanted = {"limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
+        wanted |= {"batch": str(batch)} if batch is not None else {}
         return self._rows("/api/v1/batches", partial(read_row, BatchRow), wanted)
 
     def checkpoints(self, *, limit: int = 500, **filters: str) -> Rows[CheckpointRow]:

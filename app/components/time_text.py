@@ -45,6 +45,11 @@ def _moment(at_ms: int, zone: tzinfo) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
+def at(at_ms: int | None) -> Html:
+    """Return the time of day as an element that the browser writes in the reader's zone, with the date as its hint."""
+    return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms), data_at=at_ms)
+
+
 def duration(length_ms: int | float | None) -> str:
     """Return a length of time in its two largest units, ``12 min 08 s``."""
     return NOTHING if length_ms is None else durations.duration(length_ms)

@@ -20,7 +20,7 @@ from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 BUTTONS_PX = 130
 STANDING_SHOWN = 50
 RESOLVED_SHOWN = 50
-_SEVERITIES = {
+SEVERITIES = {
     "critical": ("✖", Tone.URGENT, "rows are lost or invisible, or soon will be: act now"),
     "warning": ("△", Tone.WARNING, "nothing is lost yet: act within the hour"),
 }
@@ -90,7 +90,7 @@ def _card(alert: AlertRow, silence: SilenceRow | None, zone: tzinfo) -> Html:
 
 
 def _severity(severity: str) -> tuple[str, Tone, str]:
-    return _SEVERITIES.get(severity, UNKNOWN_SIGN)
+    return SEVERITIES.get(severity, UNKNOWN_SIGN)
 
 
 def _in_words(labels: Mapping[str, str]) -> str:

@@ -10,18 +10,20 @@ import streamlit as st
 from app import live
 from app.client.collector_rows import Rows
 from app.components.markup import Html, el, widget_token
+from app.components.presses import link
 from app.components.time_text import amount, counted, exact_time, since
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
 from app.dialogs import batch_dialog
 from app.dialogs.order_text import table
 from app.screens.sections import search_field
+from lifecycle import page_paths
 from lifecycle.rows.batches import BatchRow, BatchSideRow
 
 BUTTONS_PX = 130
 MAX_ROWS = 200
 STANDING_SHOWN = 50
 ENDED_SHOWN = 50
-_VERDICTS: WordSigns = {
+VERDICTS: WordSigns = {
     "one side only": ("◧", Tone.URGENT, "committed in one resource manager and not in another: their readers see different data"),
     "lost": ("✖", Tone.URGENT, "commit was decided, but a part was rolled back: only a replay restores its rows"),
     "in doubt": ("◐", Tone.WARNING, "commit was decided, and a part is not committed yet"),
@@ -59,7 +61,7 @@ def _batches() -> None:
 
 def _how_many(standing: Sequence[BatchRow]) -> str:
     parts = [
-        f"{count:,} {word}" for word, count in words_there(_VERDICTS, (batch.verdict for batch in standing)).items()
+        f"{count:,} {word}" for word, count in words_there(VERDICTS, (batch.verdict for batch in standing)).items()
     ]
     return f" {', '.join(parts)}" if parts else ""
 
@@ -80,21 +82,22 @@ def _batch(batch: BatchRow, zone: tzinfo) -> None:
 
 
 def _card(batch: BatchRow, zone: tzinfo) -> Html:
-    _, tone, _ = sign_of(_VERDICTS, batch.verdict)
-    title = el("div", word_badge(_VERDICTS, batch.verdict), el("b", batch.pipeline, class_="name"),
-               f" batch {batch.batch}, run {batch.attempt}", class_="title")  # fmt: skip
+    _, tone, _ = sign_of(VERDICTS, batch.verdict)
+    title = el("div", word_badge(VERDICTS, batch.verdict), el("b", batch.pipeline, class_="name"),
+               " ", link(page_paths.batch(batch.pipeline, batch.batch), f"batch {batch.batch}, run {batch.attempt}"),
+               class_="title")  # fmt: skip
     held = f"{amount(batch.rows)} rows" if batch.rows is not None else "unknown number of rows"
     decided = batch.decided_at_ms is not None and el(
         "span", f"decided by {batch.decided_by} ", since(batch.decided_at_ms, zone), " ago"
     )
     line = el("div", el("span", "opened ", since(batch.opened_at_ms, zone), " ago"), decided, el("span", held),
               class_="facts-line")  # fmt: skip
-    text = el("div", title, el("div", batch.explanation), line, el("ul", *[el("li", _side(side)) for side in batch.sides]),
+    text = el("div", title, el("div", batch.explanation), line, el("ul", *[el("li", side_text(side)) for side in batch.sides]),
               class_="said facts")  # fmt: skip
     return el("div", text, class_=f"card {tone.value}")
 
 
-def _side(side: BatchSideRow) -> str:
+def side_text(side: BatchSideRow) -> str:
     """Return ``kafka: 3 committed, 1 open of 4``."""
     counts = ((side.committed, "committed"), (side.aborted, "rolled back"), (side.open, "open"))
     return f"{side.resource_manager}: {', '.join(f'{count} {word}' for count, word in counts if count)} of {side.transactions}"
@@ -106,10 +109,10 @@ def _table(batches: Sequence[BatchRow], zone: tzinfo) -> Html:
         [
             [
                 exact_time(batch.opened_at_ms, zone),
-                word_badge(_VERDICTS, batch.verdict),
-                batch.pipeline,
-                f"{batch.batch} · {batch.attempt}",
-                [el("div", _side(side)) for side in batch.sides],
+                word_badge(VERDICTS, batch.verdict),
+                link(page_paths.pipeline(batch.pipeline), batch.pipeline),
+                link(page_paths.batch(batch.pipeline, batch.batch), f"{batch.batch} · {batch.attempt}"),
+                [el("div", side_text(side)) for side in batch.sides],
                 amount(batch.rows),
                 batch.decided_by or "–",
             ]

@@ -10,9 +10,11 @@ from app import live
 from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
+from app.components.presses import link
 from app.components.time_text import amount, counted, duration, exact_time
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
+from lifecycle import page_paths
 from lifecycle.rows.pipelines import CheckpointRow
 
 MAX_ROWS = 500
@@ -61,8 +63,8 @@ def _table(rows: Sequence[CheckpointRow]) -> Html:
         ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows committed", "Source"],
         [
             [
-                row.pipeline,
-                str(row.number),
+                link(page_paths.pipeline(row.pipeline), row.pipeline),
+                link(page_paths.batch(row.pipeline, row.number), str(row.number)),
                 badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
                 exact_time(row.started_at_ms, zone),
                 exact_time(row.ended_at_ms, zone),

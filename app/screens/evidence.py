@@ -9,17 +9,12 @@ import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorError, Failure
+from app.components.facts import decision, facts
 from app.components.markup import Html, el, join, plain_label
-from app.components.time_text import amount, clock_time, counted, duration, exact_time, since, time_left
+from app.components.time_text import clock_time, counted, duration, exact_time, since, time_left
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 from app.dialogs.order_text import fact_line
-from lifecycle.rows.columns import Json
-from lifecycle.rows.row_json import row_to_json
 from lifecycle.rows.transactions import TimelineEntry, TransactionDetailRow, TransactionRow
-
-_LENGTHS_END = "_ms"
-_EPOCH_FROM_MS = 100_000_000_000
-"""A smaller number is a length (at most 3 years), a larger number is a time (1973 or later)."""
 
 
 def show(key: str, names: Mapping[str, str]) -> None:
@@ -36,8 +31,8 @@ def show(key: str, names: Mapping[str, str]) -> None:
         zone = live.zone()
         live.write(join([_title(detail, zone), _life(detail, zone)]))
         broker = detail.broker and {**detail.broker, "client_transaction_version": detail.client_transaction_version}
-        live.write(el("div", _why(detail, zone), _decision(detail, zone), _facts("Handle", detail.handle, zone),
-                      _facts("Broker's view", broker, zone), class_="evidence"))  # fmt: skip
+        live.write(el("div", _why(detail, zone), decision(detail), facts("Handle", detail.handle),
+                      facts("Broker's view", broker), class_="evidence"))  # fmt: skip
 
 
 def _choice_of_sibling(detail: TransactionDetailRow, names: Mapping[str, str]) -> None:
@@ -130,38 +125,3 @@ def _why(detail: TransactionDetailRow, zone: tzinfo) -> Html:
         detail.partitions
         and el("p", f"Wrote to {counted(len(detail.partitions), 'partition')}: ", ", ".join(detail.partitions)),
     )
-
-
-def _decision(detail: TransactionDetailRow, zone: tzinfo) -> Html:
-    if detail.decision is None:
-        text = (
-            "None in the decision log."
-            if detail.ours
-            else "None: it is a foreign transaction, and indoubt's decision log does not cover it."
-        )
-        return el("section", el("h4", "Decision"), el("p", text, class_="empty"))
-    return _facts("Decision", row_to_json(detail.decision), zone)
-
-
-def _facts(title: str, values: Json | None, zone: tzinfo) -> Html:
-    if not values:
-        return el("section", el("h4", title), el("p", "Unknown.", class_="empty"))
-    pairs = [
-        (el("dt", name.removesuffix(_LENGTHS_END).replace("_", " ")), el("dd", _value(name, value, zone)))
-        for name, value in values.items()
-    ]
-    return el("section", el("h4", title), el("dl", *[part for pair in pairs for part in pair], class_="facts"))
-
-
-def _value(name: str, value: object, zone: tzinfo) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, int) and not isinstance(value, bool):
-        if name.endswith(_LENGTHS_END):
-            return exact_time(value, zone) if value >= _EPOCH_FROM_MS else duration(value)
-        return amount(value) if name in ("rows", "bytes") else str(value)
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "–"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {item}" for key, item in value.items())
-    return str(value)

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 
 from app.regions.picture import Render
 from app.screens import frame, overview, pending, timeouts
+from app.screens.objects import alert, batch, partition, pipeline, transaction
 
 REGIONS: Mapping[str, Render] = {
     "frame": frame.render,
     "overview": overview.render,
     "pending": pending.render,
+    "transaction": transaction.render,
+    "batch": batch.render,
+    "pipeline": pipeline.render,
+    "alert": alert.render,
+    "partition": partition.render,
     "timeouts": timeouts.render,
 }

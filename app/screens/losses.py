@@ -15,9 +15,11 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components.markup import Html, el
 from app.components.paging import page_of
+from app.components.presses import link
 from app.components.time_text import amount, counted, exact_time
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
+from lifecycle import page_paths
 from lifecycle.rows.ends import LossRow, OffsetRange
 from lifecycle.visible_text import actual
 
@@ -90,8 +92,8 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
             [
                 exact_time(loss.at_ms, zone),
                 word_badge(_VERDICTS, loss.verdict),
-                el("code", loss.transaction),
-                loss.pipeline,
+                link(page_paths.transaction(loss.key), loss.transaction),
+                link(page_paths.pipeline(loss.pipeline), loss.pipeline),
                 "–" if loss.checkpoint is None else str(loss.checkpoint),
                 loss.why,
                 certainty_badge(loss.certainty),

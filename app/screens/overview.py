@@ -13,7 +13,7 @@ from app.components.attention_card import card
 from app.components.charts import per_minute_chart
 from app.components.markup import Html, el, join, widget_token
 from app.components.presses import link
-from app.components.time_text import amount, counted, duration, since, time_left
+from app.components.time_text import amount, at, counted, duration, since, time_left
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
@@ -53,7 +53,7 @@ def _headline(overview: Overview, status: Status) -> Html:
     first: list[object] = []
     if deadlines:
         deadline_ms, item = min(deadlines, key=lambda pair: pair[0])
-        first = [" · first deadline ", time_left(deadline_ms, UTC), " (", _at(deadline_ms), ")"]
+        first = [" · first deadline ", time_left(deadline_ms, UTC), " (", at(deadline_ms), ")"]
         first += [": ", item.consequence]
     return el(
         "h2",
@@ -64,10 +64,6 @@ def _headline(overview: Overview, status: Status) -> Html:
     )
 
 
-def _at(at_ms: int) -> Html:
-    return el("time", "", data_at=at_ms)
-
-
 def _all_well(overview: Overview) -> Html:
     since_ms = overview.all_well_since_ms
     parts = [
@@ -76,7 +72,7 @@ def _all_well(overview: Overview) -> Html:
         "no reader waits" if not overview.counts.waiting_groups else "readers wait only for transactions in progress",
         f"{overview.observers_up} of {counted(overview.observers, 'source')} up",
     ]
-    lasts: list[object] = [" since ", _at(since_ms), " (", since(since_ms, UTC), ")"] if since_ms else []
+    lasts: list[object] = [" since ", at(since_ms), " (", since(since_ms, UTC), ")"] if since_ms else []
     return el(
         "div",
         el("b", "✔ All well", *lasts, ": "),
@@ -134,7 +130,7 @@ def _source(observer: ObserverRow) -> Html:
     sign, tone = OBSERVER_SIGNS.get(observer.state, ("?", Tone.NOTICE))
     if observer.state == "down":
         text = el(
-            "span", f"{observer.name} down since ", _at(observer.since_ms), f": {observer.error or 'no reason given'}"
+            "span", f"{observer.name} down since ", at(observer.since_ms), f": {observer.error or 'no reason given'}"
         )
     else:
         word = "" if observer.state == "up" else f" {observer.error or observer.state}"

@@ -16,7 +16,7 @@ from app.dialogs.order_text import table
 from lifecycle.rows.pipelines import JobRow, PipelineRow
 
 BUTTONS_PX = 210
-_STATES = {
+STATES = {
     "running": ("▸", Tone.GOOD, "its query runs"),
     "recovering": ("◌", Tone.CALM, "a new run settles what the run before it left; its query has not started yet"),
     "restarting": ("△", Tone.WARNING, "its driver ended; its supervisor starts the next run"),
@@ -56,7 +56,7 @@ def _pipeline(pipeline: PipelineRow, zone: tzinfo) -> None:
 
 
 def _card(pipeline: PipelineRow, zone: tzinfo) -> Html:
-    sign, tone, meaning = _STATES.get(pipeline.state, UNKNOWN_SIGN)
+    sign, tone, meaning = STATES.get(pipeline.state, UNKNOWN_SIGN)
     title = el(
         "div", badge(sign, pipeline.state, tone, meaning), el("b", pipeline.pipeline, class_="name"), class_="title"
     )

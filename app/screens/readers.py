@@ -18,7 +18,7 @@ from lifecycle.rows.partitions import BlockedRow, GroupRow
 from lifecycle.rows.transactions import TransactionRow
 
 BUTTONS_PX = 300
-_KINDS = {
+KINDS = {
     "waiting": ("‖", Tone.URGENT, "it has read every visible record, and waits for the hidden ones"),
     "stalled": (
         "✖",
@@ -151,7 +151,7 @@ def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
 
 
 def _reader(reader: GroupRow) -> Html:
-    sign, tone, meaning = _KINDS.get(reader.kind, UNKNOWN_SIGN)
+    sign, tone, meaning = KINDS.get(reader.kind, UNKNOWN_SIGN)
     word = f"{reader.kind} {duration(reader.waited_ms // 1000 * 1000)}" if reader.waited_ms is not None else reader.kind
     lag = f" lag {amount(reader.lag)}" if reader.lag is not None else ""
     unsure = "" if reader.certainty == "certain" else f", {reader.certainty}"

@@ -68,16 +68,17 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     press(page, "order-cancel")
     expect(hook(page, "order-reason")).to_have_count(0)
     card.get_by_role("link", name="Open").click()
-    expect(hook(page, "evidence")).to_contain_text("commit decided by run", timeout=SHOWN_LIMIT_MS)
-    expect(page).to_have_url(re.compile("transactions"))
-    batch = hook(page, "pending").locator("article").filter(has_text="commit it").first
-    expect(batch.locator("[data-order=commit]")).to_be_enabled(timeout=SHOWN_LIMIT_MS)
+    one = page.locator(".st-key-transaction")
+    expect(one).to_contain_text("commit decided by run", timeout=SHOWN_LIMIT_MS)
+    expect(one).to_contain_text("if nobody acts")
+    expect(page).to_have_url(re.compile(r"/transaction\?key="))
+    expect(hook(page, "event-table")).to_contain_text("decision: commit by", timeout=SHOWN_LIMIT_MS)
     everything, before = written(demo), committed(demo)
     assert len(everything) > len(before), (
         "the broker has the decided rows, but no read_committed reader may read them yet"
     )
 
-    batch.locator("[data-order=commit]").click()
+    one.locator("[data-order=commit]").click()
     hook(page, "order-reason").locator("input").fill("its driver stands still, decided batch")
     press(page, "order-go")
     expect(hook(page, "order-result")).to_contain_text("committed", timeout=SHOWN_LIMIT_MS)

@@ -368,3 +368,36 @@ def standing_order(name: str = "save clicks", **changes: Any) -> dict[str, Any]:
         "evaluated_at_ms": now_ms(),
         **changes,
     }
+
+
+def raw_event(kind: str = "broker", what: str = "Ongoing", **changes: Any) -> dict[str, Any]:
+    """Return one raw event: the coordinator's record of an opening, unless changed."""
+    return {
+        "at_ms": now_ms() - 20_000,
+        "kind": kind,
+        "what": what,
+        "source": "__transaction_state",
+        "partition": 7,
+        "offset": 4711,
+        "raw": {"status": "ONGOING"},
+        **changes,
+    }
+
+
+def ended_transaction(transaction: str = "ip-count-0-1", **changes: Any) -> dict[str, Any]:
+    """Return a transaction that came before: committed after 900 ms, unless changed."""
+    opened = now_ms() - 60_000
+    return {
+        "key": f"kafka:{transaction}:4001:6@{opened}",
+        "transaction": transaction,
+        "pipeline": "ip-count",
+        "batch": 1839,
+        "slot": 0,
+        "state": "committed",
+        "opened_at_ms": opened,
+        "ended_at_ms": opened + 900,
+        "open_ms": 900,
+        "rows": 3000,
+        "partitions": ["ip_count_sink-0"],
+        **changes,
+    }

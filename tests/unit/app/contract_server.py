@@ -63,6 +63,11 @@ class Answers:
     ends_streams: bool = False
     streams: int = 0
     """How many readers of changes are connected."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """Of every transaction that is asked for."""
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+    partition: dict[str, Any] | None = None
+    """The only one that is known."""
     raw: dict[str, bytes] = field(default_factory=dict)
     """Path -> body to answer instead, whatever it is."""
 
@@ -248,6 +253,10 @@ def _card(verdict: str, pipeline: str, number: int | None, rows: list[dict[str, 
     }  # fmt: skip
 
 
+def _page(rows: list[dict[str, Any]], limit: int) -> dict[str, Any]:
+    return {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None}
+
+
 def _error(code: str, message: str) -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
@@ -296,9 +305,15 @@ class _Handler(BaseHTTPRequestHandler):
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path.replace("-", "_"))
-            for name in ("transaction", "pipeline"):
-                rows = [row for row in rows if name not in query or row[name] in query[name]]
-            return self._answer(200, {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None})
+            for name in ("transaction", "pipeline", "batch"):
+                rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
+            return self._answer(200, _page(rows, limit))
+        for table in ("events", "earlier"):
+            if path.startswith("transactions/") and path.endswith(f"/{table}"):
+                return self._answer(200, _page(getattr(self.known, table), 500))
+        one = self.known.partition
+        if one is not None and path == f"partitions/{one['topic']}/{one['partition']}":
+            return self._answer(200, one)
         if path == "orders":
             nothing = {"answer": None, "refused": None}
             return self._answer(200, self.known.answers.get(query["idempotency_key"][0], nothing))

@@ -35,8 +35,8 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         st.cache_resource.clear()
 
 
-def opened(name: str) -> AppTest:
-    """Return the page ``app.<name>`` with the top line and the dialogs around it, run once."""
+def opened(name: str, /, **query: str) -> AppTest:
+    """Return the page ``app.<name>`` with the top line and the dialogs around it, run once; ``query``: of its address."""
 
     def script(name: str) -> None:
         import importlib
@@ -55,7 +55,10 @@ def opened(name: str) -> AppTest:
         silence_dialog.show_if_asked()
         standing_orders_dialog.show_if_asked()
 
-    page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20).run()
+    page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20)
+    for parameter, value in query.items():
+        page.query_params[parameter] = value
+    page.run()
     assert not page.exception, page.exception
     return page
 

@@ -1,0 +1,89 @@
+"""What an engineer pastes into an incident: one transaction as Markdown, with its times, evidence and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from app.components.time_text import amount, duration, exact_time
+from lifecycle.rows.alerts import AlertRow
+from lifecycle.rows.attention import Attention
+from lifecycle.rows.events import EventKind, RawEventRow
+from lifecycle.rows.transactions import TransactionDetailRow
+from lifecycle.verdicts import Evidence
+from lifecycle.visible_text import visible
+
+_SPECIAL = "\\`*_{}[]()<>#+-.!|~"
+
+
+def transaction_note(
+    detail: TransactionDetailRow,
+    *,
+    link: str,
+    at_ms: int,
+    needs: Attention | None,
+    events: Sequence[RawEventRow],
+    alerts: Sequence[AlertRow],
+) -> str:
+    """Return the note as Markdown that ends with a line end; ``needs``: its card of the overview, ``at_ms``: now (epoch ms).
+
+    Times are in UTC. Nothing from outside is read as Markdown.
+    """
+    batch = f", batch {detail.batch}" if detail.batch is not None else ""
+    lines = [
+        f"## {_text(detail.pipeline)}{batch}: {detail.verdict.value}",
+        "",
+        f"Transaction {_code(detail.transaction)}, as of {exact_time(at_ms)}. Page: {link}",
+        "",
+        *_facts(detail, at_ms),
+    ]
+    if needs is not None:
+        waits = ", ".join(_code(group.group) for group in needs.waits)
+        lines += [f"- Who waits: {waits}"] if waits else []
+        lines += [f"- If nobody acts: {_text(needs.consequence)}"]
+    lines += _section("What happened", (f"{exact_time(step.at_ms)}: {_text(step.what)} ({_text(step.source)})"
+                                        for step in detail.timeline))  # fmt: skip
+    lines += _section(f"Why {detail.verdict.value} (rule {detail.rule})", map(_fact, detail.evidence))
+    lines += _section("Alerts", (f"{_text(alert.rule)} {_text(alert.name)}, {alert.state}: {_text(alert.summary)}"
+                                 for alert in alerts))  # fmt: skip
+    orders = (event for event in events if event.kind is EventKind.ORDER)
+    lines += _section("Orders", (f"{exact_time(order.at_ms)}: {_text(order.what)}, audit {order.offset}. "
+                                 f"Reason: {_text(order.raw.get('reason', ''))}" for order in orders))  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _facts(detail: TransactionDetailRow, at_ms: int) -> list[str]:
+    lines = [f"- State: {detail.state.value}"]
+    if detail.opened_at_ms is not None:
+        lines.append(f"- Opened: {exact_time(detail.opened_at_ms)}")
+    if detail.deadline_ms is not None:
+        left = detail.deadline_ms - at_ms
+        left_text = f"{duration(left)} left" if left > 0 else "passed"
+        lines.append(f"- The broker aborts it: {exact_time(detail.deadline_ms)} ({left_text})")
+    if detail.rows is not None:
+        lines.append(f"- Rows: {amount(detail.rows)}")
+    if detail.partitions:
+        lines.append(f"- Wrote to: {', '.join(map(_code, detail.partitions))}")
+    if detail.loss is not None:
+        lines.append(f"- Data: {detail.loss.verdict} ({detail.loss.certainty}). {_text(detail.loss.why)}")
+    return lines
+
+
+def _section(title: str, items: Iterable[str]) -> list[str]:
+    lines = [f"- {item}" for item in items]
+    return ["", f"### {title}", "", *lines] if lines else []
+
+
+def _fact(fact: Evidence) -> str:
+    when = f", {exact_time(fact.at_ms)}" if fact.at_ms else ""
+    return f"{_text(fact.fact)} ({_text(fact.source)}{when})"
+
+
+def _text(text: object) -> str:
+    """Return text as Markdown shows it literally, on one line."""
+    return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in " ".join(visible(text).split()))
+
+
+def _code(text: object) -> str:
+    """Return text as code; a backtick inside it would end the code."""
+    plain = " ".join(visible(text).split())
+    return f"`{plain}`" if "`" not in plain else _text(plain)

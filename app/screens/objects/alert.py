@@ -1,0 +1,68 @@
+"""The page of one alert: what it found, its evidence, what it is about, and what ends it."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import streamlit as st
+
+from app.client.collector_client import CollectorClient
+from app.components.facts import evidence_list
+from app.components.markup import Html, el
+from app.components.presses import link, silence_button
+from app.components.time_text import at, since
+from app.components.verdict_signs import UNKNOWN_SIGN, badge
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.alerts import SEVERITIES
+from app.screens.objects.parts import alert_list, link_to, not_there, page_address
+from lifecycle import page_paths
+from lifecycle.rows.alerts import AlertRow, SilenceRow
+
+
+def show() -> None:
+    """Write the page."""
+    key = st.query_params.get("key", "")
+    with st.container(key="alert"):
+        show_region("alert", {"key": key})
+    link_to(page_address(page_paths.alert(key)))
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the page for the alert ``key``."""
+    alerts = client.alerts()
+    alert = next((row for row in alerts if row.key == query.get("key", "")), None)
+    if alert is None:
+        return {"none": not_there("the collector has no such alert: it was resolved long ago")}
+    silence = next((row for row in client.silences() if row.silence == alert.silenced_by), None)
+    same = [row for row in alerts if row.group == alert.group and row.key != alert.key and not row.is_over]
+    labels = [el("li", name, ": ", el("code", text)) for name, text in alert.labels.items()]
+    return {
+        "head": _head(alert, silence),
+        "evidence": el("section", el("h4", "What it rests on"), evidence_list(alert.evidence)),
+        "labels": el("section", el("h4", "Labels"), el("ul", *labels)),
+        "same": alert_list(same) if same else el("section"),
+    }
+
+
+def _head(alert: AlertRow, silence: SilenceRow | None) -> Html:
+    sign, tone, meaning = SEVERITIES.get(alert.severity, UNKNOWN_SIGN)
+    fired = alert.fired_at_ms is not None and el("span", "fired ", at(alert.fired_at_ms))
+    until = silence is not None and at(silence.ends_at_ms)
+    silenced = silence is not None and el("span", f"silenced by {silence.author} until ", until, f": {silence.reason}")
+    said = el(
+        "div",
+        el("div", badge(sign, f"{alert.severity}, {alert.state}", tone, meaning), el("b", alert.summary, class_="name"),
+           class_="title"),
+        el("div", f"{alert.rule} {alert.name}: ", alert.group, class_="why"),
+        el("div", el("span", f"{alert.state} for ", since(alert.since_ms, UTC)), el("span", "found ", at(alert.found_at_ms)), fired,
+           silenced, class_="facts-line"),
+        el("div", el("small", "what ends it: "), alert.remedy, class_="consequence"),
+        class_="said",
+    )  # fmt: skip
+    buttons = [link(alert.path, "Open what it is about", class_="press main")]
+    if alert.silenced_by is None and not alert.is_over:
+        buttons.append(silence_button("Silence", alert=alert.key))
+    elif silence is not None and silence.is_active:
+        buttons.append(silence_button("End the silence", number=silence.silence))
+    return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")

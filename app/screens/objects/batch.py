@@ -1,0 +1,97 @@
+"""The page of one batch, or of one checkpoint of Flink: each attempt at it with its transactions, and its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import streamlit as st
+
+from app.client.collector_client import CollectorClient
+from app.components.markup import Html, el
+from app.components.presses import link, order_button
+from app.components.time_text import amount, at, duration, since
+from app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
+from app.dialogs.order_text import table
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.batches import VERDICTS, side_text
+from app.screens.objects.parts import SIBLING_HEAD, alert_list, link_to, not_there, page_address, transaction_cells
+from lifecycle import page_paths
+from lifecycle.orders import Action
+from lifecycle.rows.batches import BatchRow
+from lifecycle.rows.pipelines import CheckpointRow
+
+
+def show() -> None:
+    """Write the page."""
+    pipeline, number = st.query_params.get("pipeline", ""), st.query_params.get("number", "")
+    with st.container(key="batch"):
+        show_region("batch", {"pipeline": pipeline, "number": number})
+    if number.isdigit():
+        link_to(page_address(page_paths.batch(pipeline, int(number))))
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the page for the batch ``number`` of ``pipeline``, the newest attempt first."""
+    pipeline, number = query.get("pipeline", ""), query.get("number", "")
+    if not number.isdigit():
+        return {"none": not_there(f"a batch has a number, and {number!r} is none")}
+    attempts = sorted(client.batches(pipeline=pipeline, batch=int(number)), key=lambda row: -row.attempt)
+    checkpoints = [row for row in client.checkpoints(pipeline=pipeline) if row.number == int(number)]
+    picture: Picture = {
+        "path": el("nav", link(page_paths.pipeline(pipeline), pipeline), " › ", el("b", f"batch {number}"),
+                   class_="object-path", aria_label="Where this is")
+    }  # fmt: skip
+    for attempt in attempts:
+        picture[f"attempt-{attempt.attempt}"] = _attempt(attempt)
+    if not attempts and not checkpoints:
+        picture["none"] = not_there(f"nothing of batch {number} of {pipeline} is in the collector's memory")
+    if checkpoints:
+        picture["checkpoint"] = _checkpoints(checkpoints)
+    path = page_paths.batch(pipeline, int(number))
+    keys = {page_paths.transaction(row.key) for attempt in attempts for row in attempt.transactions}
+    picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path or alert.path in keys])
+    return picture
+
+
+def _attempt(batch: BatchRow) -> Html:
+    _, tone, _ = sign_of(VERDICTS, batch.verdict)
+    decided = batch.decided_at_ms is not None and el(
+        "span", f"{batch.decision} decided by {batch.decided_by} at ", at(batch.decided_at_ms),
+        f", offset {batch.decision_offset}",
+    )  # fmt: skip
+    opened = batch.opened_at_ms is not None and el("span", "opened ", at(batch.opened_at_ms))
+    said = el(
+        "div",
+        el("div", word_badge(VERDICTS, batch.verdict), el("b", f"run {batch.attempt}", class_="name"), class_="title"),
+        el("div", batch.explanation, class_="why"),
+        el("div", opened, decided, el("span", f"{amount(batch.rows)} rows"), class_="facts-line"),
+        el("ul", *[el("li", side_text(side)) for side in batch.sides]),
+        class_="said",
+    )
+    settle = batch.settle is not None and order_button(
+        f"Settle: {batch.settle}", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == "commit"
+    )
+    rows = [transaction_cells(transaction) for transaction in batch.transactions]
+    card = el("article", said, el("div", settle, class_="remedies"), class_=f"card {tone.value}")
+    return el("section", card, table(SIBLING_HEAD, rows))
+
+
+def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
+    cells = [
+        [
+            badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+            row.kind,
+            at(row.started_at_ms),
+            at(row.ended_at_ms) if row.ended_at_ms is not None else since(row.started_at_ms, UTC),
+            duration(row.duration_ms),
+            amount(row.transactions),
+            amount(row.rows),
+            row.source,
+            row.reason or "–",
+        ]
+        for row in rows
+    ]
+    head = ["State", "Kind", "Started", "Ended", "Took", "Transactions", "Rows", "Source", "Why it failed"]
+    return el("section", el("h4", "Its checkpoint"), table(head, cells))

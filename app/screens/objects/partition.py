@@ -1,0 +1,91 @@
+"""The page of one topic-partition: who reads it, what holds it back, and the transactions that wrote to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import streamlit as st
+
+from app.client.collector_client import CollectorClient
+from app.components.facts import evidence_list
+from app.components.markup import Html, el
+from app.components.presses import link, order_button
+from app.components.time_text import amount, at, counted, duration, since
+from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
+from app.dialogs.order_text import table
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.objects.parts import ended_table, link_to, not_there, open_table, page_address
+from app.screens.readers import KINDS
+from lifecycle import page_paths
+from lifecycle.orders import Action
+from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+
+
+def show() -> None:
+    """Write the page."""
+    topic, number = st.query_params.get("topic", ""), st.query_params.get("partition", "")
+    with st.container(key="partition"):
+        show_region("partition", {"topic": topic, "partition": number})
+    if number.isdigit():
+        link_to(page_address(page_paths.partition(topic, int(number))))
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the page for a partition of a topic."""
+    topic, number = query.get("topic", ""), query.get("partition", "")
+    if not topic or not number.isdigit():
+        return {"none": not_there(f"a partition has a topic and a number, and {topic}-{number} is none")}
+    row = client.partition(topic, int(number))
+    picture: Picture = {"path": el("h2", f"{topic}-{number}", class_="object-name"), "readers": _readers(row.readers)}
+    for hanging in row.hanging:
+        picture[f"hanging-{hanging.key}"] = _hanging(hanging)
+    nothing = el("p", "No transaction is open on it.", class_="empty")
+    picture["open"] = el("section", el("h4", "Open on it"), open_table(row.open) if row.open else nothing)
+    none_ended = el("p", "None in the collector's memory.", class_="empty")
+    ended = ended_table(row.ended, UTC) if row.ended else none_ended
+    picture["ended"] = el("section", el("h4", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
+    return picture
+
+
+def _readers(row: BlockedRow | None) -> Html:
+    if row is None:
+        return el("p", "No consumer group that the collector watches reads it.", class_="empty")
+    head = f"Last stable offset {amount(row.last_stable_offset)}, end {amount(row.high_watermark)}"
+    hides = (
+        f": {counted(row.hidden, 'offset')} hidden from read_committed readers" if row.hidden else ": nothing is hidden"
+    )
+    holder: list[object] = []
+    if row.holder:
+        name = link(page_paths.transaction(row.holder_key), row.holder) if row.holder_key else el("code", row.holder)
+        holder = [el("p", "Held back by ", name, " for ", since(row.held_since_ms, UTC))]
+    return el("section", el("p", el("b", head), hides), *holder, _groups(row.groups))
+
+
+def _groups(groups: Sequence[GroupRow]) -> Html:
+    cells = []
+    for group in groups:
+        sign, tone, meaning = KINDS.get(group.kind, UNKNOWN_SIGN)
+        cells.append([el("code", group.group), badge(sign, group.kind, tone, meaning), group.state or "–", amount(group.offset),
+                      amount(group.lag), duration(group.waited_ms), at(group.since_ms)])  # fmt: skip
+    head = ["Group", "State of its reading", "Group's state", "Committed offset", "Lag", "Waits for", "Since"]
+    return table(head, cells) if cells else el("p", "No consumer group reads it.", class_="empty")
+
+
+def _hanging(row: HangingRow) -> Html:
+    said = el(
+        "div",
+        el("div", verdict_badge(row.verdict), el("b", row.transaction or f"producer {row.producer_id}", class_="name"),
+           class_="title"),
+        el("div", el("span", f"from offset {amount(row.start_offset)}"), el("span", "since ", since(row.since_ms, UTC)),
+           el("span", f"remedy: {row.remedy}"), class_="facts-line"),
+        evidence_list(row.evidence),
+        class_="said",
+    )  # fmt: skip
+    buttons = []
+    if row.may_commit:
+        buttons.append(order_button("Commit", Action.COMMIT, "transactions", [row.key], is_main=True))
+    if row.may_abort:
+        buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key]))
+    return el("article", said, el("div", *buttons, class_="remedies"), class_="card urgent")

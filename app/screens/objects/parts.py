@@ -1,0 +1,130 @@
+"""What the pages of objects have in common: alerts about one, its partitions, transactions in tables, links to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from app.components.markup import Html, el
+from app.components.presses import link
+from app.components.time_text import amount, at, duration, exact_time, since, time_left
+from app.components.verdict_signs import state_text, verdict_badge
+from app.dialogs.order_text import table
+from lifecycle import page_paths
+from lifecycle.rows.alerts import AlertRow
+from lifecycle.rows.batches import BatchTransactionRow
+from lifecycle.rows.events import EndedTransactionRow
+from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from lifecycle.verdicts import Verdict
+
+_LEVELS = {"committed": "high", "aborted": "middle", "lost": "low"}
+"""The colour of a bar by how the transaction ended (style.css); the state's word stands beside it."""
+
+
+def partition_link(name: str) -> Html:
+    """Return a link to the page of a partition that is called ``topic-number``."""
+    topic, _, number = name.rpartition("-")
+    return link(page_paths.partition(topic, int(number)), name) if topic and number.isdigit() else el("code", name)
+
+
+SIBLING_HEAD = ["Transaction", "Slot", "State", "Verdict", "Rows"]
+
+
+def transaction_cells(transaction: BatchTransactionRow, shown: str = "") -> list[object]:
+    """Return the cells of one transaction of a batch; ``shown``: the key of the one whose page this is."""
+    name = transaction.key.partition(":")[2]
+    return [
+        el("b", name) if transaction.key == shown else link(page_paths.transaction(transaction.key), name),
+        "–" if transaction.slot is None else str(transaction.slot),
+        state_text(transaction.state),
+        verdict_badge(transaction.verdict) if transaction.verdict is not Verdict.SETTLED else "settled",
+        amount(transaction.rows),
+    ]
+
+
+def alerts_of(detail: TransactionDetailRow, alerts: Sequence[AlertRow]) -> list[AlertRow]:
+    """Return the alerts about a transaction or its batch that stand, or were found while it was open."""
+    # An alert may have named it before its start was known.
+    paths = {page_paths.transaction(detail.key), page_paths.transaction(detail.key.rpartition("@")[0] or detail.key)}
+    return [
+        alert
+        for alert in alerts
+        if alert.path in paths
+        or (detail.batch is not None and alert.path == page_paths.batch(detail.pipeline, detail.batch))
+    ]
+
+
+def alert_list(alerts: Sequence[AlertRow]) -> Html:
+    """Return the alerts as a list, each with a link to its page, where it can be silenced."""
+    if not alerts:
+        return el("section", el("h4", "Alerts"), el("p", "None about it.", class_="empty"))
+    items = [
+        el("li", link(page_paths.alert(alert.key), f"{alert.rule} {alert.name}"),
+           f" {alert.state} ", el("small", "since ", at(alert.since_ms)), f" {alert.summary}")
+        for alert in alerts
+    ]  # fmt: skip
+    return el("section", el("h4", "Alerts"), el("ul", *items))
+
+
+def not_there(error: str) -> Html:
+    """Return what a page says whose object the collector does not know."""
+    return el("p", error[:1].upper() + error[1:], ". ", link("/history", "Search the history"), class_="empty")
+
+
+def open_table(transactions: Sequence[TransactionRow]) -> Html:
+    """Return open transactions, each with a link to its page."""
+    rows = [
+        [
+            verdict_badge(row.verdict),
+            link(page_paths.transaction(row.key), row.transaction),
+            link(page_paths.pipeline(row.pipeline), row.pipeline),
+            state_text(row.state),
+            since(row.opened_at_ms, UTC),
+            time_left(row.deadline_ms, UTC),
+            amount(row.rows),
+        ]
+        for row in transactions
+    ]
+    return table(["Verdict", "Transaction", "Application", "State", "Open for", "Time left", "Rows"], rows)
+
+
+def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo) -> Html:
+    """Return transactions with bars for how long they were open; colour and word say how each ended."""
+    longest = max((row.open_ms or 0 for row in ended), default=0)
+    rows = [
+        [
+            link(page_paths.transaction(row.key), exact_time(row.opened_at_ms, zone)),
+            row.transaction,
+            link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
+            state_text(row.state),
+            _open_for(row, longest),
+            amount(row.rows),
+            el("small", ", ".join(row.partitions)),
+        ]
+        for row in ended
+    ]
+    return table(["Opened", "Transaction", "Batch", "State", "Open for", "Rows", "Partitions"], rows)
+
+
+def _open_for(row: EndedTransactionRow, longest_ms: int) -> Html:
+    if row.open_ms is None:
+        return el("span", "–")
+    width = 100 * row.open_ms / longest_ms if longest_ms else 0
+    level = _LEVELS.get(row.state.value)
+    bar = el("span", el("i", data_level=level, style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
+    return el("div", duration(row.open_ms), bar, class_="hidden-part")
+
+
+def page_address(path: str) -> str:
+    """Return the whole address of a page of this app, as the browser has it."""
+    parts = urlsplit(st.context.url or "")
+    return f"{parts.scheme}://{parts.netloc}{path}" if parts.netloc else path
+
+
+def link_to(address: str) -> None:
+    """Write the button that shows an address with a button to copy it."""
+    with st.popover("Copy link", key="copy-link"):
+        st.code(address, language=None, wrap_lines=True)

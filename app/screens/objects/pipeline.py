@@ -1,0 +1,146 @@
+"""The page of one application: its pipeline or job, what it has open, how its timeout stands, and its alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import streamlit as st
+
+from app import live
+from app.client.collector_client import CollectorClient
+from app.components.markup import Html, el
+from app.components.presses import link, order_button
+from app.components.time_text import amount, at, counted, duration, exact_time, since
+from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, badge
+from app.dialogs.order_text import table
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.objects.parts import alert_list, link_to, open_table, page_address
+from app.screens.pipelines import STATES
+from lifecycle import page_paths
+from lifecycle.orders import Action
+from lifecycle.rows.ends import AbortRow
+from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+
+CHECKPOINTS_SHOWN = 30
+MOST_OPEN = 100
+ENDED_LOOKED_AT = 500
+
+
+def show() -> None:
+    """Write the page."""
+    name = st.query_params.get("name", "")
+    with st.container(key="pipeline"):
+        show_region("pipeline", {"name": name})
+    link_to(page_address(page_paths.pipeline(name)))
+    live.auto_refresh(_past, every_s=live.CHARTS_EVERY_S)
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the upper part of the page for the application ``name``."""
+    name = query.get("name", "")
+    ours = next((row for row in client.pipelines() if row.pipeline == name), None)
+    jobs = [row for row in client.jobs() if row.pipeline == name]
+    timeout = next((row for row in client.timeouts() if row.pipeline == name), None)
+    running = client.transactions(pipeline=name, limit=MOST_OPEN)
+    picture: Picture = {"path": el("h2", name, class_="object-name")}
+    if ours is not None:
+        picture["pipeline"] = _pipeline(ours)
+    for job in jobs:
+        picture[f"job-{job.cluster}-{job.job}"] = _job(job)
+    if ours is None and not jobs:
+        text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
+        picture["foreign"] = el("p", text, class_="empty")
+    more = f" and {running.more:,} more" if running.more else ""
+    heading = el("h4", "Open now", el("small", f" {counted(len(running), 'transaction')}{more}"))
+    nothing = el("p", "No transaction of it is open.", class_="empty")
+    picture["open"] = el("section", heading, open_table(running) if running else nothing)
+    picture["timeout"] = _timeout(timeout)
+    picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.labels.get("pipeline") == name])
+    return picture
+
+
+def _pipeline(row: PipelineRow) -> Html:
+    sign, tone, meaning = STATES.get(row.state, UNKNOWN_SIGN)
+    flow = f"{row.source} → {row.sink}" if row.source and row.sink else "source and sink unknown"
+    often = f", a checkpoint every {duration(row.interval_ms)}" if row.interval_ms else ""
+    said = el(
+        "div",
+        el("div", badge(sign, row.state, tone, meaning), el("b", flow, class_="name"), often, class_="title"),
+        el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
+           el("span", "last sign of life ", since(row.last_seen_at_ms, UTC), " ago: ", row.last_heartbeat or "none"),
+           class_="facts-line"),
+        class_="said",
+    )  # fmt: skip
+    buttons = [
+        order_button("Restart", Action.RESTART, "pipeline", [row.key], is_main=True),
+        order_button("Stop", Action.STOP, "pipeline", [row.key]),
+    ]
+    return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")
+
+
+def _job(job: JobRow) -> Html:
+    restored = job.restored_from is not None and el(
+        "span", f"restored from checkpoint {job.restored_from} at ", at(job.restored_at_ms)
+    )
+    restarts = f"{amount(job.restarts)} restarts" if job.restarts is not None else "restarts unknown"
+    said = el(
+        "div",
+        el("div", el("b", f"{job.name}: {job.state}", class_="name"), el("small", f" Flink job {job.job} on {job.cluster}"),
+           class_="title"),
+        el("div", job.started_at_ms is not None and el("span", "started ", at(job.started_at_ms)), el("span", restarts),
+           restored, class_="facts-line"),
+        class_="said",
+    )  # fmt: skip
+    return el("article", said, class_="card calm")
+
+
+def _timeout(row: TimeoutRow | None) -> Html:
+    if row is None:
+        return el("section")
+    lengths = f"p50 {duration(row.p50_ms)}, p99 {duration(row.p99_ms)}, longest {duration(row.longest_ms)}"
+    text = f"Timeout {duration(row.timeout_ms)}: {row.risk}. {row.advice}"
+    return el("section", el("h4", "Its timeout"), el("p", text),
+              el("p", f"Open in the last 24 hours: {lengths}; {row.timed_out} of {row.transactions:,} timed out."))  # fmt: skip
+
+
+def _past() -> None:
+    name, zone = st.query_params.get("name", ""), live.zone()
+    checkpoints = live.collector().checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN)
+    aborts = [row for row in live.collector().aborts(limit=ENDED_LOOKED_AT) if row.pipeline == name]
+    live.write(el("h3", "Checkpoints", el("small", f" the newest {len(checkpoints)}")))
+    with st.container(key="pipeline-checkpoints"):
+        live.write(_checkpoints(checkpoints) if checkpoints else el("p", "None is known.", class_="empty"))
+    live.write(el("h3", "Aborted and lost", el("small", f" among the newest {ENDED_LOOKED_AT} of all applications")))
+    with st.container(key="pipeline-aborts"):
+        rows = [_abort(row, exact_time(row.at_ms, zone)) for row in aborts]
+        head = ["Ended", "Transaction", "How", "Cause", "Open for", "Rows"]
+        live.write(table(head, rows) if rows else el("p", "None.", class_="empty"))
+
+
+def _abort(row: AbortRow, when: str) -> list[object]:
+    return [
+        when,
+        link(page_paths.transaction(row.key), row.transaction),
+        row.verdict.value,
+        f"{row.cause.value} ({row.certainty})",
+        duration(row.open_ms),
+        amount(row.rows),
+    ]
+
+
+def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
+    cells = [
+        [
+            link(page_paths.batch(row.pipeline, row.number), str(row.number)),
+            badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+            at(row.started_at_ms),
+            duration(row.duration_ms),
+            amount(row.transactions),
+            amount(row.rows),
+            row.reason or "–",
+        ]
+        for row in rows
+    ]
+    return table(["Checkpoint", "State", "Started", "Took", "Transactions", "Rows", "Why it failed"], cells)

@@ -1,0 +1,103 @@
+"""The lower part of a transaction's page: its link and incident note, raw events, orders, earlier transactions of its id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.client.collector_rows import Rows
+from app.components.incident_note import transaction_note
+from app.components.markup import Html, el
+from app.components.time_text import counted, exact_time
+from app.dialogs.order_text import table
+from app.screens.objects.parts import alerts_of, ended_table, link_to, page_address
+from lifecycle import page_paths
+from lifecycle.rows.events import EndedTransactionRow, EventKind, RawEventRow
+from lifecycle.rows.row_json import row_to_json
+
+EVENTS_SHOWN = 200
+ALL = "all"
+
+
+def show() -> None:
+    """Write the part for the transaction in the page's address."""
+    key = st.query_params.get("key", "")
+    client = live.collector()
+    detail = client.transaction(key)
+    events, earlier = client.events(key, limit=EVENTS_SHOWN), client.earlier(key)
+    overview, alerts = client.overview(), alerts_of(detail, client.alerts())
+    address = page_address(page_paths.transaction(key))
+    needs = next((item for item in overview.attention if detail.key in item.keys), None)
+    note = transaction_note(detail, link=address, at_ms=overview.now_ms, needs=needs, events=events, alerts=alerts)
+    with st.container(horizontal=True, key="object-share"):
+        link_to(address)
+        with st.popover("Incident note", key="incident-note"):
+            st.code(note, language="markdown", wrap_lines=True)
+            st.download_button(
+                "Download", note, f"incident-{detail.transaction}.md", "text/markdown", key="note-download"
+            )
+    _events(events, live.zone())
+    _orders([event for event in events if event.kind is EventKind.ORDER], live.zone())
+    _earlier(earlier, live.zone())
+
+
+def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
+    more = (
+        f" the first {len(events)}, {counted(events.more, 'later one')} not shown" if events.more else f" {len(events)}"
+    )
+    live.write(el("h3", "Events", el("small", more)))
+    kinds = list(dict.fromkeys(event.kind.value for event in events))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        chosen = st.segmented_control("Source", [ALL, *kinds], default=ALL, required=True, key="event-kind",
+                                      label_visibility="collapsed")  # fmt: skip
+        st.download_button("JSON", json.dumps([row_to_json(event) for event in events], indent=1), "events.json",
+                           "application/json", key="events-download")  # fmt: skip
+    rows = [
+        [
+            exact_time(event.at_ms, zone),
+            event.kind.value,
+            event.what,
+            el("small", f"{event.source}{'' if event.partition is None else f'-{event.partition}'} at {event.offset}"),
+            el("details", el("summary", "raw"), el("pre", *_lines(event))),
+        ]
+        for event in events
+        if chosen in (ALL, event.kind.value)
+    ]
+    with st.container(key="event-table"):
+        live.write(table(["Time", "Source", "Event", "Where it stands", ""], rows))
+
+
+def _lines(event: RawEventRow) -> list[Html]:
+    # Each is an element: markup shows a line end inside a text as a control character.
+    return [el("div", line) for line in json.dumps(event.raw, indent=1, ensure_ascii=False).split("\n")]
+
+
+def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
+    live.write(el("h3", "Orders"))
+    if not orders:
+        live.write(el("p", "Nobody has ordered anything about it.", class_="empty"))
+        return
+    rows = [[exact_time(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
+            for order in orders]  # fmt: skip
+    with st.container(key="order-table"):
+        live.write(table(["Time", "Order", "Reason", ""], rows))
+
+
+def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
+    more = f" {counted(earlier.more, 'earlier one')} not shown" if earlier.more else ""
+    live.write(el("h3", "Earlier transactions of this id", el("small", more)))
+    if not earlier:
+        live.write(
+            el(
+                "p",
+                "The history has none: it is the first of its id, or the ones before it left history.",
+                class_="empty",
+            )
+        )
+        return
+    with st.container(key="earlier-table"):
+        live.write(ended_table(earlier, zone))

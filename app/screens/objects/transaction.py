@@ -1,0 +1,182 @@
+"""The page of one transaction: what it is and what to do, its time line, evidence, writes, siblings, alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import streamlit as st
+
+from app import live
+from app.client.collector_client import CollectorClient, CollectorError, Failure
+from app.components.facts import decision, evidence_list, facts
+from app.components.life_line import life_line
+from app.components.markup import Html, el, join
+from app.components.presses import link, order_button
+from app.components.time_text import amount, at, duration, since, time_left
+from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from app.dialogs.order_text import table
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.objects import records
+from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, partition_link, transaction_cells
+from lifecycle import page_paths
+from lifecycle.orders import Action
+from lifecycle.rows.attention import Attention
+from lifecycle.rows.batches import BatchTransactionRow
+from lifecycle.rows.partitions import BlockedRow
+from lifecycle.rows.transactions import TransactionDetailRow
+
+
+def show() -> None:
+    """Write the page."""
+    key = st.query_params.get("key", "")
+    try:
+        detail = live.collector().transaction(key)
+    except CollectorError as error:
+        if error.is_lost:
+            # The region keeps its last picture and says why.
+            show_region("transaction", {"key": key})
+        else:
+            live.write(_missing(key) if error.failure is Failure.UNKNOWN_KEY else el("p", str(error), class_="warn"))
+        return
+    with st.container(key="transaction"):
+        if detail.state.is_final:
+            live.write(join(_picture(live.collector(), detail).values()))
+        else:
+            show_region("transaction", {"key": key})
+    live.auto_refresh(records.show, every_s=None if detail.state.is_final else live.CHARTS_EVERY_S)
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the page's upper part for the transaction ``key``."""
+    return _picture(client, client.transaction(query.get("key", "")))
+
+
+def _missing(key: str) -> Html:
+    return el(
+        "p", "The collector does not know ", el("code", key), ": it never saw it, or it has left history. ",
+        link("/history", "Search the history"), class_="empty",
+    )  # fmt: skip
+
+
+def _picture(client: CollectorClient, detail: TransactionDetailRow) -> Picture:
+    overview, blocked = client.overview(), client.blocked(lagging_too=True)
+    needs = next((item for item in overview.attention if detail.key in item.keys), None)
+    same_batch = _same_batch(client, detail)
+    return {
+        "path": _path(detail, same_batch),
+        "head": _head(detail, needs),
+        "life": life_line(detail, needs.waits if needs is not None else ()),
+        "why": _why(detail),
+        "writes": _writes(detail, blocked),
+        "siblings": _siblings(detail, same_batch),
+        "alerts": alert_list(alerts_of(detail, client.alerts())),
+    }
+
+
+def _same_batch(client: CollectorClient, detail: TransactionDetailRow) -> Sequence[BatchTransactionRow]:
+    """Return all transactions of its batch's attempt by slot, as far as they are in memory."""
+    if not detail.ours or detail.batch is None:
+        return ()
+    attempts = client.batches(pipeline=detail.pipeline, batch=detail.batch)
+    return next((one.transactions for one in attempts if any(t.key == detail.key for t in one.transactions)), ())
+
+
+def _path(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:
+    parts: list[object] = [link(page_paths.pipeline(detail.pipeline), detail.pipeline)]
+    if detail.batch is not None:
+        parts += [" › ", link(page_paths.batch(detail.pipeline, detail.batch), f"batch {detail.batch}")]
+    parts += [" › ", el("code", detail.transaction)]
+    keys = [transaction.key for transaction in same_batch]
+    if len(keys) > 1:
+        place = keys.index(detail.key)
+        before, behind = keys[place - 1], keys[(place + 1) % len(keys)]
+        parts += [" ", link(page_paths.transaction(before), "‹", class_="step"), f" {place + 1} of {len(keys)} ",
+                  link(page_paths.transaction(behind), "›", class_="step")]  # fmt: skip
+    return el("nav", *parts, class_="object-path", aria_label="Where this is")
+
+
+def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
+    meaning = needs.headline if needs is not None else VERDICT_SIGNS[detail.verdict][2].capitalize() + "."
+    left = [el("b", time_left(detail.deadline_ms, UTC)), " left"] if detail.deadline_ms is not None else []
+    said = [
+        el("div", verdict_badge(detail.verdict), " ", state_text(detail.state), " ", *left, class_="title"),
+        el("div", meaning, class_="why"),
+        el("div", *_times(detail), class_="facts-line"),
+        needs is not None and el("div", el("small", "if nobody acts: "), needs.consequence, class_="consequence"),
+    ]
+    tone = VERDICT_SIGNS[detail.verdict][1].value
+    return el("article", el("div", *said, class_="said"), el("div", *_buttons(detail), class_="remedies"),
+              class_=f"card {tone}")  # fmt: skip
+
+
+def _times(detail: TransactionDetailRow) -> list[object]:
+    ended_ms = max((step.at_ms for step in detail.timeline), default=None)
+    parts: list[object] = []
+    if detail.opened_at_ms is not None and not detail.state.is_final:
+        parts.append(el("span", "opened ", at(detail.opened_at_ms), ", open for ", since(detail.opened_at_ms, UTC)))
+    elif detail.opened_at_ms is not None and ended_ms is not None:
+        open_for = duration(max(0, ended_ms - detail.opened_at_ms))
+        parts.append(el("span", "opened ", at(detail.opened_at_ms), ", ended ", at(ended_ms), f", open for {open_for}"))
+    parts.append(el("span", f"{amount(detail.rows)} rows") if detail.rows is not None else el("span", "rows unknown"))
+    if detail.producer_id is not None:
+        parts.append(el("span", f"producer {detail.producer_id}, epoch {detail.producer_epoch}"))
+    return parts
+
+
+def _buttons(detail: TransactionDetailRow) -> list[Html]:
+    keys = [detail.key, *detail.siblings] if detail.ours and detail.batch is not None else [detail.key]
+    of = f" batch {detail.batch}" if len(keys) > 1 else ""
+    buttons = []
+    if detail.may_commit and not detail.state.is_final:
+        buttons.append(order_button(f"Commit{of}", Action.COMMIT, "transactions", keys, is_main=True))
+    if detail.may_abort and not detail.state.is_final:
+        # What loses rows is ordered one by one.
+        buttons.append(order_button(f"Abort{'' if detail.loses_data else of}", Action.ABORT, "transactions",
+                                    [detail.key] if detail.loses_data else keys))  # fmt: skip
+    return buttons
+
+
+def _why(detail: TransactionDetailRow) -> Html:
+    broker = detail.broker and {**detail.broker, "client_transaction_version": detail.client_transaction_version}
+    why = el(
+        "section",
+        el("h4", f"Why “{detail.verdict.value}”", el("small", f" rule {detail.rule}")),
+        evidence_list(detail.evidence),
+        detail.loss is not None and el("p", el("b", f"Data: {detail.loss.verdict}. "), detail.loss.why),
+    )
+    views = [facts("Handle", detail.handle), facts("Broker's view", broker)]
+    if detail.branch:
+        views.append(facts("Database's view", detail.branch))
+    return el("div", why, decision(detail), *views, class_="evidence")
+
+
+def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html:
+    """Return a row for each partition: where it wrote, as far as that is known, and who waits there."""
+    if not detail.partitions:
+        return el("section", el("h4", "Writes"), el("p", "No partition is known.", class_="empty"))
+    ranges = {offsets.partition: offsets for offsets in detail.loss.offsets} if detail.loss is not None else {}
+    readers = {row.topic_partition: row for row in blocked}
+    rows = []
+    for name in detail.partitions:
+        offsets, row = ranges.get(name), readers.get(name)
+        held = row is not None and row.holder_key == detail.key
+        first = offsets.first if offsets is not None else row.holder_start_offset if row is not None and held else None
+        following = offsets.next if offsets is not None else None
+        groups = [el("div", el("code", group.group), f" {group.kind}, lag {amount(group.lag)}")
+                  for group in (row.groups if row is not None else ())]  # fmt: skip
+        hidden = amount(row.hidden) if row is not None and held else "–"
+        rows.append([partition_link(name), amount(first), amount(following), hidden, groups or "–"])
+    head = ["Partition", "First offset", "Next offset", "Hidden behind it", "Readers"]
+    return el("section", el("h4", "Writes", el("small", f" {amount(detail.rows)} rows")), table(head, rows))
+
+
+def _siblings(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:
+    if len(same_batch) > 1:
+        rows = [transaction_cells(transaction, detail.key) for transaction in same_batch]
+        return el("section", el("h4", f"Batch {detail.batch}"), table(SIBLING_HEAD, rows))
+    if not detail.siblings:
+        return el("section")
+    links = [el("li", link(page_paths.transaction(key), key)) for key in detail.siblings]
+    return el("section", el("h4", "Others of its batch"), el("ul", *links))

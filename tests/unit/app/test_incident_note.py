@@ -1,0 +1,78 @@
+"""An incident note has what a reader of it asks for, in Markdown that nothing from outside can change."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.components.incident_note import transaction_note
+from lifecycle.rows.alerts import AlertRow
+from lifecycle.rows.attention import Attention
+from lifecycle.rows.events import RawEventRow
+from lifecycle.rows.row_json import read_row
+from lifecycle.rows.transactions import TransactionDetailRow
+from tests.unit.app.contract_rows import alert, loss, raw_event, transaction
+from tests.unit.app.contract_server import Answers
+
+T0 = 1_795_000_000_000
+LINK = "https://indoubt.example/transaction?key=k"
+note_of = partial(transaction_note, link=LINK, at_ms=T0 + 20_000, needs=None, events=(), alerts=())
+
+
+def detail(**changes: object) -> TransactionDetailRow:
+    row = transaction(opened_at_ms=T0, deadline_ms=T0 + 60_000, **changes)
+    found = Answers(transactions=[row]).detail(row["key"])
+    assert found is not None
+    return read_row(TransactionDetailRow, {**found, "loss": None, "branch": None})
+
+
+def test_the_note_says_what_it_is_until_when_and_where_to_look() -> None:
+    lines = note_of(detail()).splitlines()
+    assert lines[0] == "## ip\\-count, batch 1841: commit it"
+    assert f"as of 2026-11-18 11:07:00.000 UTC. Page: {LINK}" in lines[2]
+    assert "- The broker aborts it: 2026-11-18 11:07:40.000 UTC (40 s left)" in lines
+    assert "- Rows: 3,101" in lines
+    assert "- Wrote to: `ip_count_sink-0`" in lines
+    assert "- 2026-11-18 11:06:40.640 UTC: prepared (lifecycle topic)" in lines
+    assert "### Why commit it (rule 2)" in lines
+
+
+def test_a_deadline_that_has_passed_is_said_to_have_passed() -> None:
+    assert "(passed)" in note_of(detail(), at_ms=T0 + 61_000)
+
+
+def test_the_note_says_who_waits_and_what_happens_if_nobody_acts() -> None:
+    answers = Answers(transactions=[transaction(opened_at_ms=T0, deadline_ms=T0 + 60_000)])
+    (card,) = answers.overview()["attention"]
+    note = note_of(detail(), needs=read_row(Attention, card))
+    assert "- Who waits: `dashboard`" in note
+    assert "- If nobody acts: The broker aborts it, and decided rows are lost\\." in note
+
+
+def test_the_note_has_alerts_and_orders_and_no_other_events() -> None:
+    events = [
+        read_row(RawEventRow, raw_event()),
+        read_row(
+            RawEventRow,
+            raw_event("orders", "commit accepted, by anna", offset=512, at_ms=T0, raw={"reason": "it is frozen"}),
+        ),
+    ]
+    note = note_of(detail(), events=events, alerts=[read_row(AlertRow, alert())])
+    assert "- A2 commit overdue, firing: ip\\-count\\-0\\-1 was decided and is not committed" in note
+    assert "- 2026-11-18 11:06:40.000 UTC: commit accepted, by anna, audit 512. Reason: it is frozen" in note
+    assert "Ongoing" not in note
+
+
+def test_the_note_of_a_lost_one_says_what_is_missing() -> None:
+    row = transaction(opened_at_ms=T0, deadline_ms=None, state="lost", verdict="lost")
+    found = Answers(transactions=[row]).detail(row["key"])
+    assert found is not None
+    lost = read_row(TransactionDetailRow, {**found, "loss": loss(), "branch": None})
+    assert "- Data: lost (certain). Checkpoint 88 counts it as written, and the broker timed it out\\." in note_of(lost)
+
+
+def test_nothing_from_outside_is_read_as_markdown() -> None:
+    name = "a`b\n# <script>[x](http://evil)"
+    note = note_of(detail(transaction=name, pipeline=name, partitions=[name]))
+    assert "\n# <" not in note
+    assert "[x](" not in note
+    assert "<script" not in note.replace("\\<", "")

@@ -1,0 +1,215 @@
+"""The pages of single objects, by Streamlit's own test driver over a server that answers by docs/api.md."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from lifecycle import page_paths
+from tests.unit.app.contract_rows import (
+    alert,
+    batch,
+    blocked,
+    ended_transaction,
+    foreign,
+    hanging,
+    job,
+    pipeline,
+    raw_event,
+    shared_batch,
+    timeout,
+)
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(Answers(transactions=batch()), monkeypatch) as known:
+        yield known
+
+
+def at(path: str):
+    """Return the page at this address of lifecycle.page_paths."""
+    parts = urlsplit(path)
+    return opened(f"objects.{parts.path.strip('/')}", **dict(parse_qsl(parts.query)))
+
+
+def parts_of_batch(answers: Answers) -> list[dict[str, object]]:
+    names = ("key", "resource_manager", "slot", "state", "verdict", "rows")
+    return [{**{name: row[name] for name in names}, "committed": False} for row in answers.transactions]
+
+
+def test_a_transaction_says_what_it_is_what_to_do_and_why(answers):
+    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers))]
+    key = answers.transactions[1]["key"]
+    page = at(page_paths.transaction(key))
+    for text in ("commit it", "The broker aborts it, and decided rows are lost.", "decision 88213 lists this handle",
+                 "3,101 rows", "prepared", "decided: commit", "dashboard", " 2 of 4 ", 'class="edge"',
+                 page_paths.batch("ip-count", 1841).replace("&", "&amp;"), "/partition?topic=ip_count_sink"):  # fmt: skip
+        assert text in said(page), text
+    assert page_paths.transaction(answers.transactions[0]["key"]) in said(page), "the one before it is linked"
+
+
+def test_its_orders_open_todays_dialog_over_the_whole_batch(answers):
+    page = at(page_paths.transaction(answers.transactions[0]["key"]))
+    page = button(page, "Commit batch 1841 …").click().run()
+    page.text_input(key="order-reason").set_value("its driver is frozen")
+    page = button(page, "Commit 4 transactions").click().run()
+    assert "committed 4 of 4" in said(page)
+    assert len(answers.orders[0]["keys"]) == 4
+
+
+def test_a_foreign_one_is_aborted_alone_where_that_loses_rows(answers):
+    answers.transactions = [foreign("first"), foreign("second")]
+    page = at(page_paths.transaction(answers.transactions[1]["key"]))
+    page = button(page, "Abort …").click().run()
+    page.text_input(key="order-reason").set_value("its owner is gone")
+    page.text_input(key="order-confirm").set_value("second")
+    page = button(page, "Abort 1 transaction").click().run()
+    assert [row["transaction"] for row in answers.transactions] == ["first"]
+
+
+def test_an_ended_one_has_its_end_and_no_orders(answers):
+    answers.transactions = batch(state="committed", verdict="settled", deadline_ms=None, may_commit=False)
+    page = at(page_paths.transaction(answers.transactions[0]["key"]))
+    assert "open for 655 ms" in said(page)
+    assert "time left" not in said(page)
+    assert [label for label in labels(page) if label.startswith(("Commit", "Abort"))] == []
+
+
+def test_its_raw_events_are_chosen_by_their_source(answers):
+    answers.events = [
+        raw_event(what="PrepareCommit"),
+        raw_event("decision log", "decision: commit by run 7", source="transaction_decisions"),
+    ]
+    page = at(page_paths.transaction(answers.transactions[0]["key"]))
+    assert "PrepareCommit" in said(page)
+    assert "transaction_decisions-7 at 4711" in said(page)
+    page = page.segmented_control(key="event-kind").set_value("decision log").run()
+    assert "PrepareCommit" not in said(page)
+    assert "decision: commit by run 7" in said(page)
+
+
+def test_orders_about_it_and_earlier_ones_of_its_id_are_below(answers):
+    order = raw_event(
+        "orders", "commit accepted, by anna", source="audit", partition=None, offset=512, raw={"reason": "frozen"}
+    )
+    answers.events, answers.earlier = [order], [ended_transaction(), ended_transaction(state="lost", open_ms=61_000)]
+    page = at(page_paths.transaction(answers.transactions[0]["key"]))
+    for text in ("commit accepted, by anna", "frozen", "audit 512", "900 ms", "1 min 01 s", "lost"):
+        assert text in said(page), text
+    assert page_paths.transaction(answers.earlier[0]["key"]) in said(page)
+
+
+def test_it_can_be_pasted_as_an_incident_note(answers):
+    key = answers.transactions[0]["key"]
+    page = at(page_paths.transaction(key))
+    note = next(code.value for code in page.code if code.language == "markdown")
+    assert note.startswith("## ip\\-count, batch 1841: commit it\n")
+    assert page_paths.transaction(key) in note
+    assert page_paths.transaction(key) in [code.value for code in page.code]
+
+
+def test_alerts_about_it_or_its_batch_are_linked(answers):
+    row = answers.transactions[0]
+    answers.alerts = [
+        alert(path=page_paths.transaction(row["key"])),
+        alert("A5", path=page_paths.batch("ip-count", 1841), summary="of its batch"),
+        alert("A6", path="/collector", summary="of something else"),
+    ]
+    page = at(page_paths.transaction(row["key"]))
+    assert page_paths.alert(answers.alerts[0]["key"]) in said(page)
+    assert "of its batch" in said(page)
+    assert "of something else" not in said(page)
+
+
+def test_an_unknown_transaction_leads_to_the_history(answers):
+    page = at(page_paths.transaction("kafka:nobody:1:2@3"))
+    assert "it never saw it, or it has left history" in said(page)
+    assert 'href="/history"' in said(page)
+
+
+def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
+    answers.batches = [shared_batch(transactions=parts_of_batch(answers)), shared_batch(11)]
+    page = at(page_paths.batch("word-count", 12))
+    for text in ("one side only", "run 3", "kafka: 2 open of 2", "commit decided by run 3", "None about it."):
+        assert text in said(page), text
+    assert page_paths.transaction(answers.transactions[0]["key"]) in said(page)
+    page = button(page, "Settle: commit …").click().run()
+    page.text_input(key="batch-order-reason").set_value("one side is committed")
+    page = page.button(key="batch-order-go").click().run()
+    assert answers.orders[0]["keys"] == ["batch:word-count/1f0e/12/3"]
+
+
+@pytest.mark.parametrize("number", ["13", "x"])
+def test_a_batch_that_is_not_known_is_said_to_be_so(answers, number):
+    page = opened("objects.batch", pipeline="word-count", number=number)
+    assert 'href="/history"' in said(page)
+
+
+def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):
+    answers.pipelines, answers.timeouts = [pipeline()], [timeout()]
+    answers.alerts = [alert()]
+    page = at(page_paths.pipeline("ip-count"))
+    for text in ("running", "ip_count_source → ip_count_sink", "4 transactions", "too short", "A2 commit overdue"):
+        assert text in said(page), text
+    assert {"Restart …", "Stop …"} <= set(labels(page))
+
+
+def test_an_application_without_a_supervisor_offers_no_restart(answers):
+    answers.transactions, answers.jobs = [foreign("billing-1")], [job(pipeline="eu/billing")]
+    page = at(page_paths.pipeline("billing-1"))
+    assert "only its owner can restart it" in said(page)
+    assert "Restart …" not in labels(page)
+    assert "RUNNING" in said(at(page_paths.pipeline("eu/billing")))
+
+
+def test_an_alert_leads_to_what_it_is_about_and_can_be_silenced(answers):
+    answers.alerts = [alert(), alert("A5", summary="the same batch"), alert("A6", group="another", summary="not this")]
+    page = at(page_paths.alert(answers.alerts[0]["key"]))
+    assert "decision 88213 lists it" in said(page)
+    assert "the same batch" in said(page)
+    assert "not this" not in said(page)
+    assert "Open what it is about" in labels(page)
+    page = button(page, "Silence …").click().run()
+    assert "silence-form-reason" in [one.key for one in page.text_input] + [one.key for one in page.text_area]
+    assert "it was resolved long ago" in said(opened("objects.alert", key="A1|none")).lower()
+
+
+def test_a_partition_has_who_waits_what_holds_it_and_what_ended(answers):
+    row = foreign("billing-1")
+    answers.partition = {
+        "topic": "orders", "partition": 2, "readers": blocked(holder_key=row["key"], holder_transaction="billing-1"),
+        "hanging": [hanging()], "open": [row], "ended": [ended_transaction("billing-0")],
+    }  # fmt: skip
+    answers.hanging = [hanging()]
+    page = at(page_paths.partition("orders", 2))
+    for text in (
+        "120 offsets hidden",
+        "billing",
+        "Held back by",
+        "commit marker on the partition",
+        "billing-0",
+        "markers only",
+    ):
+        assert text in said(page), text
+    assert page_paths.transaction(row["key"]) in said(page)
+    assert "Commit …" in labels(page)
+    assert 'href="/history"' in said(opened("objects.partition", topic="orders", partition="x"))
+
+
+def test_hostile_names_are_shown_as_text(answers):
+    answers.transactions = [foreign(HOSTILE, partitions=[f"{HOSTILE}-1"])]
+    answers.events = [raw_event(what=HOSTILE, raw={HOSTILE: HOSTILE})]
+    answers.earlier, answers.alerts = [ended_transaction(HOSTILE)], [alert(summary=HOSTILE)]
+    for path in (
+        page_paths.transaction(answers.transactions[0]["key"]),
+        page_paths.pipeline(HOSTILE),
+        page_paths.batch(HOSTILE, 1),
+        page_paths.alert(answers.alerts[0]["key"]),
+    ):
+        assert "<img" not in said(at(path)), path
