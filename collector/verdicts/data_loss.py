@@ -127,10 +127,9 @@ def _committed(case: LossCase) -> Answer:
 def rule_empty(case: LossCase, cause: Inference) -> Answer | None:
     """No partition was ever added to it."""
     broker = case.view.broker
-    opened_by_its_end = (
-        broker is not None and broker.ongoing_epoch is None and broker.ended_ms == broker.identity.start_ms
-    )
-    if not opened_by_its_end or (broker is not None and broker.partitions):
+    if broker is None or broker.partitions:
+        return None
+    if broker.ongoing_epoch is not None or broker.ended_ms != broker.identity.start_ms:
         return None
     return LossVerdict.HARMLESS, Certainty.CERTAIN, "nothing was written in it"
 
@@ -211,6 +210,6 @@ RULES: tuple[Rule, ...] = (rule_empty, rule_decided, rule_undecided, rule_flink,
 def _unknown(case: LossCase, cause: Inference) -> Answer:
     """Nothing says whether its owner counts it as written."""
     undone = f"aborted ({cause.cause.value}: {cause.why})"
-    if case.flink is not None and FlinkId.parse(case.view.transaction) is not None:
+    if case.flink is not None:
         return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; {case.flink.why}"
     return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; only its owner knows whether it writes it again"

@@ -23,6 +23,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_commits.py",
     ),
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
+    "collector/verdicts/data_loss.py": (f"{VERDICTS}/test_data_loss.py",),
     "lifecycle/decisions.py": DECISIONS,
     "lifecycle/decision_ledger.py": (f"{LIFECYCLE}/test_decisions.py", f"{LIFECYCLE}/test_kept_decisions.py"),
     "lifecycle/decision_parts.py": DECISIONS,

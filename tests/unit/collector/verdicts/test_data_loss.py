@@ -654,6 +654,24 @@ def test_what_is_being_ended_is_judged_as_what_has_ended(
     assert judge_loss(loss_case(only_view(ABORTED[0]))) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "ours", "is_explained"),
+    [("sink-0-3", False, True), ("ip-count-0-1", True, False), ("shop-writer", False, False)],
+)
+def test_flinks_error_is_explained_for_its_committed_ones(name: str, ours: bool, is_explained: bool) -> None:
+    ended = replace(ABORTED[1], transaction=name, status=BrokerStatus.COMPLETE_COMMIT)
+    loss = judge_loss(loss_case(replace(only_view(ended), ours=ours)))
+    assert loss is not None
+    assert ("'already been fenced'" in loss.why) is is_explained
+
+
+def test_what_a_decision_lists_is_lost_while_it_is_being_aborted() -> None:
+    aborting = broker_record(BrokerStatus.PREPARE_ABORT, 61_000, epoch=5, version=2)
+    view = only_view(run_started(0), broker_record(BrokerStatus.ONGOING, 0), decided(1, handle()), aborting)
+    assert view.state is TransactionState.ABORTING
+    assert judged_one(view) == (LOST, CERTAIN)
+
+
 def test_lost_without_its_decision_at_hand_is_lost() -> None:
     view = replace(only_view(*ABORTED), state=TransactionState.LOST)
     assert judged_one(view) == (LOST, CERTAIN)
