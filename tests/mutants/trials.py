@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.util
+import mmap
 import os
 import pickle
 import signal
@@ -77,13 +78,16 @@ class _Session:
         if callers is None:
             session.testsfailed = 1
             return True
+        # A fork writes the number of its change where the test stands that noticed it. What noticed a change just now is
+        # tried first: it notices most of those beside it.
+        noticed = memoryview(mmap.mmap(-1, 4 * len(session.items))).cast("i")
         trials = (
             _forked(
-                lambda mutant=mutant: self._passes(
-                    mutant, [session.items[at] for at in callers.get(mutant.function, ())]
+                lambda mutant=mutant, number=number: self._passes(
+                    mutant, number, session.items, callers.get(mutant.function, ()), noticed
                 )
             )
-            for mutant in self.mutants
+            for number, mutant in enumerate(self.mutants, 1)
         )
         self.lived = list(_noted(trials, self.at_once))
         return True
@@ -110,9 +114,16 @@ class _Session:
                 callers.setdefault(function, []).append(at)
         return callers
 
-    def _passes(self, mutant: Mutant, items: Sequence[pytest.Item]) -> bool:
+    def _passes(
+        self, mutant: Mutant, number: int, items: Sequence[pytest.Item], callers: Sequence[int], noticed: memoryview
+    ) -> bool:
         _patch(sys.modules[self.name], self.module.compiled(mutant))
-        return all(_run(item, following) for item, following in zip(items, [*items[1:], None], strict=False))
+        tried = sorted(callers, key=lambda at: -noticed[at])
+        for at, following in zip(tried, [*tried[1:], None], strict=True):
+            if not _run(items[at], items[following] if following is not None else None):
+                noticed[at] = number
+                return False
+        return True
 
 
 def _run(item: pytest.Item, following: pytest.Item | None) -> bool:
