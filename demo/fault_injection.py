@@ -46,7 +46,8 @@ class FaultDesk:
             if not self._ready(fault):
                 return (
                     False,
-                    f"{fault.value} is not possible now: the pipeline does not run, or another fault is in progress",
+                    f"{fault.value} is not possible now: the pipeline does not run or has not committed a batch yet, or another "
+                    "fault is in progress",
                 )
             point = DESCRIPTIONS[fault].crash_point
             if point is None:
@@ -106,7 +107,9 @@ class FaultDesk:
             return False
         if DESCRIPTIONS[fault].crash_point is None:
             return True
-        return self._armed is None and not self._frozen() and self._run.pipeline_status().state == "running"
+        # Before its first batch is through, which takes Spark long, the next checkpoint is further away than the page says.
+        runs = self._run.pipeline_status().state == "running" and self._run.pipeline_commits
+        return self._armed is None and not self._frozen() and runs
 
     def _observe(self) -> None:
         """Log once that the driver has reached the armed crash point."""

@@ -214,6 +214,16 @@ class DemoRun:
             restarts=fields.get("restarts", 0),
         )
 
+    @property
+    def pipeline_commits(self) -> bool:
+        """Return whether the pipeline has committed a batch since its driver was started last."""
+        try:
+            started_ns = self._status_file.stat().st_mtime_ns
+            commits = [file.stat().st_mtime_ns for file in (self.checkpoint / "commits").iterdir()]
+        except FileNotFoundError:
+            return False
+        return max(commits, default=0) > started_ns
+
     def check_running(self) -> None:
         """Start each ended part again. Raises DemoFailed if a restart cannot help, for example without a broker."""
         if self._broker.pid is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from demo import processes
 from demo.fault_injection import FaultDesk
 from demo.processes import Part
-from demo.run import DemoRun
+from demo.run import DemoRun, RunSettings
 from demo.waiting import DemoFailed
 
 LIMIT_S = 20.0
@@ -56,9 +57,32 @@ def test_a_part_that_ran_long_enough_begins_a_new_row(tmp_path, monkeypatch):
 
 
 def test_the_page_shows_parts_that_were_started_again():
-    run = SimpleNamespace(happened=[(1, "collector starts again")], pipeline_is_stopped=True)
+    run = SimpleNamespace(happened=[(1, "collector starts again")], pipeline_is_stopped=True, pipeline_commits=False)
     run.pipeline_status = lambda: SimpleNamespace(driver_pid=None, state="running")
     desk = FaultDesk(cast(DemoRun, run))
     desk.start_pipeline()
     texts = [entry["text"] for entry in desk.to_json()["log"]]
     assert texts == ["collector starts again", "The pipeline starts again from its checkpoint (about 10 s)"]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_fault_is_offered_once_the_next_batch_is_near(commits):
+    run = SimpleNamespace(happened=[], pipeline_is_stopped=False, pipeline_commits=commits)
+    run.pipeline_status = lambda: SimpleNamespace(driver_pid=None, state="running")
+    offered = {fault["name"]: fault["ready"] for fault in FaultDesk(cast(DemoRun, run)).to_json()["faults"]}
+    assert offered["crash-after-prepare"] is commits
+    assert offered["abandoned-producer"]
+
+
+def test_a_commit_of_an_earlier_driver_does_not_count(tmp_path):
+    run = DemoRun(RunSettings(directory=tmp_path, rate=1.0, restart_attempts=1, keep=True))
+    assert not run.pipeline_commits
+    commit, status = run.checkpoint / "commits" / "0", tmp_path / "pipeline-status.json"
+    commit.parent.mkdir(parents=True)
+    status.touch()
+    assert not run.pipeline_commits
+    commit.touch()
+    os.utime(commit, ns=(1, status.stat().st_mtime_ns + 1))
+    assert run.pipeline_commits
+    os.utime(commit, ns=(1, status.stat().st_mtime_ns - 1))
+    assert not run.pipeline_commits
