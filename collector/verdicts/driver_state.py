@@ -28,6 +28,8 @@ class DriverCondition(Enum):
     """A person asked for the stop, or nobody missed it for days."""
     FROZEN = "frozen"
     """It gives no sign in the middle of a batch: it stands still, hangs, or was killed with its supervisor."""
+    STUCK = "stuck"
+    """It says that it runs, and a batch of it makes no progress."""
     SILENT = "silent"
     """It should have come back from a restart, or said again that it runs, and did not."""
     FAILED = "failed"
@@ -90,8 +92,11 @@ def driver_state(
         allowed_ms += history.restart_delay_ms
     if now_ms - last_ms <= allowed_ms:
         condition = DriverCondition.ALIVE
+    elif state != "running":
+        condition = DriverCondition.SILENT
     else:
-        condition = DriverCondition.FROZEN if state == "running" else DriverCondition.SILENT
+        says_so = now_ms - _alive_ms(run, now_ms) <= ALIVE_TIMES * run.facts.setting("alive_ms", 0)
+        condition = DriverCondition.STUCK if says_so else DriverCondition.FROZEN
     return DriverState(run=run, condition=condition, since_ms=last_ms, allowed_ms=allowed_ms)
 
 

@@ -73,6 +73,8 @@ def _headline(driver: DriverState, now_ms: int) -> str:
             return f"{name} failed and was not started again{since}."
         case DriverCondition.FROZEN:
             return f"The driver of {name} has given no sign{since}, in the middle of a batch."
+        case DriverCondition.STUCK:
+            return f"The driver of {name} runs, but its batch has made no progress{since}."
         case _:
             return f"{name} has given no sign{since}; it was {state_of(driver.run)}."
 

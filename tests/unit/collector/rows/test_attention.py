@@ -90,6 +90,7 @@ def test_what_goes_on_by_itself_makes_no_card_but_a_row() -> None:
     ("condition", "badge", "remedy"),
     [
         (FROZEN, "frozen", Remedy.RESTART),
+        (DriverCondition.STUCK, "stuck", Remedy.RESTART),
         (DriverCondition.SILENT, "silent", Remedy.RESTART),
         (FAILED, "failed", Remedy.OPEN),
     ],

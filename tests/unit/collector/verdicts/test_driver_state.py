@@ -12,10 +12,11 @@ from collector.verdicts.judging import PipelineNow
 from collector.verdicts.verdict_case import Limits
 from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, pipeline
 
-ALIVE, STOPPED, FROZEN, SILENT, FAILED = (
+ALIVE, STOPPED, FROZEN, STUCK, SILENT, FAILED = (
     DriverCondition.ALIVE,
     DriverCondition.STOPPED,
     DriverCondition.FROZEN,
+    DriverCondition.STUCK,
     DriverCondition.SILENT,
     DriverCondition.FAILED,
 )
@@ -63,7 +64,8 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         (240_001, None, {**SAYS_SO, "alive_ms": 210_000}, SILENT),
         (31_001, None, SAYS_SO, SILENT),
         (240_001, None, {**RUNNING, "alive_ms": 210_000}, ALIVE),
-        (240_000, 500, {**SAYS_SO, "alive_ms": 239_000}, FROZEN),
+        (240_000, 500, {**SAYS_SO, "alive_ms": 210_000}, STUCK),
+        (240_001, 500, {**SAYS_SO, "alive_ms": 210_000}, FROZEN),
         (240_000, None, {**SAYS_SO, "alive_ms": 900_000}, SILENT),
         (71_000, None, {**SAYS_SO, "last_seen_ms": 41_000, "alive_ms": 11_000}, ALIVE),
         (RETIRED_MS + 9_000, None, {**SAYS_SO, "alive_ms": RETIRED_MS}, ALIVE),
@@ -91,6 +93,7 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         "no batch, and it never said that it runs",
         "no batch, and this version of it says nothing",
         "it says that it runs, and its batch stands still",
+        "it says no more that it runs, and its batch stands still",
         "it runs by a time that is still to come",
         "a batch since it said so last",
         "a week without a batch",
