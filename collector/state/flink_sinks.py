@@ -29,12 +29,15 @@ class SubtaskIds:
 
     taken_ms: dict[int, int] = field(default_factory=dict)
     """When a producer took the id last, or opened a transaction under it."""
+    takes: dict[int, list[int]] = field(default_factory=dict)
+    """Every such time that is known, in no order."""
     committed: dict[int, int] = field(default_factory=dict)
     """How many of its transactions were committed."""
 
     def take(self, number: int, at_ms: int) -> None:
         """Note that an id was used."""
         self.taken_ms[number] = max(at_ms, self.taken_ms.get(number, at_ms))
+        self.takes.setdefault(number, []).append(at_ms)
 
 
 @dataclass(slots=True)
@@ -86,8 +89,9 @@ def sinks(
                 ids.committed[number] = count
     for id_, taken in inits.items():
         owner = owners[id_] if id_ in owners else _owner_of(id_, found)
-        if owner is not None and taken:
-            owner[1].take(owner[2], taken[-1].at_ms)
+        if owner is not None:
+            for init in taken:
+                owner[1].take(owner[2], init.at_ms)
     for transaction in timed:
         owner = owners.get(transaction.identity.transaction)
         ended_ms = transaction.ended_ms

@@ -49,7 +49,9 @@ class Evidence:
     rule: int = 0
     """The rule about jobs that says so; 0: another source."""
     restored_ms: int = 0
-    """When a job was last restored from a checkpoint that holds it, epoch ms; 0: none was."""
+    """When the last restore was that says so, epoch ms; 0: none does."""
+    held_ms: int = 0
+    """When the checkpoint was triggered that holds it, where numbers alone say so: it may hold a later one of its id."""
 
 
 def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, taken_ms: int = 0) -> Evidence:
@@ -61,9 +63,11 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
     if found.fate is not Fate.COMPLETED:
         return found
     # That its checkpoint was completed does not keep anybody from a restore of an earlier one.
-    again = set_back(transaction, sink, flink, restored_ms=found.restored_ms, taken_ms=taken_ms)
+    restored_ms, held_ms = found.restored_ms, found.held_ms
+    again = set_back(transaction, sink, flink, restored_ms=restored_ms, held_ms=held_ms, taken_ms=taken_ms)
     if again is None:
-        is_doubtful = sink.naming is Naming.UNKNOWN and taken_again_ms(transaction, sink, found.restored_ms) is not None
+        again_ms = taken_again_ms(transaction, sink, restored_ms=restored_ms, held_ms=held_ms)
+        is_doubtful = sink.naming is Naming.UNKNOWN and again_ms is not None
         return replace(found, sure=False) if is_doubtful else found
     pipeline = again.pipeline or found.pipeline
     return replace(found, fate=Fate.REPLAYED, why=again.why, sure=False, pipeline=pipeline, rule=0)
@@ -83,9 +87,10 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
     if by_ids is not None and found.fate is by_ids.fate:
         found = replace(found, sure=True)
     after_ms = max(transaction.identity.start_ms, found.restored_ms)
-    if found.fate is Fate.COMPLETED and (doubt := flink_commits.unattributed(flink, job, after_ms)):
-        found = replace(found, sure=False, why=f"{found.why}; but {doubt}")
-    return found
+    doubt = flink_commits.unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
+    if doubt and found.fate is Fate.COMPLETED:
+        return replace(found, sure=False, why=f"{found.why}; but {doubt}: if it was not, its rows are written again")
+    return replace(found, sure=False) if doubt else found
 
 
 def _by_job(
@@ -200,7 +205,9 @@ def rule_1_completed(case: JobCase) -> Evidence | None:
     number = min(case.completed)
     why = _completed(case.facts, number, case.proven)
     found = case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or number in case.unseen)
-    return replace(found, restored_ms=case.newest.at_ms if case.newest is not None else 0)
+    restored_ms = case.newest.at_ms if case.newest is not None else 0
+    held_ms = restored_ms if number in case.unseen else case.facts.checkpoints[number].triggered_ms
+    return replace(found, restored_ms=restored_ms, held_ms=held_ms)
 
 
 def rule_2_set_back(case: JobCase) -> Evidence | None:
@@ -209,7 +216,8 @@ def rule_2_set_back(case: JobCase) -> Evidence | None:
     if restored is None or not _is_before(case, restored.number):
         return None
     why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, before it: it is written again"
-    return case.answer(2, Fate.REPLAYED, why, min(case.held, default=case.number), sure=case.sure)
+    found = case.answer(2, Fate.REPLAYED, why, min(case.held, default=case.number), sure=case.sure)
+    return replace(found, restored_ms=restored.at_ms)
 
 
 def rule_3_job_runs(case: JobCase) -> Evidence | None:
@@ -310,7 +318,7 @@ def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink, taken_m
     ended_ms, ids = transaction.ended_ms, sink.subtasks.get(parsed.subtask)
     if sink.naming is not Naming.INCREMENTING or ids is None or ended_ms is None:
         return None
-    if (again_ms := taken_again_ms(transaction, sink, taken_ms)) is not None:
+    if (again_ms := taken_again_ms(transaction, sink, after_ms=taken_ms)) is not None:
         return Evidence(fate=Fate.REPLAYED, why=taken_again(again_ms))
     later = [number for number, at_ms in ids.taken_ms.items() if number > parsed.number and at_ms > ended_ms]
     if not later:

@@ -7,7 +7,7 @@ never once the work was set back to before it, because its rows are then written
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from collector.records.application_ids import FlinkId
@@ -35,7 +35,7 @@ class FlinkCase:
     ``listings``: the checkpoints on disk of one job that list exactly this transaction, by number. ``job`` None: REST does not
     know the job. ``polled``: its cluster's REST API answered the newest poll. ``restores``: those from checkpoints of this job,
     by whichever job, oldest first. ``last_restore``: the newest that decides what becomes of a transaction that none lists.
-    ``unattributed``: which job of that name started since, where it is not known from what.
+    ``unattributed``: which job of that name started since that restore, where it is not known from what.
     """
 
     start_ms: int
@@ -233,10 +233,18 @@ def _case(
         last_restore=last_restore,
         restored=_restored(state, facts, last_restore) if facts is not None and last_restore is not None else None,
     )
-    if facts is None or not listings:
+    # A job that REST never told of is known by those that were restored from it.
+    known = facts or (next(_restored_jobs(state, job), None) if listings else None)
+    if known is None:
         return case
-    last, _ = case.restored_to()
-    return replace(case, unattributed=unattributed(state, facts, last.at_ms if last else case.first.written_ms))
+    if listings:
+        last, _ = case.restored_to()
+        after_ms = last.at_ms if last else case.first.written_ms
+    elif last_restore is not None and case.began_after_restored:
+        after_ms = last_restore.at_ms
+    else:
+        return case
+    return replace(case, unattributed=unattributed(state, known, after_ms, of_job=job))
 
 
 def judge(case: FlinkCase) -> Judgement | None:
@@ -251,10 +259,12 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
     _, in_doubt = case.restored_to()
     if not in_doubt and not case.unattributed:
         return None
-    fact = case.unattributed or (
+    fact = (
         f"{case.name} was set back to before checkpoint {case.first.number} and restored again since: whether its work rests on "
         "that checkpoint is not known"
     )
+    if case.unattributed:
+        fact = f"{case.unattributed}: if it was not, a commit writes these rows twice"
     doubt = Evidence(fact=fact, source=REST)
     return Judgement(verdict=Verdict.UNKNOWN, rule=21, evidence=(_listed(case), doubt), may_abort=True, loses_data=True)
 
@@ -337,7 +347,7 @@ def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     restore = case.last_restore
     if case.listings or restore is None or case.restored is None or case.restored.number != restore.number:
         return None
-    if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored:
+    if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored or case.unattributed:
         return None
     fact = (
         f"{case.name} was restored from checkpoint {restore.number}, which was written before it began and does not list it: "
@@ -467,24 +477,34 @@ def _what_follows(case: FlinkCase) -> Evidence:
     return Evidence(fact=fact, source=METADATA)
 
 
-def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int) -> str:
+def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job: str = "") -> str:
     """Return which job of the same name started after ``after_ms`` from a checkpoint that is not known, or nothing.
 
-    One that was restored from a checkpoint of this job, or of such a job, is known.
+    One that was restored from a checkpoint of this job (or of ``of_job``), of the job that was restored from one at ``after_ms``,
+    or of such a job, is known.
     """
+    own = {facts.job.job, of_job}
+    own |= {each.job.job for id_ in own for each in _restored_jobs(state, id_, after_ms)}
     since_ms = after_ms + CLOCK_SKEW_MS
     for other in state.jobs.values():
         job = other.job
         if (job.cluster, job.name) != (facts.job.cluster, facts.job.name) or job.started_ms <= since_ms:
             continue
         sources = {restore.of_job for restore in other.restores if restore.of_job not in ("", job.job)}
-        known = (state.jobs.get(source) for source in sources - {facts.job.job})
+        known = (state.jobs.get(source) for source in sources - own)
         if not sources or any(source is None or source.job.started_ms <= since_ms for source in known):
             return (
                 f"job {job.job} of the same name started at {utc(job.started_ms)}, and it is not known that it was restored from a "
-                "checkpoint that holds this transaction: if it was not, a commit writes these rows twice"
+                "checkpoint that holds this transaction"
             )
     return ""
+
+
+def _restored_jobs(state: FlinkState, job: str, at_ms: int | None = None) -> Iterator[FlinkJobFacts]:
+    """Yield the jobs that were restored from a checkpoint of a job; ``at_ms``: just then."""
+    for facts in state.jobs.values():
+        if any(restore.of_job == job and at_ms in (None, restore.at_ms) for restore in facts.restores):
+            yield facts
 
 
 def _restored(state: FlinkState, facts: FlinkJobFacts, restore: Restore) -> FlinkCommittables | None:

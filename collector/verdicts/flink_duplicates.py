@@ -7,7 +7,7 @@ by hand of a checkpoint that Flink never recorded. Either way what was committed
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
@@ -99,7 +99,11 @@ def _by_listing(case: flink_commits.FlinkCase) -> Evidence | None:
         for restore in case.restores
         if restore.number < first.number and restore.at_ms >= first.written_ms - CLOCK_SKEW_MS
     ]
-    return _evidence(case.name, back, first.number, "that lists it", sure=True)
+    found = _evidence(case.name, back, first.number, "that lists it", sure=True)
+    last, in_doubt = case.restored_to()
+    # Set back and restored from it again: what was written in between may not have been committed.
+    is_set_back = last is not None and last.number < first.number and not in_doubt and not case.unattributed
+    return found if found is None or is_set_back else replace(found, sure=False)
 
 
 def _by_job(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence | None:

@@ -31,17 +31,21 @@ class SetBackSign:
     pipeline: str = ""
 
 
-def taken_again_ms(transaction: BrokerTransaction, sink: Sink, after_ms: int = 0) -> int | None:
+def taken_again_ms(
+    transaction: BrokerTransaction, sink: Sink, *, after_ms: int = 0, restored_ms: int = 0, held_ms: int = 0
+) -> int | None:
     """Return when the id of an ended transaction was taken again, later than ``after_ms`` (epoch ms); None: it was not.
 
-    Of pooled ids that tells nothing.
+    Not between ``held_ms`` and ``restored_ms``: a job was restored then from a checkpoint that was triggered at ``held_ms`` and
+    holds what its id had at that time. Of pooled ids a take tells nothing.
     """
     parsed, ended_ms = FlinkId.parse(transaction.identity.transaction), transaction.ended_ms
     if parsed is None or ended_ms is None:
         return None
     ids = sink.subtasks.get(parsed.subtask)
-    taken_ms = ids.taken_ms.get(parsed.number) if ids is not None else None
-    return taken_ms if taken_ms is not None and taken_ms > max(ended_ms, after_ms) else None
+    taken = ids.takes.get(parsed.number, ()) if ids is not None else ()
+    again = [at_ms for at_ms in taken if at_ms > max(ended_ms, after_ms) and not held_ms <= at_ms <= restored_ms]
+    return max(again, default=None)
 
 
 def set_back(
@@ -50,15 +54,16 @@ def set_back(
     flink: FlinkState,
     *,
     restored_ms: int = 0,
+    held_ms: int = 0,
     taken_ms: int = 0,
     counts_takes: bool = True,
 ) -> SetBackSign | None:
     """Return what shows that an ended transaction is written again, or None.
 
-    Only restores later than ``restored_ms`` (epoch ms) count, and only takes of its id later than that and than ``taken_ms``,
-    where ``counts_takes``.
+    Only restores later than ``restored_ms`` (epoch ms) count, and only takes of its id that are later than ``taken_ms`` and not
+    between ``held_ms`` and ``restored_ms``, where ``counts_takes``.
     """
-    again_ms = taken_again_ms(transaction, sink, max(restored_ms, taken_ms))
+    again_ms = taken_again_ms(transaction, sink, after_ms=taken_ms, restored_ms=restored_ms, held_ms=held_ms)
     if again_ms is not None and counts_takes and sink.naming is Naming.INCREMENTING:
         return SetBackSign(why=taken_again(again_ms))
     parsed = FlinkId.parse(transaction.identity.transaction)

@@ -137,13 +137,14 @@ def _not_of_this_attempt(facts: FlinkJobFacts, start_ms: int) -> str:
     """Return why the transaction may be left from before the job's tasks were restarted, or nothing.
 
     What an earlier attempt left is in no later checkpoint. REST shows a restart by the restore that follows it, once there is a
-    checkpoint to restore: a restart during a checkpoint ends it.
+    checkpoint to restore: a restart during a checkpoint ends it. No restart restores a savepoint.
     """
     begun_ms = max((restore.at_ms for restore in facts.restores), default=facts.job.started_ms)
     if start_ms < max(begun_ms, facts.job.started_ms) + CLOCK_SKEW_MS:
         return f"it may be left from before {facts.pipeline} was started or restored last"
     is_shown = facts.restores or any(
-        seen.status is FlinkStatus.COMPLETED and seen.triggered_ms <= start_ms for seen in facts.checkpoints.values()
+        seen.status is FlinkStatus.COMPLETED and not seen.kind.is_savepoint and seen.triggered_ms <= start_ms
+        for seen in facts.checkpoints.values()
     )
     return "" if is_shown else f"whether {facts.pipeline} was restarted before its first checkpoint is not known"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from collector.records.flink_facts import FlinkState
@@ -20,13 +19,18 @@ from collector.records.formats.flink_records import (
 )
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.flink_sinks import Sink, SubtaskIds
-from collector.verdicts import flink_commits, verdict_rules
+from collector.state.transaction_join import views
+from collector.verdicts import flink_commits, loss_cases, verdict_rules
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.flink_checkpoints import Fate, evidence
 from collector.verdicts.flink_commits import flink_case
+from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
-from tests.unit.collector.observations import T0, broker_record, only_view
+from tests.unit.collector.observations import T0, broker_record, folded, only_view
+from tests.unit.collector.verdicts.model_of_flink import LISTS, OUTCOMES, ModelOfFlink
 from tests.unit.collector.verdicts.test_verdict_rules import case
 
 JOB, OTHER_JOB = "a" * 32, "b" * 32
@@ -72,7 +76,9 @@ def restored_job(id_: str, number: int, at: int) -> FlinkJob:
 
 RESTORED_FROM_3, RESTORED_FROM_2 = restored_job(OTHER_JOB, 3, 60_000), restored_job(OTHER_JOB, 2, 60_000)
 LATER_FROM_4, AGAIN_FROM_3 = restored_job("c" * 32, 4, 80_000), restored_job("c" * 32, 3, 80_000)
-STARTED_ANEW = job(OTHER_JOB, started_ms=T0 + 59_000)
+STARTED_ANEW, LATER_ANEW = job(OTHER_JOB, started_ms=T0 + 59_000), job("c" * 32, started_ms=T0 + 79_000)
+GOES_ON_FROM_5 = replace(LATER_FROM_4, restored_number=5, restored_path=f"file:///c/{OTHER_JOB}/chk-5")
+FROM_SAVEPOINT = replace(LATER_FROM_4, restored_path="file:///c/savepoint-aaaaaa-0123")
 SAVEPOINT = checkpoint(3, kind=FlinkKind.SAVEPOINT)
 
 NOT_OVER, FAILED_3 = checkpoint(3, FlinkStatus.IN_PROGRESS), checkpoint(3, FlinkStatus.FAILED)
@@ -99,6 +105,9 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("restored from it", [FAILED_JOB, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
     ("set back to before it", [FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
     ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, listing()], True, 70_000, DOUBT, 21, ""),
+    ("restored from it, REST never told of it", [RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
+    ("so it was, then one from nowhere", [RESTORED_FROM_3, LATER_ANEW, listing()], True, 90_000, DOUBT, 21, ""),
+    ("restored from it, and on from there", [FAILED_JOB, RESTORED_FROM_3, GOES_ON_FROM_5, listing()], True, 90_000, COMMIT, 23, ""),
     ("its job runs, it is not over", [RUNS, NOT_OVER, listing()], True, 40_000, GOES_ON, 24, ""),
     ("its checkpoint failed", [RUNS, FAILED_3, listing()], True, 40_000, GOES_ON, 24, ""),
     ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
@@ -107,6 +116,8 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("no REST at all, just written", [listing()], False, 31_000, GOES_ON, 25, ""),
     ("REST knows the earlier chk-3 alone", [FAILED_JOB, EARLIER_3, listing()], False, 40_000, COMMIT, 25, "chk-3"),
     ("lingers after a restore", [FAILED_JOB, LISTED_2, RESTORED_FROM_2, LISTED_BY_OTHER], True, 70_000, ABORT, 26, ""),
+    ("lingers, and one from a savepoint since", [FAILED_JOB, LISTED_2, RESTORED_FROM_2, FROM_SAVEPOINT, LISTED_BY_OTHER],
+        True, 90_000, None, 0, ""),
     ("its job runs", [RUNS, LISTED_2], True, 40_000, GOES_ON, 27, ""),
     ("its job does not answer", [RUNS, LISTED_2], False, 40_000, None, 0, ""),
     ("another epoch is listed", [RUNS, checkpoint(3), OTHER_EPOCH], False, 40_000, None, 0, ""),
@@ -178,10 +189,6 @@ def test_a_verdict_of_flink_takes_the_place_of_foreign_and_of_nothing_else() -> 
     assert verdict_rules.judge(replace(with_flink, flink=None)).verdict is Verdict.FOREIGN
 
 
-Key = tuple[str, int]
-"""A checkpoint by its job and number; it opens one transaction, which goes by the same key."""
-
-
 @pytest.mark.parametrize(
     ("seen", "fate", "sure"),
     [
@@ -206,129 +213,90 @@ def test_whether_an_aborted_one_was_lost_follows_from_the_same_lists(seen: list[
     assert (found.fate, found.sure) == (fate, sure)
 
 
-@dataclass
-class ModelOfFlink:
-    """One application on its own: which checkpoints are recorded, and which of them the running job stands on."""
-
-    at: int = 0
-    job: str = f"{0:032x}"
-    jobs: int = 1
-    newest: int = 0
-    lineage: list[tuple[Key, tuple[Key, ...]]] = field(default_factory=list)
-    """The recorded checkpoints that the job's work rests on, oldest first, with what each commits."""
-    pending: list[Key] = field(default_factory=list)
-    """Listed by a checkpoint that was not recorded: the job's next one lists it again."""
-    written: dict[Key, int] = field(default_factory=dict)
-    recorded: dict[Key, int] = field(default_factory=dict)
-    restored: dict[str, tuple[Key, int]] = field(default_factory=dict)
-    started_at: dict[str, int] = field(default_factory=lambda: {f"{0:032x}": 0})
-    state: FlinkState = field(default_factory=FlinkState)
-
-    def transaction(self, job: str, number: int) -> Committable:
-        return Committable(f"orders-0-{number}", int(job, 16) * 1_000 + number, 0)
-
-    def write(self, is_recorded: bool) -> None:
-        """Take a checkpoint: write ``_metadata``, then record it or die before that."""
-        self.newest += 1
-        self.at += 10_000
-        key = (self.job, self.newest)
-        self.written[key] = self.at
-        self.pending.append(key)
-        listed = [self.transaction(*each) for each in self.pending]
-        self.state.see_committables(listing(self.newest, *listed, written=self.at, job=self.job))
-        if is_recorded:
-            self.at += 500
-            self.recorded[key] = self.at
-            self.lineage.append((key, tuple(self.pending)))
-            self.pending.clear()
-
-    def restore(self, steps_back: int) -> None:
-        """Start another job from a recorded checkpoint: the newest one, or an older one at a person's wish."""
-        if not self.lineage:
-            return
-        self.lineage = self.lineage[: max(1, len(self.lineage) - steps_back)]
-        self.at += 10_000
-        self.pending.clear()
-        source = self.lineage[-1][0]
-        self.job = f"{self.jobs:032x}"
-        self.jobs += 1
-        self.started_at[self.job] = self.at - 2_000
-        self.restored[self.job] = (source, self.at)
-        self.newest = source[1]
-
-    def fail_over(self) -> None:
-        """Restart the tasks of the same job from its newest recorded checkpoint; its numbers go on."""
-        if self.lineage:
-            self.at += 10_000
-            self.pending.clear()
-            self.restored[self.job] = (self.lineage[-1][0], self.at)
-
-    def poll(self) -> None:
-        """Have REST tell all that it knows."""
-        self.at += 3_000
-        for (id_, number), at in self.written.items():
-            ended = self.recorded.get((id_, number))
-            status = FlinkStatus.COMPLETED if ended is not None else FlinkStatus.IN_PROGRESS
-            self.state.see_checkpoint(
-                checkpoint(
-                    number, status, job=id_, triggered_ms=T0 + at - 100, ended_ms=None if ended is None else T0 + ended
-                )
-            )
-        for id_, started in self.started_at.items():
-            source = self.restored.get(id_)
-            told: dict[str, Any] = {"started_ms": T0 + started, "state": "RUNNING" if id_ == self.job else "FAILED"}
-            if source is not None:
-                (of_job, number), at = source
-                told |= {"restored": number, "restored_at": at, "restored_path": f"file:///c/{of_job}/chk-{number}"}
-            self.state.see_job(job(id_, **told))
-        self.state.polled_ms[CLUSTER] = T0 + self.at
-
-    def still_open(self) -> Iterator[tuple[Key, Any]]:
-        """Yield every transaction as if nothing had ended it, with the checkpoint that listed it."""
-        for key, at in self.written.items():
-            id_, producer_id, epoch = self.transaction(*key)
-            record = broker_record(
-                BrokerStatus.ONGOING,
-                at - 5_000,
-                transaction=id_,
-                producer_id=producer_id,
-                epoch=epoch,
-                start=at - 5_000,
-            )
-            yield key, only_view(record)
-
-
 STEPS = st.one_of(
-    st.tuples(st.just("write"), st.booleans()),
-    st.tuples(st.just("restore"), st.integers(0, 3)),
-    st.tuples(st.just("fail over"), st.just(0)),
-    st.tuples(st.just("poll"), st.just(0)),
+    st.tuples(st.just("write"), st.sampled_from(OUTCOMES), st.sampled_from(LISTS)),
+    st.tuples(st.just("restore"), st.integers(0, 3), st.booleans()),
+    st.tuples(st.sampled_from(["fail over", "sinks start", "time out", "poll"])),
 )
+HISTORIES = st.lists(STEPS, min_size=1, max_size=10)
+
+
+def history(steps: list[tuple[Any, ...]], pooled: bool, subtasks: int) -> ModelOfFlink:
+    """Return an application that went through these steps, of which REST told at the end what it knows."""
+    flink = ModelOfFlink(pooled=pooled, subtasks=subtasks)
+    for step in steps:
+        match step:
+            case "write", outcome, listing:
+                flink.write(outcome, listing)
+            case "restore", steps_back, from_nothing:
+                flink.restore(steps_back, from_nothing)
+            case ("fail over",):
+                flink.fail_over()
+            case ("sinks start",):
+                flink.start_sinks()
+            case ("time out",):
+                flink.time_out()
+            case ("poll",):
+                flink.poll()
+    flink.poll()
+    flink.at += 5_000
+    return flink
+
+
+ONLY_WRITTEN, RECORDED = ("write", "written", "read"), ("write", "recorded", "read")
+SAVED, OUT = ("write", "savepoint", "read"), ("write", "recorded", "out of reach")
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(STEPS, min_size=1, max_size=8), st.booleans())
-def test_no_history_gives_a_certain_commit_that_flink_would_double(steps: list[tuple[str, Any]], dies: bool) -> None:
-    flink = ModelOfFlink()
-    for step, value in steps:
-        match step:
-            case "write":
-                flink.write(value)
-            case "restore":
-                flink.restore(value)
-            case "fail over":
-                flink.fail_over()
-            case "poll":
-                flink.poll()
-    flink.poll()
+@given(HISTORIES, st.booleans(), st.integers(1, 2), st.booleans())
+@example([ONLY_WRITTEN, SAVED, ("write", "written", "out of reach"), OUT], False, 1, True)
+@example([RECORDED, ("restore", 0, False), ("poll",), ("restore", 0, True)], False, 1, False)
+@example([("poll",), RECORDED, ("poll",), SAVED, ("fail over",), ("poll",), ("restore", 0, False)], False, 1, False)
+def test_no_history_gives_a_commit_that_flink_would_double(
+    steps: list[tuple[Any, ...]], pooled: bool, subtasks: int, dies: bool
+) -> None:
+    flink = history(steps, pooled, subtasks)
     if dies:
         flink.state.polled_ms.clear()
-    flink.at += 5_000
-    for key, view in flink.still_open():
-        found = judged(flink.state, view, flink.at)
-        assert found is not None
-        stands = any(key in committed for _, committed in flink.lineage)
+    for held, record in flink.left():
+        found = judged(flink.state, only_view(record), flink.at)
+        if found is None:
+            continue
+        counts = flink.counts(held)
         if found.may_commit and not found.commit_confirmation:
-            assert stands, "a commit would write its rows twice"
+            assert counts, f"a commit by rule {found.rule} would write its rows twice"
+        elif found.may_commit and held.ended is None:
+            number = int(found.commit_confirmation.removeprefix("chk-"))
+            named = [each for each in flink.holds if each[1] == number and held in flink.holds[each]]
+            assert named, f"rule {found.rule} has a person confirm a checkpoint that does not hold it"
+            if found.rule == 30:
+                assert counts, "a commit would write its rows twice"
         if found.may_abort and not found.loses_data:
-            assert not stands, "an abort would lose its rows"
+            assert not counts, f"an abort by rule {found.rule} would lose its rows"
+
+
+COMMITTED, BACK, NEWEST = ("write", "committed", "read"), ("restore", 1, False), ("restore", 0, False)
+
+
+@settings(max_examples=150, deadline=None)
+@given(HISTORIES, st.booleans(), st.integers(1, 2))
+@example([COMMITTED, ("fail over",), ("write", "committed", "out of reach"), ("fail over",)], False, 2)
+@example([SAVED, COMMITTED, COMMITTED, BACK, ("poll",), NEWEST, OUT, NEWEST], True, 2)
+@example(
+    [COMMITTED, ("poll",), SAVED, ("poll",), BACK, ("poll",), ("write", "declined", "read"), ("time out",), NEWEST],
+    False,
+    2,
+)
+def test_no_history_is_certainly_lost_or_twice_that_is_not(
+    steps: list[tuple[Any, ...]], pooled: bool, subtasks: int
+) -> None:
+    flink = history(steps, pooled, subtasks)
+    state = folded(*flink.records)
+    state.flink = flink.state
+    inputs = loss_cases.loss_inputs(state, DecisionLogStatus.ABSENT, views(state, settled=True))
+    by_identity = {(held.id, T0 + held.opened): held for held in flink.transactions}
+    for loss in loss_cases.judged(inputs):
+        counts = flink.counts(by_identity[loss.view.transaction, loss.view.opened_ms or 0])
+        if loss.certainty is Certainty.CERTAIN:
+            assert counts or loss.verdict is not LossVerdict.LOST, loss.why
+            assert not counts or loss.verdict not in (LossVerdict.HARMLESS, LossVerdict.DUPLICATED), loss.why

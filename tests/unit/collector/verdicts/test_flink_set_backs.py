@@ -55,6 +55,7 @@ def listed(job_id: str, number: int, written: int, *ids: Committable, prefix: st
 
 SAVEPOINT = "s3://b/savepoint-aaaaaa-0123"
 GONE = [job(state="CANCELED"), *BEFORE, checkpoint(3)]
+CHECKPOINT_3_AGAIN = checkpoint(3, triggered_ms=T0 + 90_000, ended_ms=T0 + 90_500)
 POOLED = [record for at in (50, 10_050, 20_050) for record in transaction(3, at, at + 1_000, committed=True)]
 LISTS_IT = listed(JOB, 3, 30_500, Committable("sink-0-3", 3, 4))
 LATER_USES_IT = listed(LATER, 4, 95_000)
@@ -71,6 +72,8 @@ ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Cer
     ("restored from it since", [*COMMITS, *GONE, taken(90_000), restored(LATER, 3, 95_000)], LOST, CERTAIN, "checkpoint 3"),
     ("the same by a list", [*COMMITS, *GONE, LISTS_IT, taken(90_000), restored(LATER, 3, 95_000)], LOST, CERTAIN, "from it"),
     ("taken since that restore", [*COMMITS, *GONE, restored(LATER, 3, 90_000), taken(95_000)], HARMLESS, LIKELY, "taken again"),
+    ("taken before its checkpoint began, restored from it", [*COMMITS, *GONE[:-1], taken(84_000), CHECKPOINT_3_AGAIN,
+        restored(LATER, 3, 95_000)], HARMLESS, LIKELY, "taken again"),
     ("restored from before it", [*COMMITS, *GONE, restored(LATER, 2, 90_000)], HARMLESS, CERTAIN, "set back to checkpoint 2"),
     ("from a savepoint below it, same prefix", [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT), LATER_USES_IT],
         HARMLESS, LIKELY, "which uses the prefix sink, was restored from checkpoint 2"),
@@ -80,6 +83,8 @@ ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Cer
     ("from a savepoint, another prefix", [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT, "b"), OTHER_PREFIX],
         LOST, CERTAIN, "checkpoint 3"),
     ("from a savepoint, same name, no list yet", [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT)], LOST, LIKELY, "but job"),
+    ("set back, then one from a savepoint", [*COMMITS, *GONE, restored(LATER, 2, 90_000), restored(LAST, 3, 95_000, SAVEPOINT)],
+        HARMLESS, LIKELY, "set back to checkpoint 2"),
     ("of its name, restored from nothing", [*COMMITS, *GONE, job(LATER, started_ms=T0 + 90_000)], LOST, LIKELY, "but job"),
     ("restored below it before it began", [*COMMITS, *GONE, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
         LOST, CERTAIN, "checkpoint 3"),
@@ -134,6 +139,10 @@ ENDED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Certa
         [*COMMITS, *GONE, LISTS_IT, restored(LATER, 2, 90_000, SAVEPOINT), LATER_USES_IT], TWICE, LIKELY, "which uses the prefix"),
     ("from a savepoint, another prefix",
         [*COMMITS, *GONE, restored(LATER, 2, 90_000, SAVEPOINT), OTHER_PREFIX], NOT_LOST, CERTAIN, ""),
+    ("set back, then restored from it",
+        [*COMMITS, *GONE, LISTS_IT, restored(LATER, 2, 90_000), restored(LAST, 3, 95_000)], TWICE, LIKELY, "from checkpoint 2"),
+    ("set back, then from nothing",
+        [*COMMITS, *GONE, LISTS_IT, restored(LATER, 2, 90_000), job(LAST, started_ms=T0 + 95_000)], TWICE, LIKELY, "checkpoint 2"),
 ]  # fmt: skip
 
 
