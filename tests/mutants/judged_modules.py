@@ -9,6 +9,8 @@ DECISIONS = (
     f"{LIFECYCLE}/test_decision_parts.py",
     f"{LIFECYCLE}/test_decision_snapshot.py",
 )
+ALERTING = "tests/unit/collector/alerting"
+ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
 
 JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/verdict_rules.py": (
@@ -24,6 +26,12 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
     "collector/verdicts/data_loss.py": (f"{VERDICTS}/test_data_loss.py",),
+    "collector/alerting/rules.py": ALERT_RULES,
+    "collector/alerting/checkpoint_rule.py": ALERT_RULES,
+    "collector/alerting/partition_rules.py": ALERT_RULES,
+    "collector/alerting/source_rules.py": ALERT_RULES,
+    "collector/alerting/standing_order_rules.py": (f"{ALERTING}/test_standing_order_rules.py", *ALERT_RULES),
+    "collector/alerting/transaction_rules.py": ALERT_RULES,
     "lifecycle/decisions.py": DECISIONS,
     "lifecycle/decision_ledger.py": (f"{LIFECYCLE}/test_decisions.py", f"{LIFECYCLE}/test_kept_decisions.py"),
     "lifecycle/decision_parts.py": DECISIONS,

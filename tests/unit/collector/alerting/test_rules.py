@@ -25,6 +25,7 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import Observation
 from collector.sources.source import ObserverState, ObserverStatus
+from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import PipelineHistory
 from collector.verdicts.verdict_rules import judge
@@ -135,6 +136,8 @@ def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
     )
     (foreign,) = found("A1", of_transaction(48_000, *FOREIGN))
     assert "only its owner knows" in foreign.summary
+    (undecided,) = found("A1", of_transaction(48_000, *PREPARED))
+    assert "its batch must be replayed" in undecided.summary
 
 
 @pytest.mark.parametrize(
@@ -147,6 +150,8 @@ def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
         (60_000, COMMITTED, False),
         (90_000, LOST, False),
         (60_000, FOREIGN, False),
+        # It is being committed, and nobody decided it.
+        (60_000, (*OURS, broker_record(BrokerStatus.PREPARE_COMMIT, 1500)), False),
         # A branch in a database that nobody here looks into.
         (11_000, (run_started(), decided(1, database_handle())), True),
     ],
@@ -214,6 +219,7 @@ def aborts(*times: int, cause: AbortCause = AbortCause.TIMEOUT, application: str
         (aborts(1, 2, 3, 4), False),
         # One of them is older than the window.
         (aborts(-1, 2, 3, 4, 5), False),
+        (aborts(0, 2, 3, 4, 5), False),
         # Orders of an operator are no fault, and two applications are not one.
         (aborts(1, 2, 3, 4) + aborts(5, cause=AbortCause.OPERATOR), False),
         (aborts(1, 2, 3, 4) + aborts(5, application="other"), False),
@@ -222,13 +228,18 @@ def aborts(*times: int, cause: AbortCause = AbortCause.TIMEOUT, application: str
 def test_a5_repeated_aborts(seen: tuple[AbortSeen, ...], is_found: bool) -> None:
     findings = found("A5", AlertSnapshot(now_ms=T0 + 600_000, aborts=seen))
     assert [f.subject for f in findings] == ([PREFIX] if is_found else [])
-    assert all("5 by timeout" in f.evidence[0].fact for f in findings)
+    assert all(f.evidence[0].fact == "aborted: 5 by timeout" for f in findings)
 
 
 def checkpoint(number: int = 7, **times: int) -> CheckpointFacts:
     counts = {"failures": times.pop("failures")} if "failures" in times else {}
     at = {f"{name}_ms": T0 + value for name, value in times.items()}
     return CheckpointFacts(pipeline=PREFIX, number=number, **at, **counts)
+
+
+def of_foreign_checkpoints(at: int, newest: CheckpointFacts) -> AlertSnapshot:
+    """Return a snapshot of the checkpoints of a pipeline that is not ours."""
+    return replace(of_checkpoints(at, newest), pipelines={})
 
 
 def of_checkpoints(
@@ -283,8 +294,22 @@ def of_checkpoints(
         (of_checkpoints(916_000, checkpoint(started=0, failed=100), stopped=200, again=900_000), True),
         (of_checkpoints(959_900, checkpoint(started=0), stopped=200, again=900_000), False),
         (of_checkpoints(960_000, checkpoint(started=0), stopped=200, again=900_000), True),
-        # A crash is no stop on request.
+        # A crash is no stop on request, nor is one that came after a stop and a start.
         (of_checkpoints(916_000, checkpoint(started=0, failed=100), again=910_000), True),
+        (of_checkpoints(16_400, checkpoint(started=300, failed=400), stopped=200, again=10_000), True),
+        (of_checkpoints(16_400, checkpoint(started=300, failed=400), stopped=400, again=10_000), False),
+        # Stopped while it ran, when it failed, or before its failure was all that is known.
+        (of_checkpoints(3_600_000, checkpoint(started=0), stopped=200), False),
+        (of_checkpoints(3_600_000, checkpoint(started=200, failed=200), stopped=200), False),
+        (of_checkpoints(3_600_000, checkpoint(failed=100), stopped=200), False),
+        # Only that there is one is known.
+        (of_checkpoints(3_600_000, checkpoint()), False),
+        (of_checkpoints(3_600_000, checkpoint(), stopped=200), False),
+        # Of a foreign one no history is known: 20 s are assumed.
+        (of_foreign_checkpoints(19_999, checkpoint(started=-100, failed=0)), False),
+        (of_foreign_checkpoints(20_000, checkpoint(started=-100, failed=0)), True),
+        (of_foreign_checkpoints(59_999, checkpoint(started=0)), False),
+        (of_foreign_checkpoints(60_000, checkpoint(started=0)), True),
     ],
 )
 def test_a6_failing_or_stalled_checkpoints(snapshot: AlertSnapshot, is_found: bool) -> None:
@@ -309,6 +334,21 @@ def test_a7_lost(at: int, observations: tuple[Observation, ...], replayed: int |
     assert all("with 100 rows" in f.summary for f in findings)
 
 
+def test_a7_of_a_pipeline_without_history_waits_for_what_others_need() -> None:
+    view = only_view(*LOST)
+    judgement = Judgement(verdict=Verdict.LOST, rule=3, evidence=(Evidence(fact="lost", source="decision log"),))
+
+    def at(waited: int, of: TransactionView = view) -> AlertSnapshot:
+        one = Judged(view=of, judgement=judgement, pipeline=None)
+        return AlertSnapshot(now_ms=T0 + 60_000 + waited, transactions=(one,))
+
+    assert not found("A7", at(19_999))
+    assert found("A7", at(20_000))
+    without_end = replace(view, broker=None)
+    assert without_end.ended_ms is None
+    assert found("A7", at(0, without_end)), "when it ended is not known"
+
+
 def test_a8_id_leak() -> None:
     leak = IdLeak(application="orders", ids=120_000, fact="40 new ids a minute, each used once")
     (finding,) = found("A8", AlertSnapshot(now_ms=T0, id_leaks=(leak,)))
@@ -330,6 +370,7 @@ def observer(
         (observer(ObserverState.DOWN, since=1), None),
         (observer(ObserverState.DOWN), Severity.WARNING),
         (observer(ObserverState.STARTING), Severity.WARNING),
+        (observer(ObserverState.UP, delay=14_999), None),
         (observer(ObserverState.UP, delay=15_000), Severity.WARNING),
         (observer(ObserverState.UP, delay=None), None),
         (observer(ObserverState.DOWN, name="decision log"), Severity.CRITICAL),
@@ -377,7 +418,8 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
     held = tuple(
         HangingTransaction(partition=f"t-{n}", producer_id=n, producer_epoch=0, since_ms=T0) for n in range(1_200)
     )
-    assert len(found("A3", AlertSnapshot(now_ms=T0, hanging=held))) == alert_rules.MAX_FINDINGS
+    findings = found("A3", AlertSnapshot(now_ms=T0, hanging=held))
+    assert [finding.subject for finding in findings] == sorted(f"t-{n}|{n}|0" for n in range(1_200))[:1_000]
 
 
 @pytest.mark.parametrize(
@@ -385,7 +427,11 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
     [
         ({Source.TRANSACTIONS}, {"A1", "A2", "A8", "A10"}),
         ({Source.DECISIONS}, {"A2", "A7", "A10"}),
+        ({Source.PARTITIONS}, {"A3", "A4"}),
+        ({Source.DATABASES}, {"A10"}),
         ({Source.PARTITIONS, Source.DATABASES}, {"A3", "A4", "A10"}),
+        ({Source.CHECKPOINTS}, {"A6"}),
+        ({Source.OBSERVERS}, {"A9", "A14"}),
         (set(), set()),
     ],
 )

@@ -30,7 +30,7 @@ from lifecycle.orders import Action
 from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import AbortCause, Judgement, Verdict
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
-from tests.unit.collector.alerting.test_rules import DECIDED, FOREIGN, LOST, of_transaction
+from tests.unit.collector.alerting.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
 from tests.unit.collector.observations import PREFIX, T0, observer_of, only_view, pipeline
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
@@ -302,7 +302,12 @@ def test_the_newest_abort_is_named() -> None:
     assert only("A5", seen(aborts=ABORTS)).evidence[1].fact == "the newest is t-4"
 
 
-def test_an_id_that_has_no_producer_and_a_group_without_a_transaction_say_so() -> None:
+def test_readers_do_not_wait_for_what_has_ended() -> None:
+    waiting = only("A4", replace(of_transaction(50_000, *COMMITTED), blocked=(BEHIND,)))
+    assert (waiting.group, waiting.batch_group, waiting.remedy) == ("topic my-topic", "", Remedy.OPEN)
+
+
+def test_how_many_readers_wait_and_behind_what_is_told() -> None:
     assert only("A4", seen(blocked=(BLOCKED,))).summary == "1 reader of my-topic-12 blocked for 50 s"
     two = replace(BEHIND, groups=("a", "b"))
     assert (
