@@ -102,7 +102,6 @@ def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
             rule="A2",
             subject=t.key,
             group=application_group(t.pipeline),
-            batch_group=batch_of(t),
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction} is listed by a Flink checkpoint and is not committed: the broker's timeout loses its "
