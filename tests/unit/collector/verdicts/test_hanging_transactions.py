@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.unit.collector.partition_sightings import PARTITION, at_coordinator, 
 
 OVERDUE = T0 + 60_000 + OVERDUE_MS
 EXPLAINED = (None, None, None)
+ENDED_ONE = at_coordinator("Empty", 3, partitions=(), transaction="other")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,8 @@ EXPLAINED = (None, None, None)
         (told(), T0, 1, True, True),
         # 2: its transactional id is known and has another producer id now.
         (told(moved=("billing",)), T0, 2, True, True),
+        # ... but not while another id has it: that one's transaction explains it.
+        (told(at_coordinator(), moved=("old-billing",)), T0, *EXPLAINED),
         # 3: the coordinator has no open transaction of it. How this one ended it does not know any more.
         (told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, True),
         (told(at_coordinator("CompleteCommit", 4, partitions=())), T0, 3, True, True),
@@ -48,9 +52,17 @@ EXPLAINED = (None, None, None)
         (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, True),
         # ... at the same epoch: a marker could tear it apart.
         (told(at_coordinator("Ongoing", 2, partitions=(("orders", 4),))), T0, 4, False, True),
+        # Two ids have the producer id: one that has it open is enough, one that holds the partition explains it.
+        (told(ENDED_ONE, at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, True),
+        (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),)), at_coordinator("Ongoing", 3)), T0, *EXPLAINED),
         # 5: open at the coordinator for longer than it ever lets one be; up to then it is explained.
         (told(at_coordinator()), OVERDUE, *EXPLAINED),
         (told(at_coordinator()), OVERDUE + 1, 5, True, True),
+        (told(ENDED_ONE, at_coordinator()), OVERDUE + 1, 5, True, True),
+        (told(at_coordinator(started_at_ms=None)), OVERDUE + 1, *EXPLAINED),
+        (told(at_coordinator(timeout_ms=None)), OVERDUE + 1, *EXPLAINED),
+        # ... late with this partition, and with another one that it holds too.
+        (told(at_coordinator(start=1), at_coordinator(partitions=(("orders", 4),))), OVERDUE + 1, *EXPLAINED),
         # ... one epoch on: below transaction.version 2 that may be the end of the next one, since init moves it too.
         (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 3, True, True),
         (told(at_coordinator("CompleteCommit", 3, partitions=())), T0, 3, True, True),
@@ -64,6 +76,7 @@ EXPLAINED = (None, None, None)
         # ... but for what may be this very one, and is under way.
         (told(at_coordinator("PrepareCommit", 3), end=ended(commit=True)), T0, *EXPLAINED),
         (told(at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
+        (told(ENDED_ONE, at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
         # Prepare states have no timeout.
         (told(at_coordinator("PrepareCommit", 3)), OVERDUE + 1, *EXPLAINED),
     ],
@@ -149,6 +162,55 @@ def test_the_revision_changes_with_what_it_rests_on() -> None:
     same_later = Suspect(producer=base.producer, doubt=base.doubt, since_ms=base.since_ms, found_ms=T0 + 9_000)
     assert base.revision == same_later.revision
     assert len({base.revision, other_rule.revision, hanging(start_offset=101).revision}) == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rule": 2},
+        {"transaction": "billing"},
+        {"remedy": Remedy.ORDINARY},
+        {"may_abort": False},
+        {"loses_data": False},
+    ],
+    ids=str,
+)
+def test_an_order_for_another_doubt_has_another_revision(changes: dict[str, Any]) -> None:
+    base = hanging()
+    assert len(base.revision) == 16
+    assert replace(base, doubt=replace(DOUBT, **changes)).revision != base.revision
+
+
+def test_a_later_look_replaces_what_is_known() -> None:
+    first = step({}, 0, producer())
+    (later,) = step(first, 1_000, producer(last_timestamp_ms=T0 + 900), doubted=_h6()).values()
+    assert (later.producer.last_timestamp_ms, later.doubt, later.since_ms) == (T0 + 900, _h6(), T0 + 10)
+
+
+def test_its_times_move_with_the_clock_that_gave_them() -> None:
+    proven = hanging().shifted(500)
+    assert (proven.since_ms, proven.found_ms) == (T0 + 1_500, T0 + 3_600)
+    doubted = replace(hanging(), found_ms=None).shifted(500)
+    assert (doubted.since_ms, doubted.found_ms) == (T0 + 1_500, None)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_verdict_offers_the_marker_of_its_doubt(commit: bool) -> None:
+    found = doubt(producer(), told(end=ended(commit=commit)), T0)
+    assert found is not None
+    assert found.transaction == "billing"
+    judgement = Suspect(producer=producer(), doubt=found, since_ms=T0).judgement
+    assert (judgement.rule, judgement.may_commit, judgement.may_abort) == (6, commit, not commit)
+    assert not judgement.loses_data
+    assert len(judgement.evidence) == 2, "it is not proven yet"
+    assert hanging().judgement.loses_data
+
+
+def test_a_transactional_id_that_went_on_is_repeated() -> None:
+    for view in (told(moved=("billing",)), told(at_coordinator("Empty", 3, partitions=()))):
+        found = doubt(producer(), view, T0)
+        assert found is not None
+        assert Suspect(producer=producer(), doubt=found, since_ms=T0).confirmation == "billing"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.verdicts.known_ends import WrittenAt, known_end
-from tests.unit.collector.observations import T0
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.verdicts.known_ends import KnownEnd, WrittenAt, known_end, written_at
+from tests.unit.collector.observations import T0, broker_record, decided, folded, handle, run_started
 from tests.unit.collector.partition_sightings import producer
 
 COMMITTED = BrokerTransaction(
@@ -49,6 +50,8 @@ def test_a_decided_transaction_of_ours_proves_its_end_at_any_version() -> None:
         {"ongoing_version": 0},
         # Its version is not known.
         {"ongoing_version": None},
+        # It was ended by a request of a version that is not known.
+        {"end_version": None},
         # Its beginning was not seen: at which epoch it wrote is inferred.
         {"ongoing_epoch": None},
         # It was written at another epoch.
@@ -77,3 +80,46 @@ def test_rows_of_an_older_transaction_before_it_prove_nothing(first_epoch: int |
 def test_an_abort_needs_no_partition() -> None:
     """Rows that came late, to a partition that the coordinator never had, were aborted all the same."""
     assert end(replace(ABORTED, partitions=frozenset())) is False
+
+
+def test_an_end_names_its_transaction_and_its_time() -> None:
+    def found(transaction: BrokerTransaction, decided: bool) -> KnownEnd | None:
+        return known_end(producer(), WrittenAt(transactions=(transaction,), is_decided=decided), 2)
+
+    assert found(COMMITTED, False) == KnownEnd(
+        transaction="billing",
+        commit=True,
+        at_ms=T0 + 5,
+        why="billing was committed at epoch 2, the only one of that epoch: "
+        "its writer has an epoch for each transaction (transaction.version 2)",
+    )
+    assert found(replace(ABORTED, **LIBRDKAFKA), True) == KnownEnd(
+        transaction="billing",
+        commit=False,
+        at_ms=T0 + 5,
+        why="billing was aborted at epoch 2, the only one of that epoch: a commit decision lists it",
+    )
+
+
+def test_all_that_was_written_at_an_epoch_is_found() -> None:
+    """Below version 2 an epoch has several transactions; a decision may list any of them."""
+    ours = "ip-count-0-1"
+    first, second = (
+        broker_record(BrokerStatus.COMPLETE_COMMIT, at, start=at, transaction=ours, producer_id=7, epoch=2)
+        for at in (0, 100)
+    )
+    state = folded(
+        run_started(0),
+        broker_record(BrokerStatus.ONGOING, 0, transaction="billing", producer_id=7, epoch=2),
+        first,
+        second,
+        decided(1, handle(ours, epoch=2, producer_id=7)),
+        broker_record(BrokerStatus.ONGOING, 0, transaction="other", producer_id=7, epoch=3),
+        broker_record(BrokerStatus.ONGOING, 0, transaction="another", producer_id=8, epoch=2),
+    )
+    found = written_at(state, [(7, 2), (8, 2), (9, 2)])
+    assert {at: [one.identity.transaction for one in written.transactions] for at, written in found.items()} == {
+        (7, 2): ["billing", ours, ours],
+        (8, 2): ["another"],
+    }
+    assert {at: written.is_decided for at, written in found.items()} == {(7, 2): True, (8, 2): False}

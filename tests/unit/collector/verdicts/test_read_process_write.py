@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
-from collector.verdicts.read_process_write import owner_in_group, reads_its_input
+from collector.verdicts.read_process_write import owner_in_group, read_process_write_case, reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.verdicts import Judgement, Verdict
 from resource_managers.kafka.group_members import GroupMembers
-from tests.unit.collector.observations import T0, broker_record
+from tests.unit.collector.observations import T0, broker_record, only_view
 
 STREAMS, CONNECT = "shop-6c2a-1", "connect-cluster-lake-orders-0"
 OFFSETS = (f"{CONSUMER_OFFSETS}-7", "out-0")
@@ -29,6 +30,7 @@ def one(status: BrokerStatus, at: int, start: int, partitions: tuple[str, ...] =
 
 
 COMMITTED = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0)]
+SHORT = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 1_000, 0)]
 COMMITTED_WITH_OFFSETS_OF_CONNECT = [
     one(BrokerStatus.ONGOING, 0, 0, ("out-0", "connect-offsets-24")),
     one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0, ()),
@@ -54,11 +56,13 @@ def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Ju
 @pytest.mark.parametrize(
     ("seen", "at", "verdict", "rule"),
     [
-        ([*COMMITTED, OPEN], 15_900, Verdict.IN_PROGRESS, 29),
-        ([*COMMITTED, OPEN], 16_100, Verdict.ABORT_IT, 28),
+        ([*COMMITTED, OPEN], 16_000, Verdict.IN_PROGRESS, 29),
+        ([*COMMITTED, OPEN], 16_001, Verdict.ABORT_IT, 28),
+        ([*SHORT, OPEN], 15_000, Verdict.IN_PROGRESS, 29),
+        ([*SHORT, OPEN], 15_001, Verdict.ABORT_IT, 28),
         ([*COMMITTED, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28),
-        ([OPEN], 39_000, Verdict.IN_PROGRESS, 29),
-        ([OPEN], 41_000, Verdict.ABORT_IT, 28),
+        ([OPEN], 40_000, Verdict.IN_PROGRESS, 29),
+        ([OPEN], 40_001, Verdict.ABORT_IT, 28),
         ([OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7),
         ([*COMMITTED, IdExpired(transaction=STREAMS), OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7),
         ([one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)], 31_000, Verdict.ABORT_IT, 28),
@@ -69,6 +73,8 @@ def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Ju
     ids=[
         "within 3 of its longest",
         "longer than 3 of its longest",
+        "its longest is short, young",
+        "its longest is short, old",
         "its offsets are yet to come",
         "none committed yet, young",
         "none committed yet, old",
@@ -105,6 +111,7 @@ def group(*client_ids: str, state: str = "Stable", at: int = 13_000) -> GroupMem
     [
         (None, ID, None),
         (group(state="Empty"), ID, False),
+        (group(state="Empty", at=12_001), ID, False),
         (group(state="Empty", at=12_000), ID, None),
         (group(state="Dead"), ID, None),
         (group(member()), ID, True),
@@ -121,6 +128,7 @@ def group(*client_ids: str, state: str = "Stable", at: int = 13_000) -> GroupMem
     ids=[
         "not asked",
         "no members",
+        "asked late enough to tell",
         "asked too soon to tell",
         "unknown to its coordinator, or of another protocol",
         "its thread is a member",
@@ -138,7 +146,10 @@ def group(*client_ids: str, state: str = "Stable", at: int = 13_000) -> GroupMem
 def test_what_its_group_says_of_an_owner(asked: GroupMembers | None, id_: str, lives: bool | None) -> None:
     streams = StreamsId.parse(id_)
     assert streams is not None
-    assert owner_in_group(streams, asked, T0 + 10_000).lives is lives
+    owner = owner_in_group(streams, asked, T0 + 10_000)
+    assert (owner.streams, owner.lives) == (streams, lives)
+    assert bool(owner.fact) is (lives is not None), "what tells it is said"
+    assert owner.at_ms == (asked.at_ms if asked is not None and lives is not None else None)
 
 
 @pytest.mark.parametrize(
@@ -201,3 +212,15 @@ def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:
         [one(BrokerStatus.ONGOING, 0, 0, ("connect-configs-0",), transaction="connect-cluster-eu")], 41_000
     )
     assert (found.verdict, found.rule) == (Verdict.FOREIGN, 7)
+
+
+def test_only_an_open_transaction_of_a_coordinator_is_a_case() -> None:
+    opened = only_view(OPEN)
+    ended = only_view(OPEN, one(BrokerStatus.COMPLETE_COMMIT, 11_000, 10_000))
+    cases = [
+        read_process_write_case(State(), view, driver_silent_ms=30_000, now_ms=T0 + 10_500)
+        for view in (opened, ended, replace(opened, broker=None))
+    ]
+    assert [case is not None for case in cases] == [True, False, False]
+    assert cases[0] is not None
+    assert (cases[0].open_ms, cases[0].at_ms, cases[0].silent_after_ms) == (500, T0 + 10_000, 30_000)
