@@ -26,7 +26,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
     "collector/verdicts/data_loss.py": (f"{VERDICTS}/test_data_loss.py",),
-    "collector/alerting/rules.py": ALERT_RULES,
     "collector/alerting/checkpoint_rule.py": ALERT_RULES,
     "collector/alerting/partition_rules.py": ALERT_RULES,
     "collector/alerting/source_rules.py": ALERT_RULES,
