@@ -44,13 +44,13 @@ select 'earlier', 0, n, 'checkpoint.completed', $first + n * $step, 'ip-count',
 from range($events) r(n)"""
 COUNT_STATES = """
 insert into transaction_counts
-select update_ms // 60000 * 60000, 60000, 'orders', if(status = 'COMPLETE_COMMIT', 'committed', 'aborted'), count(*)
+select update_ms // 60000 * 60000, 60000, 'orders-0-2', if(status = 'COMPLETE_COMMIT', 'committed', 'aborted'), count(*)
 from transaction_records where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') group by all"""
 
 # A hundred applications, each with transactions of sixteen lengths (350 ms to 1.4 s) in each hour of the last day.
 MAKE_LENGTHS = """
 insert into transaction_lengths
-select $first // 3600000 * 3600000 + hour * 3600000, 3600000, 'orders-' || application, 60000, false, 68 + step, 60,
+select $first // 3600000 * 3600000 + hour * 3600000, 3600000, 'orders-' || application || '-0-0', 60000, false, 68 + step, 60,
        floor(2 ** ((69 + step) / 8.0))::bigint, 'orders-' || application || '-0-1'
 from range(24) h(hour), range(100) a(application), range(16) s(step)"""
 

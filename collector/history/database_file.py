@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+from duckdb.sqltypes import VARCHAR
 
 from collector.history import schema_migrations, silence_restore, sql
+from collector.history.rollups import APPLICATION_FORM
 from collector.history.schema_migrations import SchemaTooNew
 from collector.history.sidecar_table import TABLES, TableFile
+from collector.records.application_ids import form_of
 from collector.runtime.clock import now_ms
 from lifecycle.errors import IndoubtError
 
@@ -96,6 +99,7 @@ class HistoryFile:
                 error, "cannot be opened", "One collector owns the file; end the other one, or give another --directory"
             ) from error
         try:
+            connection.create_function(APPLICATION_FORM, form_of, [VARCHAR], VARCHAR)
             self._prepare(connection)
         except SchemaTooNew as error:
             connection.close()

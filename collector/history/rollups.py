@@ -22,9 +22,10 @@ EXPLAINED_AT_ONCE = 500
 EXPLAINED_AFTER_MS = 10_000
 """A producer that took over the id shows within seconds, and proves that the abort was its doing."""
 
-APPLICATION_ENDS = "(-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)*|(-[0-9]+){1,2})$"
-"""What counts leave out of a transactional id: numbers before the last two are the application's own name."""
-APPLICATION = f"regexp_replace(transaction_id, '{APPLICATION_ENDS}', '')"
+APPLICATION_FORM = "application_form"
+"""The function of SQL that is ``application_ids.form_of``: counts go by it, and get their application's name when they are read."""
+APPLICATION = f"{APPLICATION_FORM}(transaction_id)"
+_PIPELINE = f"{APPLICATION_FORM}(pipeline || '-0-0')"
 _ENDED = "status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null"
 _MINUTE = "{} // 60000 * 60000, 60000"
 
@@ -35,27 +36,27 @@ BRANCH_OUTCOME = "if(type = 'transaction.committed', 'branch committed', 'branch
 # What each table's rows are counted as, when they arrive: they stand in ``arrived``.
 COUNTS: dict[str, tuple[str, ...]] = {
     "transaction_records": (
+        f"""create or replace temp table ended as
+        select *, {APPLICATION} as application, greatest(update_ms - start_ms, 0) as length_ms from arrived where {_ENDED}""",
         f"""insert into transaction_counts
-        select {_MINUTE.format("update_ms")}, {APPLICATION},
+        select {_MINUTE.format("update_ms")}, application,
                case status when 'COMPLETE_COMMIT' then 'committed' else 'aborted' end, count(*)
-        from arrived where {_ENDED} group by all""",
-        f"""insert into aborts_to_explain
-        select transaction_id, producer_id, start_ms, update_ms, {APPLICATION}
-        from arrived where status = 'COMPLETE_ABORT' and start_ms is not null""",
+        from ended group by all""",
+        """insert into aborts_to_explain
+        select transaction_id, producer_id, start_ms, update_ms, application from ended where status = 'COMPLETE_ABORT'""",
         f"""insert into transaction_lengths
-        select {_MINUTE.format("update_ms")}, {APPLICATION}, timeout_ms,
+        select {_MINUTE.format("update_ms")}, application, timeout_ms,
                status = 'COMPLETE_ABORT' and length_ms >= timeout_ms, floor(8 * log2(greatest(length_ms, 1)))::smallint,
                count(*), max(length_ms), arg_max(transaction_id, length_ms)
-        from (select *, greatest(update_ms - start_ms, 0) as length_ms from arrived where {_ENDED} and timeout_ms > 0)
-        group by all""",
+        from ended where timeout_ms > 0 group by all""",
     ),
     "lifecycle_events": (
         f"""insert into transaction_counts
-        select {_MINUTE.format("at_ms")}, pipeline, 'lost', count(*)
+        select {_MINUTE.format("at_ms")}, {_PIPELINE}, 'lost', count(*)
         from arrived where type = 'transaction.lost' group by all""",
         # A database has no log of its own: what became of its branches is known from the events alone.
         f"""insert into transaction_counts
-        select {_MINUTE.format("at_ms")}, pipeline, {BRANCH_OUTCOME}, count(*)
+        select {_MINUTE.format("at_ms")}, {_PIPELINE}, {BRANCH_OUTCOME}, count(*)
         from arrived where {BRANCH_ENDED} group by all""",
         f"""insert into checkpoint_counts
         select {_MINUTE.format("at_ms")}, pipeline, 'lifecycle events', count(*), sum(duration_ms), max(duration_ms)

@@ -4,7 +4,7 @@
 
 from collector.history.observation_tables import QUARANTINED as QUARANTINED_TABLE
 from collector.history.observation_tables import TABLES, TRANSACTION_RECORDS
-from collector.history.rollups import APPLICATION, BRANCH_ENDED, BRANCH_OUTCOME
+from collector.history.rollups import APPLICATION, APPLICATION_FORM, BRANCH_ENDED, BRANCH_OUTCOME
 from collector.records.facts import FROM_RECORDS, FromRecords
 from collector.records.formats.transaction_state import BrokerStatus
 
@@ -169,10 +169,14 @@ ENDS_SINCE = """
 select count(*) filter (status = 'COMPLETE_COMMIT'), count(*) filter (status = 'COMPLETE_ABORT')
 from transaction_records where update_ms >= ? and start_ms is not null"""
 
-# How long transactions were open, of each application those that ended under its newest timeout. Bound: since when.
-# A percentile is the longest of the bucket that it lies in.
+# How long transactions were open, of each application those that ended under its newest timeout. A percentile is the longest of the
+# bucket that it lies in. Bound: since when, what history counts by, and the name of the application of each.
+LENGTHS_COUNTED_SINCE = "select distinct application from transaction_lengths where begin_ms + span_ms > ?"
 LENGTHS_SINCE = """
-with counted as (select * from transaction_lengths where begin_ms + span_ms > ?),
+with counted as (
+    select l.* replace (n.name as application) from transaction_lengths l
+    join (select unnest($2::varchar[]) as application, unnest($3::varchar[]) as name) n using (application)
+    where begin_ms + span_ms > $1),
 newest as (select application, arg_max(timeout_ms, begin_ms) as timeout_ms from counted group by all),
 buckets as (
     select application, timeout_ms, timed_out, bucket, sum(transactions) as n, max(longest_ms) as most_ms,
@@ -202,7 +206,7 @@ from (select (update_ms - ?) // ? as bucket, transaction_id, status, count(*) as
       group by all)
 group by all"""
 SERIES_OF_EVENTS = f"""
-select (at_ms - ?) // ?, pipeline, if(type = 'transaction.lost', 'lost', {BRANCH_OUTCOME}), count(*)
+select (at_ms - ?) // ?, {APPLICATION_FORM}(pipeline || '-0-0'), if(type = 'transaction.lost', 'lost', {BRANCH_OUTCOME}), count(*)
 from lifecycle_events where at_ms >= ? and at_ms < ? and (type = 'transaction.lost' or {BRANCH_ENDED}) group by all"""
 SERIES_OF_WAITS = """
 select (begin_ms - ?) // ?, application, max(waiting), max(longest_wait_ms), max(hidden)

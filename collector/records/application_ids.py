@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lifecycle.application import Application, ApplicationKind
+from lifecycle.identity import TransactionalId
 
 UUID_TEXT = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-(?P<thread>[0-9]{{1,9}}))?", re.DOTALL)
@@ -38,6 +39,34 @@ class FlinkId:
         if match is None:
             return None
         return cls(prefix=match["prefix"], subtask=int(match["subtask"]), number=int(match["number"]))
+
+
+_NO_PROCESS = "00000000-0000-0000-0000-000000000000"
+
+
+def form_of(id_: str) -> str:
+    """Return an id of the same application that all of its ids share, as far as their forms allow; counts go by it.
+
+    ``state.applications`` gives it the name of ``id_``, whatever becomes known of pipelines and of Flink. It keeps what stands
+    before ``-<subtask>-<number>``, which may be the prefix of Flink's sink or of a pipeline.
+    """
+    found = application_by_id(id_)
+    form = _form(id_, found)
+    same = application_by_id(form)
+    return form if (same.kind, same.name) == (found.kind, found.name) else id_
+
+
+def _form(id_: str, found: Application) -> str:
+    if found.instance:
+        return f"{found.name}-{_NO_PROCESS}"
+    if (parsed := FlinkId.parse(id_)) is not None:
+        # A pipeline's ids end in 0 or 1: what ends otherwise is never one's.
+        return f"{parsed.prefix}-0-{0 if TransactionalId.parse(id_) is not None else 2}"
+    if found.kind is ApplicationKind.STREAMS:
+        return f"{found.name}-0_0"
+    if found.kind is ApplicationKind.CONNECT:
+        return f"{found.name}-0"
+    return found.name if FlinkId.parse(found.name) is None else id_
 
 
 def name_by_id(transaction: str) -> str:

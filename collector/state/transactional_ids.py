@@ -6,10 +6,10 @@ the time fills its memory, and __transaction_state. One id costs an entry of a d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from collector.records.application_ids import name_by_id
+from collector.records.application_ids import form_of, name_by_id
 from lifecycle.durations import HOUR_MS
 
 GROWTH_HOURS = 24
@@ -30,7 +30,7 @@ _MAX_USES = 20_000
 
 @dataclass(slots=True)
 class PrefixIds:
-    """The ids of one prefix, counted. Hours are whole hours since the epoch, by the broker's clock."""
+    """The ids of one form, or of one application, counted. Hours are whole hours since the epoch, by the broker's clock."""
 
     prefix: str
     ids: int = 0
@@ -59,6 +59,18 @@ class PrefixIds:
         self._take(before)
         _count(self.expired, self.newest_ms // HOUR_MS)
 
+    def add(self, other: PrefixIds) -> None:
+        """Count the ids of another form of the same application too."""
+        self.ids += other.ids
+        self.newest_ms, self.newest_id = max((self.newest_ms, self.newest_id), (other.newest_ms, other.newest_id))
+        for mine, more in (
+            (self.created, other.created),
+            (self.expired, other.expired),
+            (self.last_used, other.last_used),
+        ):
+            for hour, count in more.items():
+                mine[hour] = mine.get(hour, 0) + count
+
     def _take(self, hour: int) -> None:
         at = max(hour, self.floor)
         left = self.last_used.get(at, 0) - 1
@@ -78,7 +90,8 @@ class PrefixIds:
 class KnownIds:
     """Every id that the coordinator was seen to know, by the hash of its name: 1,000,000 of them take 75 MB."""
 
-    prefixes: dict[str, PrefixIds] = field(default_factory=dict)
+    forms: dict[str, PrefixIds] = field(default_factory=dict)
+    """By ``application_ids.form_of``: what is known of pipelines and Flink may give them another name tomorrow."""
     _by_number: list[PrefixIds] = field(default_factory=list, compare=False)
     _numbers: dict[str, int] = field(default_factory=dict, compare=False)
     _ids: dict[int, int] = field(default_factory=dict, compare=False)
@@ -93,7 +106,7 @@ class KnownIds:
         """Note that something happened to an id at ``at_ms``; ``created_ms``: when it was first seen, where that was earlier."""
         key, hour = hash(id_), _hour(at_ms)
         packed = self._ids.get(key)
-        number = self._number_of(name_by_id(id_)) if packed is None else packed >> _HOUR_BITS
+        number = self._number_of(id_) if packed is None else packed >> _HOUR_BITS
         before = None if packed is None else packed & _HOUR_MASK
         found = self._by_number[number]
         if before is None:
@@ -114,14 +127,18 @@ class KnownIds:
         if packed is not None:
             self._by_number[packed >> _HOUR_BITS].drop(packed & _HOUR_MASK)
 
-    def _number_of(self, prefix: str) -> int:
-        number = self._numbers.get(prefix)
+    def _number_of(self, id_: str) -> int:
+        # Where every run has a prefix of its own, there are too many forms long before there are too many applications.
+        for form, most in ((form_of(id_), MAX_PREFIXES), (name_by_id(id_), 2 * MAX_PREFIXES)):
+            if form in self._numbers or len(self._by_number) < most:
+                break
+        else:
+            form = OTHERS
+        number = self._numbers.get(form)
         if number is None:
-            if len(self._by_number) >= MAX_PREFIXES and prefix != OTHERS:
-                return self._number_of(OTHERS)
-            number = self._numbers[prefix] = len(self._by_number)
-            self.prefixes[prefix] = PrefixIds(prefix)
-            self._by_number.append(self.prefixes[prefix])
+            number = self._numbers[form] = len(self._by_number)
+            self.forms[form] = PrefixIds(form)
+            self._by_number.append(self.forms[form])
         return number
 
 
@@ -145,16 +162,28 @@ class PrefixReport:
 
 
 def reports(
-    known: KnownIds, checkpoint_ids: Mapping[str, tuple[str, ...]], fenced: Mapping[str, int], at_ms: int
+    known: KnownIds,
+    name_of: Callable[[str], str],
+    checkpoint_ids: Mapping[str, tuple[str, ...]],
+    fenced: Mapping[str, int],
+    at_ms: int,
 ) -> Iterator[PrefixReport]:
-    """Yield a report per prefix that has ids, most ids first.
+    """Yield a report per application that has ids, most ids first.
 
-    ``checkpoint_ids``: of our prefixes, the checkpoint_id of each run in log order; ``fenced``: transactions of each prefix
-    that were open when another producer took their id, in the last hour.
+    ``name_of``: gives an id the name of its application; ``checkpoint_ids``: of our prefixes, the checkpoint_id of each run in
+    log order; ``fenced``: transactions of each application that were open when another producer took their id, in the last hour.
     """
-    for found in sorted(known.prefixes.values(), key=lambda found: (-found.ids, found.prefix)):
+    for found in sorted(_named(known.forms.values(), name_of), key=lambda found: (-found.ids, found.prefix)):
         if found.ids > 0:
             yield _report(found, checkpoint_ids.get(found.prefix, ()), fenced.get(found.prefix, 0), at_ms)
+
+
+def _named(forms: Iterable[PrefixIds], name_of: Callable[[str], str]) -> Iterable[PrefixIds]:
+    named: dict[str, PrefixIds] = {}
+    for form in forms:
+        name = OTHERS if form.prefix == OTHERS else name_of(form.prefix)
+        named.setdefault(name, PrefixIds(name)).add(form)
+    return named.values()
 
 
 def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_ms: int) -> PrefixReport:

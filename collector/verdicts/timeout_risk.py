@@ -5,11 +5,9 @@ Pure functions. What is left of a timeout is what a transaction that is as old a
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.history.rollups import APPLICATION_ENDS
 from collector.runtime.time_format import seconds
 from collector.verdicts.verdict_case import PipelineHistory
 
@@ -17,7 +15,6 @@ MAX_TIMEOUT_MS = 900_000
 """transaction.max.timeout.ms of a broker without a setting of its own."""
 SHORTEST_INTERVAL_MS = 1_000
 _MINUTE_MS, _LONG_MS, _STEP_MS = 60_000, 120_000, 10_000
-_ENDS = re.compile(APPLICATION_ENDS)
 
 
 class TimeoutRisk(Enum):
@@ -146,11 +143,6 @@ class Timeout:
             "; brokers allow 15 min unless transaction.max.timeout.ms says more" if enough_ms > MAX_TIMEOUT_MS else ""
         )
         return f"Set transaction.timeout.ms to at least {enough_ms}{other}{allowed}."
-
-
-def application_of(transactional_id: str) -> str:
-    """Return the name that ``EndedLengths`` has for an id's application."""
-    return _ENDS.sub("", transactional_id)
 
 
 def by_risk(timeout: Timeout) -> tuple[int, int, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from collector.history.rollups import Aborted
 from collector.history.store import Store, StoreFailed
-from collector.records.application_ids import name_by_id
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join, transaction_pages, transactional_ids
@@ -18,6 +18,7 @@ from collector.state.transactional_ids import PrefixReport
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
+from collector.views import application_names
 from collector.views.current_state import CurrentState
 from lifecycle.durations import HOUR_MS
 from lifecycle.states import TransactionState
@@ -125,13 +126,14 @@ def loss(current: CurrentState, view: TransactionView) -> Loss | None:
 
 
 def id_reports(current: CurrentState, *, fences: bool = True) -> list[PrefixReport]:
-    """Return what there is to say about the transactional ids of each prefix, most ids first.
+    """Return what there is to say about the transactional ids of each application, most ids first.
 
     Without ``fences`` producers that take the ids of others are not searched for: that takes time.
     """
     at_ms = now_ms()
     recent = abort_clues(current, at_ms - HOUR_MS)[0] if fences else []
-    fenced = Counter(name_by_id(clues.view.transaction) for clues in recent if infer(clues)[0] is AbortCause.FENCED)
+    fenced = Counter(clues.view.pipeline for clues in recent if infer(clues)[0] is AbortCause.FENCED)
     with current.reading() as state:
         checkpoint_ids = {prefix: state.ledger.checkpoint_ids(prefix) for prefix in state.ledger.prefixes()}
-        return list(transactional_ids.reports(state.ids, checkpoint_ids, fenced, at_ms))
+        name_of = partial(application_names.name_of_id, state)
+        return list(transactional_ids.reports(state.ids, name_of, checkpoint_ids, fenced, at_ms))

@@ -1,4 +1,4 @@
-"""The name of the application that a transactional id, a stem in history's counts or an order's key belongs to."""
+"""The name of the application that a transactional id, or an order's key, belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from lifecycle.branch_id import BranchId
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
 _BATCH_KEY = re.compile(r"(?P<prefix>[^/]+)/[^/]+/[0-9]+/[0-9]+")
-_ENDS_WITH_NUMBER = re.compile(r".*-[0-9]+", re.DOTALL)
 PIPELINE_KEY = "pipeline:"
 
 
@@ -42,14 +41,6 @@ def applications_of_hanging(state: State, suspects: Iterable[Suspect]) -> Mappin
     }
 
 
-def name_of_stem(state: State, stem: str) -> str:
-    """Return the application of what history's counts have left of an id (history/rollups.py). Call it under the state's lock."""
-    if stem in state.ledger.prefixes():
-        return stem
-    # Numbers at its end are the application's own: it stands as in an id, so that they are not taken for a part of it.
-    return name_of_id(state, f"{stem}-0-0" if _ENDS_WITH_NUMBER.fullmatch(stem) or _is_flink(state, stem) else stem)
-
-
 def name_of_key(state: State, key: str) -> str:
     """Return the application that an order's key names, '' where it names none. Call it under the state's lock."""
     if key.startswith(PIPELINE_KEY):
@@ -61,7 +52,3 @@ def name_of_key(state: State, key: str) -> str:
         return found["prefix"]
     branch = BranchId.parse(key.partition(":")[2])
     return branch.prefix if branch is not None and branch.prefix in prefixes else ""
-
-
-def _is_flink(state: State, stem: str) -> bool:
-    return state.flink.job_of_prefix(stem) is not None

@@ -156,10 +156,10 @@ def _counted(current: CurrentState, store: Store, buckets: Buckets) -> dict[str,
         ends = store.rows(sql.SERIES_OF_COUNTS, *buckets.bounds)
     waits = store.rows(sql.SERIES_OF_WAITS, *buckets.bounds)
     with current.reading() as state:
-        names = {stem: application_names.name_of_stem(state, stem) for stem in {row[1] for row in ends}}
+        names = {form: application_names.name_of_id(state, form) for form in {row[1] for row in ends}}
     counted: dict[str, _Counted] = {}
-    for bucket, stem, outcome, number in ends:
-        one = counted.setdefault(names[stem], _Counted())
+    for bucket, form, outcome, number in ends:
+        one = counted.setdefault(names[form], _Counted())
         of_outcome = one.commits if outcome in _DONE else one.undone if outcome in _UNDONE else one.lost
         of_outcome[bucket] = of_outcome.get(bucket, 0) + number
     for bucket, application, *most in waits:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.runtime.clock import now_ms
 from collector.runtime.timed_cache import NowAndThen
-from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout, application_of
+from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout
+from collector.views import application_names
 from collector.views.current_state import CurrentState
 from lifecycle.durations import DAY_MS
 from lifecycle.rows.pipelines import TimeoutRow
@@ -17,14 +18,18 @@ from lifecycle.rows.pipelines import TimeoutRow
 RECOUNT_MS = 5_000
 
 
-def lengths_now_and_then(store: Store) -> NowAndThen[Sequence[EndedLengths]]:
+def lengths_now_and_then(current: CurrentState, store: Store) -> NowAndThen[Sequence[EndedLengths]]:
     """Return how long transactions were open in the last 24 hours, as of at most 5 s ago, each application once, in no order.
 
     It raises StoreFailed.
     """
 
     def counted(at_ms: int) -> Sequence[EndedLengths]:
-        return [EndedLengths(**row) for row in store.named_rows(sql.LENGTHS_SINCE, at_ms - DAY_MS)]
+        since_ms = at_ms - DAY_MS
+        forms = [form for (form,) in store.rows(sql.LENGTHS_COUNTED_SINCE, since_ms)]
+        with current.reading() as state:
+            names = [application_names.name_of_id(state, form) for form in forms]
+        return [EndedLengths(**row) for row in store.named_rows(sql.LENGTHS_SINCE, since_ms, forms, names)]
 
     return NowAndThen(counted, RECOUNT_MS)
 
@@ -37,7 +42,10 @@ def timeouts(
     Raises StoreFailed.
     """
     known = {durations.application: durations for durations in lengths.at(now_ms())}
-    opened = open_now(current.open_at_coordinators())
+    running = current.open_at_coordinators()
+    with current.reading() as state:
+        names = {id_: application_names.name_of_id(state, id_) for id_ in {one.identity.transaction for one in running}}
+    opened = open_now(running, names.__getitem__)
     for name, found in opened.items():
         if name not in known and found.oldest_timeout_ms is not None:
             known[name] = EndedLengths(application=name, timeout_ms=found.oldest_timeout_ms)
@@ -53,11 +61,11 @@ def timeouts(
     ]
 
 
-def open_now(transactions: Iterable[BrokerTransaction]) -> dict[str, OpenNow]:
-    """Return of each application what is open."""
+def open_now(transactions: Iterable[BrokerTransaction], name_of: Callable[[str], str]) -> dict[str, OpenNow]:
+    """Return of each application what is open; ``name_of``: gives an id the name of its application."""
     of_each: dict[str, list[BrokerTransaction]] = {}
     for transaction in transactions:
-        of_each.setdefault(application_of(transaction.identity.transaction), []).append(transaction)
+        of_each.setdefault(name_of(transaction.identity.transaction), []).append(transaction)
     return {name: _open_now(members) for name, members in of_each.items()}
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from collector.alerting.rules import findings
 from collector.alerting.snapshot_builder import take_snapshot
 from collector.config.alerts import AlertSettings
+from collector.records.application_ids import form_of
 from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.runtime.clock import now_ms
 from collector.verdicts.partition_state import PartitionFindings
+from collector.views import application_names
+from lifecycle.durations import HOUR_MS
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import T0, broker_record
 from tests.unit.collector.partition_sightings import hanging
@@ -101,6 +107,57 @@ def test_a_hanging_transaction_and_its_alert(api: Api, id_: str, name: str) -> N
     assert [one["pipeline"] for one in answer["action_required"] if one["verdict"] == "hanging"] == [name]
     assert [one["pipeline"] for one in answer["attention"] if one["verdict"] == "hanging"] == [name]
     assert [labels["pipeline"] for labels in fired(api, "A3")] == [name]
+
+
+@IDS
+def test_transactions_that_ended(api: Api, id_: str, name: str) -> None:
+    began = now_ms() - T0 - 120_000
+    api.current.observe([
+        observed(60 + n, broker_record(status, began + at, transaction=id_, producer_id=77, start=began))
+        for n, (status, at) in enumerate((
+            (BrokerStatus.ONGOING, 0), (BrokerStatus.PREPARE_ABORT, 61_000), (BrokerStatus.COMPLETE_ABORT, 61_000),
+        ))
+    ])  # fmt: skip
+    api.store.flushed()
+    assert {row["pipeline"] for row in api.rows("aborts") if row["transaction"] == id_} == {name}
+    assert [row["timed_out"] for row in api.rows(f"timeouts?pipeline={quote(name)}")] == [1]
+    for minutes in (15, 60):
+        series = api.client.get(f"/api/v1/series?minutes={minutes}&pipeline={quote(name)}", headers=VIEWER).json()
+        assert [sum(filter(None, one["aborts"] + one["lost"])) for one in series["applications"]] == [1]
+    assert [row["ids"] for row in api.rows("ids") if row["example"] == id_ and row["prefix"] == name] == [1]
+
+
+def test_an_application_whose_ids_leak(api: Api) -> None:
+    """Flink's sinks with new ids for each checkpoint, under two prefixes of one job."""
+    began = now_ms() - T0 - 10 * HOUR_MS
+    ids = [f"{prefix}-0-{number}" for number in range(500) for prefix in ("orders-2", "lake1")]
+    api.current.observe(
+        observed(1_000 + n, broker_record(BrokerStatus.EMPTY, began + n * HOUR_MS // 100, transaction=id_, start=None))
+        for n, id_ in enumerate(ids)
+    )
+    assert {row["prefix"]: (row["ids"], row["leaks"]) for row in api.rows("ids")}[FLINK_NAME] == (1_000, True)
+    assert [labels["pipeline"] for labels in fired(api, "A8")] == [FLINK_NAME]
+
+
+IDS_OF_ALL_KINDS = st.builds(
+    "{}{}".format,
+    st.sampled_from(["orders-2", "lake1", "ip-count", "shop", "connect-cluster-a", "a\nb", "", "tx-7", "x-123456"]),
+    st.lists(
+        st.sampled_from(["-0", "-1", "-17", "_4", ".", "-", f"-{PROCESS}", f".{OTHER_PROCESS}", "-1f0a91b4", "-1732200000", "9"]),
+        max_size=4,
+    ).map("".join),
+)  # fmt: skip
+
+
+def test_what_counts_go_by_has_the_same_name_as_the_id(api: Api) -> None:
+    @settings(max_examples=2_000, deadline=None)
+    @given(IDS_OF_ALL_KINDS)
+    def has_the_same_name(id_: str) -> None:
+        assert application_names.name_of_id(state, form_of(id_)) == application_names.name_of_id(state, id_)
+        assert form_of(form_of(id_)) == form_of(id_)
+
+    with api.current.reading() as state:
+        has_the_same_name()
 
 
 def test_hanging_transactions_of_one_application_are_one_group(api: Api) -> None:

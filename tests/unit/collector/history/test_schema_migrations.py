@@ -14,8 +14,10 @@ from collector.history.observation_tables import TABLES, ObservationTable
 from collector.history.schema_migrations import DIRECTORY, Migration, migrate, migrations, version_of
 from collector.history.store import Store, StoreFailed
 from collector.orders.plan import PlannedAction
+from collector.records.application_ids import name_by_id
 
 pytestmark = pytest.mark.slow
+UUID = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab"
 
 
 LANDED = {
@@ -34,6 +36,7 @@ LANDED = {
     "0013_quarantined.sql": "9dc6ba712d0ad482",
     "0014_plain_names.sql": "59c0ff697b1fb7bf",
     "0015_reader_waits.sql": "c4ee0051660944c5",
+    "0016_counts_by_form.sql": "6158d267c3aaaf93",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()
@@ -103,6 +106,26 @@ def test_what_an_older_program_wrote_has_the_new_names(tmp_path: Path) -> None:
     planned = PlannedAction.from_json(json.loads(acts)[0])
     assert (planned.description, planned.target) == ("EndTxn(commit)", {"batch_attempt": {"batch": 4}})
     assert json.loads(finding) == {"subject_labels": {"pipeline": "p"}}
+
+
+def test_counts_of_an_older_program_keep_the_names_of_their_applications(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    make_file(path, 15)
+    # What the ids of each application left there, and its name.
+    names = {
+        "orders": "orders", "orders-2": "orders-2", "job-1732200000": "job", "word_count": "word_count", "wc2": "wc2",
+        "tx12": "tx", "shop-app-0_11": "shop-app", "bank-1f0a91b4": "bank", f"writer.{UUID}.4": "writer", "": "-0-0",
+    }  # fmt: skip
+    with duckdb.connect(str(path)) as file:
+        file.execute("insert into lifecycle_events values ('topic', 0, 0, 'checkpoint.completed', 1, 'wc2', '{}')")
+        for left in names:
+            file.execute("insert into transaction_counts values (0, 60000, ?, 'committed', 1)", [left])
+            file.execute("insert into transaction_lengths values (0, 60000, ?, 1000, false, 1, 1, 1, 'id')", [left])
+    store = Store(path)
+    for table in ("transaction_counts", "transaction_lengths"):
+        found = [name_by_id(form) for (form,) in store.rows(f"select application from {table}")]  # noqa: S608
+        assert sorted(found) == sorted(names.values())
+    store.close()
 
 
 def test_what_has_landed_is_not_changed() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.history.store import Store
+from collector.records.application_ids import name_by_id
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import IdExpired, Observation, Observed, Position
 from collector.state import transactional_ids
@@ -20,7 +21,7 @@ from tests.unit.collector.observations import T0, broker_record, run_started
 
 
 def only(known: KnownIds, at_ms: int = T0, checkpoint_ids: tuple[str, ...] = (), fenced: int = 0) -> PrefixReport:
-    (report,) = reports(known, {"app": checkpoint_ids}, {"app": fenced}, at_ms)
+    (report,) = reports(known, name_by_id, {"app": checkpoint_ids}, {"app": fenced}, at_ms)
     return report
 
 
@@ -60,7 +61,7 @@ def test_expired_ids_are_not_known_any_more() -> None:
     known.expire("never-was")
     assert (only(known).ids, len(known)) == (1, 1)
     known.expire("app-0-9")
-    assert list(reports(known, {}, {}, T0)) == []
+    assert list(reports(known, name_by_id, {}, {}, T0)) == []
 
 
 def test_expiring_as_fast_as_growing_is_no_growth() -> None:
@@ -104,9 +105,17 @@ def test_prefixes_that_leak_themselves_are_counted_together(monkeypatch: pytest.
     known = KnownIds()
     for number in range(100):
         known.see(f"app{chr(97 + number % 26)}{chr(97 + number // 26)}x-0-1", T0)
-    found = {report.prefix: report.ids for report in reports(known, {}, {}, T0)}
-    assert found[transactional_ids.OTHERS] == 95
-    assert len(found) == 6
+    found = {report.prefix: report.ids for report in reports(known, name_by_id, {}, {}, T0)}
+    assert found[transactional_ids.OTHERS] == 90
+    assert len(found) == 11
+
+
+def test_prefixes_of_one_application_that_leak_are_still_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactional_ids, "MAX_PREFIXES", 5)
+    known = KnownIds()
+    for number in range(100):
+        known.see(f"job-{1_732_200_000 + number}-0-1", T0)
+    assert {report.prefix: report.ids for report in reports(known, name_by_id, {}, {}, T0)} == {"job": 100}
 
 
 def test_hours_are_bounded_whatever_the_clock_says() -> None:
@@ -115,13 +124,13 @@ def test_hours_are_bounded_whatever_the_clock_says() -> None:
         known.see("app-0-1" if number % 2 else f"app-0-{number}", number * 7 * HOUR_MS)
     for at_ms in (-(2**63), -1, 2**63 - 1):
         known.see("app-0-2", at_ms)
-    assert len(known.prefixes["app"].last_used) <= 1_001
-    assert sum(known.prefixes["app"].last_used.values()) == only(known).ids == len(known)
+    assert all(len(form.last_used) <= 1_001 for form in known.forms.values())
+    assert sum(sum(form.last_used.values()) for form in known.forms.values()) == only(known).ids == len(known)
     for number in range(0, 5_000, 2):
         known.expire(f"app-0-{number}")
     known.expire("app-0-1")
     assert len(known) == 0
-    assert known.prefixes["app"].last_used == {}
+    assert [form.last_used for form in known.forms.values()] == [{}, {}]
 
 
 def test_a_million_ids_take_bounded_memory_per_id() -> None:
@@ -130,7 +139,7 @@ def test_a_million_ids_take_bounded_memory_per_id() -> None:
     for number in range(2_000):
         known.see(f"app-0-{number}", T0 + number)
     assert all(isinstance(key, int) and isinstance(value, int) for key, value in known._ids.items())
-    assert len(known.prefixes["app"].last_used) <= 2
+    assert all(len(form.last_used) <= 2 for form in known.forms.values())
 
 
 def test_flinks_own_ids_of_a_recording() -> None:
@@ -138,7 +147,7 @@ def test_flinks_own_ids_of_a_recording() -> None:
     for prefix in ("orders-eu", "pooled"):
         for record in transaction_records(prefix):
             known.see(record.transaction, record.update_ms)
-    found = {report.prefix: report.ids for report in reports(known, {}, {}, T0)}
+    found = {report.prefix: report.ids for report in reports(known, name_by_id, {}, {}, T0)}
     assert found == {"orders-eu": 22, "pooled": 4}
 
 

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from collector.history import sql
-from collector.history.rollups import APPLICATION_ENDS
-from collector.history.schema_migrations import DIRECTORY
 from collector.history.store import Store
 from collector.records.facts import PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.runtime.clock import now_ms
-from collector.verdicts.timeout_risk import EndedLengths, Timeout, TimeoutRisk, application_of
-from collector.verdicts.verdict_case import PipelineHistory
+from collector.verdicts.timeout_risk import EndedLengths, Timeout, TimeoutRisk
+from collector.verdicts.verdict_case import Limits, PipelineHistory
+from collector.views.current_state import CurrentState
 from collector.views.timeouts import lengths_now_and_then
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import T0, broker_record
@@ -111,33 +109,11 @@ def test_what_a_restart_needs_is_shown_with_its_parts_or_as_assumed() -> None:
     assert timeout().recovery == "20 s, assumed: nothing is known of its restarts"
 
 
-@pytest.mark.parametrize(
-    ("id_", "application"),
-    [
-        ("ip-count-0-1", "ip-count"),
-        ("orders-2-3-1", "orders-2"),
-        ("payments-17", "payments"),
-        ("word_count", "word_count"),
-        ("app-12345678-90ab-cdef-1234-567890abcdef-4", "app"),
-        ("app-12345678-90ab-cdef-1234-567890abcdef-4-1-2", "app"),
-    ],
-)
-def test_an_application_is_its_ids_without_their_last_numbers(tmp_path: Path, id_: str, application: str) -> None:
-    store = filled(tmp_path, (id_, COMMITTED, 700))
-    assert [row["application"] for row in store.named_rows(sql.LENGTHS_SINCE, 0)] == [application]
-    assert application_of(id_) == application
-    store.close()
-
-
-def test_the_migration_names_applications_as_what_arrives_does() -> None:
-    assert APPLICATION_ENDS in (DIRECTORY / "0011_transaction_lengths.sql").read_text()
-
-
 def test_percentiles_are_at_most_a_tenth_too_large(tmp_path: Path) -> None:
     lengths = [100 + 20 * n for n in range(1_000)]
     ended = [(f"orders-{n % 4}-{n % 2}", ABORTED if n % 10 == 0 else COMMITTED, ms) for n, ms in enumerate(lengths)]
     store = filled(tmp_path, *ended, ("orders-9-0", ABORTED, 60_000), ("orders-9-1", ABORTED, 71_000))
-    (found,) = lengths_now_and_then(store).at(T0)
+    (found,) = lengths_now_and_then(knowing_nothing(store), store).at(T0)
     assert (found.application, found.timeout_ms, found.ended, found.timed_out) == ("orders", 60_000, 1_000, 2)
     for told, share in ((found.p50_ms, 0.5), (found.p95_ms, 0.95), (found.p99_ms, 0.99)):
         exact = lengths[int(share * len(lengths)) - 1]
@@ -149,12 +125,12 @@ def test_percentiles_are_at_most_a_tenth_too_large(tmp_path: Path) -> None:
 
 def test_durations_of_older_days_or_another_timeout_do_not_count(tmp_path: Path) -> None:
     store = filled(tmp_path, ("orders-0-0", ABORTED, 60_000))
-    assert [one.timed_out for one in lengths_now_and_then(store).at(T0)] == [1]
-    assert lengths_now_and_then(store).at(T0 + 25 * 3_600_000) == []
+    assert [one.timed_out for one in lengths_now_and_then(knowing_nothing(store), store).at(T0)] == [1]
+    assert lengths_now_and_then(knowing_nothing(store), store).at(T0 + 25 * 3_600_000) == []
     longer = broker_record(COMMITTED, 3_600_500, transaction="orders-0-0", start=3_600_000, timeout_ms=120_000)
     store.append([observed(10_000, longer)])
     store.flushed()
-    (found,) = lengths_now_and_then(store).at(T0)
+    (found,) = lengths_now_and_then(knowing_nothing(store), store).at(T0)
     assert (found.timeout_ms, found.ended, found.timed_out) == (120_000, 1, 0)
     store.close()
 
@@ -180,6 +156,11 @@ def test_the_api_has_each_application_with_what_is_open_of_it(tmp_path: Path) ->
     assert first["more"] == 1
     rest = api.rows(f"timeouts?limit=2&after={first['next']}")
     assert [row["pipeline"] for row in (*first["rows"], *rest)] == [row["pipeline"] for row in api.rows("timeouts")]
+
+
+def knowing_nothing(store: Store) -> CurrentState:
+    """Return a state that knows of no pipeline and no Flink: applications go by their ids alone."""
+    return CurrentState(store, settled_kept=1, checkpoints_kept=1, limits=Limits())
 
 
 def filled(directory: Path, *ended: tuple[str, BrokerStatus, int]) -> Store:
