@@ -15,9 +15,10 @@ _STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-
 _STREAMS_TASK = re.compile(r"(?P<application>.+)-(?P<task>[0-9]{1,9}_[0-9]{1,9})", re.DOTALL)
 """``<application.id>-<subtopology>_<partition>``: the former exactly_once, one producer a task (TaskId.toString)."""
 _UUID = re.compile(rf"[-_.:/]?{UUID_TEXT}")
-_RANDOM = re.compile(r"(?:[-_.:/](?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,})+(?:[-_.:/]+[0-9]+)*$")
-_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]+)+$", re.ASCII)
-_LONG_NUMBERS = re.compile(r"(?:[-_.:/]*[0-9]{6,})+$", re.ASCII)
+# What ids end with, read backwards and without a way back inside a number: a client chooses its id, and its length.
+_RANDOM_BACKWARDS = re.compile(r"(?:[0-9]++[-_.:/]++)*(?:(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}+[-_.:/])+")
+_NUMBERS_BACKWARDS = re.compile(r"(?:[0-9]++[-_.:/]*+)++")
+_LONG_NUMBERS_BACKWARDS = re.compile(r"(?:[0-9]{6,}+[-_.:/]*+)++")
 CONNECT_GROUP = "connect-cluster"
 """The workers' group.id in the configuration that Kafka ships; a source task's id is ``<group.id>-<connector>-<task>``."""
 _CONNECT_TASK = re.compile(rf"(?P<connector>{CONNECT_GROUP}-.+)-(?P<task>[0-9]{{1,9}})", re.DOTALL)
@@ -125,7 +126,13 @@ def _stem(id_: str) -> str:
 
     ``<prefix>-<subtask>-<number>`` (Flink's, and ours) keeps short numbers of the prefix itself: they tell pipelines apart.
     """
-    text = _RANDOM.sub("", _UUID.sub("", id_))
+    text = _without_end(_UUID.sub("", id_), _RANDOM_BACKWARDS)
     parsed = FlinkId.parse(text)
-    stem = _LONG_NUMBERS.sub("", parsed.prefix) if parsed is not None else _NUMBERS.sub("", text)
+    ends = (parsed.prefix, _LONG_NUMBERS_BACKWARDS) if parsed is not None else (text, _NUMBERS_BACKWARDS)
+    stem = _without_end(*ends)
     return stem.rstrip("-_.:/") or text or id_
+
+
+def _without_end(text: str, backwards: re.Pattern[str]) -> str:
+    end = backwards.match(text[::-1])
+    return text[: len(text) - end.end()] if end is not None else text

@@ -150,7 +150,7 @@ IDS_OF_ALL_KINDS = st.builds(
 
 
 def test_what_counts_go_by_has_the_same_name_as_the_id(api: Api) -> None:
-    @settings(max_examples=2_000, deadline=None)
+    @settings(max_examples=500, deadline=None)
     @given(IDS_OF_ALL_KINDS)
     def has_the_same_name(id_: str) -> None:
         assert application_names.name_of_id(state, form_of(id_)) == application_names.name_of_id(state, id_)

@@ -113,6 +113,13 @@ def test_a_foreign_branch_is_known_by_its_whole_name() -> None:
     assert application_of_branch(str(branch), branch) == Application(kind=PIPELINE, name="wc", task="3")
 
 
+@pytest.mark.parametrize("part", ["1", "1-", "12345678-", "a1b2c3d4.", "-", "0-0-", "1_1-"])
+def test_an_id_that_is_all_numbers_is_named_at_once(part: str) -> None:
+    """With a way back inside the numbers this would take longer than the universe has."""
+    assert name_by_id(part * (32_000 // len(part)) + "x")
+    assert name_by_id("x" + part * (32_000 // len(part)))
+
+
 @pytest.mark.parametrize(
     ("id_", "name"),
     [
