@@ -21,6 +21,7 @@ from tests.unit.collector.records.flink_metadata_recordings import coordinator, 
 RECORDING = "2.3-incrementing"
 NAME = "chk-3"
 """The recorded checkpoint's."""
+JOB_ID_LENGTH = 32
 
 
 @dataclass
@@ -57,9 +58,12 @@ def prepare(connection: KafkaConnection, timeout_ms: int = 60_000) -> Prepared:
     return Prepared(ids=ids, sink=sink, producers=producers, metadata=data)
 
 
-def write_checkpoint(checkpoints: Path, data: bytes) -> Path:
-    """Put a checkpoint's ``_metadata`` where a job of Flink puts it, as Flink does: written beside and renamed."""
-    directory = checkpoints / uuid.uuid4().hex / NAME
+def write_checkpoint(checkpoints: Path, data: bytes, name: str = NAME) -> Path:
+    """Put a checkpoint's ``_metadata`` where a job of Flink puts it, as Flink does: written beside and renamed.
+
+    ``checkpoints`` of many jobs get it in a new one's; those of one job, in a directory of this name.
+    """
+    directory = (checkpoints if len(checkpoints.name) == JOB_ID_LENGTH else checkpoints / uuid.uuid4().hex) / name
     directory.mkdir(parents=True)
     (directory / "_draft").write_bytes(data)
     (directory / "_draft").rename(directory / "_metadata")

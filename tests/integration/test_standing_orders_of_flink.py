@@ -6,11 +6,8 @@ The JobManager's REST API gives a real Flink's answers with another job in them,
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +16,13 @@ import pytest
 from demo.broker import Broker
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.flink_job_manager import JobManager
 from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import read_committed
-from tests.unit.collector.flink_recordings import recorded
 
 pytestmark = pytest.mark.integration
 CLUSTER, OWNER = "shop", "night shift"
-NUMBER = int(NAME.removeprefix("chk-"))
 TIMEOUT_MS = 300_000
 """Two starts of a collector on a busy machine fit into it."""
 ORDER = f"""
@@ -40,53 +36,6 @@ driver_gone = true
 most_per_hour = 10
 rehearse = false
 """
-
-
-class JobManager:
-    """A REST API with one running job, whose checkpoint is completed or still in progress."""
-
-    def __init__(self, directory: Path, *, completed: bool) -> None:
-        self._directory, self._completed, self._now_ms = directory, completed, round(time.time() * 1000)
-        manager = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = json.dumps(manager.answer(self.path)).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def die(self) -> None:
-        """Stop listening: the next request is refused. Twice is as once."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(LIMIT_S)
-
-    def answer(self, path: str) -> Any:
-        """Return a recorded answer, about this job and its one checkpoint."""
-        if path.startswith("/jobs/overview"):
-            answer = recorded("first_jobs_overview")
-            started = {"start-time": self._now_ms - 60_000, "last-modification": self._now_ms - 60_000}
-            answer["jobs"][0] |= {"jid": self._directory.parent.name, "name": "orders", **started}
-            return answer
-        if "/metrics" in path:
-            return recorded("restored_restarts")
-        answer = recorded("first_checkpoints")
-        status = "COMPLETED" if self._completed else "IN_PROGRESS"
-        checkpoint = next(row for row in answer["history"] if row["status"] == status)
-        checkpoint |= {"id": NUMBER, "trigger_timestamp": self._now_ms, "external_path": f"file:{self._directory}"}
-        completed = checkpoint if self._completed else None
-        answer["latest"] = {"completed": completed, "failed": None, "savepoint": None, "restored": None}
-        return {**answer, "history": [checkpoint]}
 
 
 @pytest.fixture
@@ -108,8 +57,9 @@ def started(broker: Broker, manager: JobManager, directory: Path) -> AbstractCon
 
 @contextmanager
 def job_manager(directory: Path, prepared: Prepared, *, completed: bool = True) -> Iterator[JobManager]:
-    manager = JobManager(write_checkpoint(directory / "flink", prepared.metadata), completed=completed)
+    manager = JobManager()
     try:
+        manager.take(write_checkpoint(directory / "flink", prepared.metadata), completed=completed)
         yield manager
     finally:
         manager.die()
