@@ -32,6 +32,7 @@ def partition(topic: str, number: int) -> str:
 
 ALERTS = "/alerts"
 COLLECTOR = "/collector"
+SEARCH = "/history?show=search"
 
 
 def _path(page: str, **query: str) -> str:

@@ -84,7 +84,7 @@ def _reader(group: WaitingGroup, start_ms: int, end_ms: int) -> Html:
 
 def _lane(name: str, left: float, width: float, tone: str, says: Html) -> Html:
     bar = el("i", class_=tone, style=f"left:{left:.2f}%;width:{max(0.5, width):.2f}%")
-    return el("div", el("span", name, title=name), el("div", bar, class_="lane", aria_hidden="true"), says)
+    return el("div", el("span", name), says, el("div", bar, class_="lane", aria_hidden="true"))
 
 
 def _share(at_ms: int, start_ms: int, end_ms: int) -> float:

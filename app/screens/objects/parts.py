@@ -71,7 +71,7 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
 
 def not_there(error: str) -> Html:
     """Return what a page says whose object the collector does not know."""
-    return el("p", error[:1].upper() + error[1:], ". ", link("/history", "Search the history"), class_="empty")
+    return el("p", error[:1].upper() + error[1:], ". ", link(page_paths.SEARCH, "Search the history"), class_="empty")
 
 
 def open_table(transactions: Sequence[TransactionRow]) -> Html:

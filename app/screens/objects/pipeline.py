@@ -12,7 +12,7 @@ from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
 from app.components.time_text import amount, at, counted, duration, exact_time, since
-from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, badge
+from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
@@ -20,6 +20,7 @@ from app.screens.objects.parts import alert_list, link_to, open_table, page_addr
 from app.screens.pipelines import STATES
 from lifecycle import page_paths
 from lifecycle.orders import Action
+from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
 
@@ -46,28 +47,34 @@ def render(client: CollectorClient, query: Query) -> Picture:
     running = client.transactions(pipeline=name, limit=MOST_OPEN)
     picture: Picture = {"path": el("h2", name, class_="object-name")}
     if ours is not None:
-        picture["pipeline"] = _pipeline(ours)
+        needs = (item for item in client.overview().attention if item.kind is AttentionKind.PIPELINE)
+        picture["pipeline"] = _pipeline(ours, next((item for item in needs if item.target == ours.key), None))
     for job in jobs:
         picture[f"job-{job.cluster}-{job.job}"] = _job(job)
     if ours is None and not jobs:
         text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
         picture["foreign"] = el("p", text, class_="empty")
     more = f" and {running.more:,} more" if running.more else ""
-    heading = el("h4", "Open now", el("small", f" {counted(len(running), 'transaction')}{more}"))
-    nothing = el("p", "No transaction of it is open.", class_="empty")
+    heading = el("h4", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
+    nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
     picture["open"] = el("section", heading, open_table(running) if running else nothing)
     picture["timeout"] = _timeout(timeout)
     picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.labels.get("pipeline") == name])
     return picture
 
 
-def _pipeline(row: PipelineRow) -> Html:
+def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
+    """Return its card; ``needs``: its card of the overview, which knows more than what it reported last."""
     sign, tone, meaning = STATES.get(row.state, UNKNOWN_SIGN)
+    state = row.state
+    if needs is not None:
+        sign, tone, meaning, state = "⏸", Tone.URGENT, needs.headline, needs.badge
     flow = f"{row.source} → {row.sink}" if row.source and row.sink else "source and sink unknown"
     often = f", a checkpoint every {duration(row.interval_ms)}" if row.interval_ms else ""
     said = el(
         "div",
-        el("div", badge(sign, row.state, tone, meaning), el("b", flow, class_="name"), often, class_="title"),
+        el("div", badge(sign, state, tone, meaning), el("b", flow, class_="name"), often, class_="title"),
+        needs is not None and el("div", needs.headline, " ", needs.consequence, class_="why"),
         el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
            el("span", "last sign of life ", since(row.last_seen_at_ms, UTC), " ago: ", row.last_heartbeat or "none"),
            class_="facts-line"),

@@ -22,10 +22,11 @@ from app.screens.objects import records
 from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, partition_link, transaction_cells
 from lifecycle import page_paths
 from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention
+from lifecycle.rows.attention import Attention, Remedy
 from lifecycle.rows.batches import BatchTransactionRow
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionDetailRow
+from lifecycle.verdicts import Verdict
 
 
 def show() -> None:
@@ -41,11 +42,16 @@ def show() -> None:
             live.write(_missing(key) if error.failure is Failure.UNKNOWN_KEY else el("p", str(error), class_="warn"))
         return
     with st.container(key="transaction"):
-        if detail.state.is_final:
+        if _is_over(detail):
             live.write(join(_picture(live.collector(), detail).values()))
         else:
             show_region("transaction", {"key": key})
-    live.auto_refresh(records.show, every_s=None if detail.state.is_final else live.CHARTS_EVERY_S)
+    live.auto_refresh(records.show, every_s=None if _is_over(detail) else live.CHARTS_EVERY_S)
+
+
+def _is_over(detail: TransactionDetailRow) -> bool:
+    # One that was lost is not: it waits for its batch to be replayed.
+    return detail.state.is_final and detail.verdict is Verdict.SETTLED
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
@@ -56,7 +62,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
 def _missing(key: str) -> Html:
     return el(
         "p", "The collector does not know ", el("code", key), ": it never saw it, or it has left history. ",
-        link("/history", "Search the history"), class_="empty",
+        link(page_paths.SEARCH, "Search the history"), class_="empty",
     )  # fmt: skip
 
 
@@ -107,7 +113,7 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
         needs is not None and el("div", el("small", "if nobody acts: "), needs.consequence, class_="consequence"),
     ]
     tone = VERDICT_SIGNS[detail.verdict][1].value
-    return el("article", el("div", *said, class_="said"), el("div", *_buttons(detail), class_="remedies"),
+    return el("article", el("div", *said, class_="said"), el("div", *_buttons(detail, needs), class_="remedies"),
               class_=f"card {tone}")  # fmt: skip
 
 
@@ -125,7 +131,7 @@ def _times(detail: TransactionDetailRow) -> list[object]:
     return parts
 
 
-def _buttons(detail: TransactionDetailRow) -> list[Html]:
+def _buttons(detail: TransactionDetailRow, needs: Attention | None) -> list[Html]:
     keys = [detail.key, *detail.siblings] if detail.ours and detail.batch is not None else [detail.key]
     of = f" batch {detail.batch}" if len(keys) > 1 else ""
     buttons = []
@@ -135,6 +141,8 @@ def _buttons(detail: TransactionDetailRow) -> list[Html]:
         # What loses rows is ordered one by one.
         buttons.append(order_button(f"Abort{'' if detail.loses_data else of}", Action.ABORT, "transactions",
                                     [detail.key] if detail.loses_data else keys))  # fmt: skip
+    if needs is not None and needs.remedy is Remedy.RESTART:
+        buttons.append(order_button("Restart", Action.RESTART, "pipeline", [needs.target], is_main=True))
     return buttons
 
 

@@ -130,7 +130,7 @@ def test_alerts_about_it_or_its_batch_are_linked(answers):
 def test_an_unknown_transaction_leads_to_the_history(answers):
     page = at(page_paths.transaction("kafka:nobody:1:2@3"))
     assert "it never saw it, or it has left history" in said(page)
-    assert 'href="/history"' in said(page)
+    assert 'href="/history?show=search"' in said(page)
 
 
 def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
@@ -148,7 +148,7 @@ def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
 @pytest.mark.parametrize("number", ["13", "x"])
 def test_a_batch_that_is_not_known_is_said_to_be_so(answers, number):
     page = opened("objects.batch", pipeline="word-count", number=number)
-    assert 'href="/history"' in said(page)
+    assert 'href="/history?show=search"' in said(page)
 
 
 def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):
@@ -158,6 +158,27 @@ def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):
     for text in ("running", "ip_count_source → ip_count_sink", "4 transactions", "too short", "A2 commit overdue"):
         assert text in said(page), text
     assert {"Restart …", "Stop …"} <= set(labels(page))
+
+
+def test_a_frozen_pipeline_is_not_called_running(answers, monkeypatch):
+    answers.pipelines = [pipeline()]
+    overview = answers.overview()
+    card = {**overview["attention"][0], "kind": "pipeline", "badge": "frozen", "verdict": None, "keys": [],
+            "headline": "No sign of life for 16 s.", "target": answers.pipelines[0]["key"], "remedy": "restart"}  # fmt: skip
+    monkeypatch.setattr(answers, "overview", lambda: {**overview, "attention": [card]})
+    page = at(page_paths.pipeline("ip-count"))
+    assert "No sign of life for 16 s." in said(page)
+    assert "running" not in said(page)
+
+
+def test_a_lost_one_offers_to_restart_its_pipeline(answers, monkeypatch):
+    answers.transactions = batch(state="lost", verdict="lost", deadline_ms=None, may_commit=False)
+    answers.pipelines = [pipeline()]
+    overview = answers.overview()
+    card = {**overview["attention"][0], "remedy": "restart", "target": answers.pipelines[0]["key"]}
+    monkeypatch.setattr(answers, "overview", lambda: {**overview, "attention": [card]})
+    page = button(at(page_paths.transaction(answers.transactions[0]["key"])), "Restart …").click().run()
+    assert "pipeline-order-reason" in [one.key for one in page.text_input]
 
 
 def test_an_application_without_a_supervisor_offers_no_restart(answers):
@@ -199,7 +220,7 @@ def test_a_partition_has_who_waits_what_holds_it_and_what_ended(answers):
         assert text in said(page), text
     assert page_paths.transaction(row["key"]) in said(page)
     assert "Commit …" in labels(page)
-    assert 'href="/history"' in said(opened("objects.partition", topic="orders", partition="x"))
+    assert 'href="/history?show=search"' in said(opened("objects.partition", topic="orders", partition="x"))
 
 
 def test_hostile_names_are_shown_as_text(answers):
