@@ -20,6 +20,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
+- Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
+  ``search-span``, ``search-older``, ``search-newest``, ``search-csv``, ``search-json``, ``search-table``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``job-table``, ``id-table``, ``audit-table``
 - Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
@@ -50,6 +52,7 @@ from app.screens import (
     pending,
     pipelines,
     readers,
+    search,
     sections,
     timeouts,
 )
@@ -89,7 +92,12 @@ def main() -> None:
         sections.page(
             "History",
             "history",
-            {"aborts": ("Aborts", aborts.show), "losses": ("Losses", losses.show), "ids": ("Ids", ids.show)},
+            {
+                "aborts": ("Aborts", aborts.show),
+                "losses": ("Losses", losses.show),
+                "ids": ("Ids", ids.show),
+                "search": ("Search", search.show),
+            },
         ),
         st.Page(audit.show, title="Audit", url_path="audit"),
         st.Page(collector_status.show, title="Collector", url_path="collector", visibility="hidden"),

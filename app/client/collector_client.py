@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from app.client.audit_entries import AuditEntry, read_audit
-from app.client.collector_rows import Orderable, Rows
+from app.client.collector_rows import FoundPage, Orderable, Rows
 from app.client.hanging_transactions import read_hanging
 from app.client.shared_requests import SharedRequests
 from app.settings import Settings
@@ -28,6 +28,7 @@ from lifecycle.rows.partitions import BlockedRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.row_json import read_row
+from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
@@ -75,6 +76,7 @@ class CollectorError(IndoubtError):
         return self.failure in (Failure.UNREACHABLE, Failure.NOT_READY, Failure.TOKEN, Failure.TOO_MANY)
 
 
+_FOUND = partial(read_row, FoundTransactionRow)
 _FAILURES = {
     401: Failure.TOKEN,
     403: Failure.NOT_ALLOWED,
@@ -140,6 +142,12 @@ class CollectorClient:
         """Return the transactions of the same id that began before this one, newest first."""
         path = f"/api/v1/transactions/{quote(key, safe='')}/earlier"
         return self._rows(path, partial(read_row, EndedTransactionRow), {"limit": str(limit)})
+
+    def search(self, *, limit: int = 100, **filters: str) -> FoundPage:
+        """Return a page of a search over all history, newest opening first; ``after``: what the page before it had as ``next``."""
+        path, wanted = "/api/v1/search", {name: text for name, text in filters.items() if text} | {"limit": str(limit)}
+        answer = self._get_shared(path, wanted)
+        return self._understand(path, lambda value: FoundPage(map(_FOUND, value["rows"]), value["next"]), answer)
 
     def partition(self, topic: str, number: int) -> PartitionRow:
         """Return a topic-partition: who reads it, what is open on it, and what has ended."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from lifecycle.rows.search import FoundTransactionRow
+
 Row = TypeVar("Row")
 
 
@@ -14,6 +16,14 @@ class Rows(list[Row]):
     def __init__(self, rows: Iterable[Row], more: int) -> None:
         super().__init__(rows)
         self.more = more
+
+
+class FoundPage(list[FoundTransactionRow]):
+    """A page of a search; ``next`` leads to what is behind it, None where nothing is."""
+
+    def __init__(self, rows: Iterable[FoundTransactionRow], next: str | None) -> None:
+        super().__init__(rows)
+        self.next = next
 
 
 class Orderable(Protocol):

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from collector.api import object_routes, series_routes, table_routes
+from collector.api import object_routes, search_routes, series_routes, table_routes
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
@@ -89,6 +89,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
     table_routes.serve(app, dependencies)
     object_routes.serve(app, dependencies)
+    search_routes.serve(app, dependencies)
     series_routes.serve(app, dependencies)
     return app
 

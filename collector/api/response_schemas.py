@@ -20,6 +20,7 @@ from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
+from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.series import CheckpointGapsRow, Series
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer, SwitchRequest
 from lifecycle.rows.status import Status
@@ -59,6 +60,7 @@ TABLES: dict[str, type] = {
     "/api/v1/transactions": TransactionRow,
     "/api/v1/transactions/{key}/events": RawEventRow,
     "/api/v1/transactions/{key}/earlier": EndedTransactionRow,
+    "/api/v1/search": FoundTransactionRow,
     "/api/v1/aborts": AbortRow,
     "/api/v1/losses": LossRow,
     "/api/v1/batches": BatchRow,

@@ -9,6 +9,7 @@ from typing import Any
 
 from collector.cli.listings import LISTINGS, Listing
 from lifecycle.resource_manager_kinds import KINDS
+from lifecycle.rows.search import SearchOutcome
 from lifecycle.verdicts import AbortCause
 
 EXIT_CODES = """exit codes:
@@ -23,6 +24,10 @@ _HELP = {
     "resource-manager": f"only this one: {', '.join(KINDS)}",
     "cause": f"only this cause: {', '.join(cause.value for cause in AbortCause)}",
     "transaction": "every transaction of this transactional id",
+    "transaction-part": "only ids with this text in them",
+    "group": "only what wrote where this consumer group reads",
+    "outcome": f"only this one: {', '.join(outcome.value for outcome in SearchOutcome)}",
+    "until": "only before then; as --since",
     "topic": "only this topic",
     "state": "only this state",
     "severity": "only this one: warning, critical",

@@ -58,7 +58,7 @@ def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
     wanted = {"limit": str(given.limit)}
     for name in listing.filters:
         value = getattr(given, name.replace("-", "_"))
-        if name == "since" and value:
+        if name in ("since", "until") and value:
             value = moment_ms(value, now_ms())
         if value:
             wanted[PARAMETERS[name]] = "true" if value is True else actual(str(value))

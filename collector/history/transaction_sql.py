@@ -2,6 +2,9 @@
 
 # ruff: noqa: S608 (what is put together here is fixed text)
 
+from collections.abc import Mapping
+from typing import Any
+
 from collector.history.sql import EACH_TRANSACTION, FOUNDATIONS, SUPERSEDED
 
 # Bound: id, producer id, from, until (epoch ms, of the start).
@@ -57,3 +60,43 @@ where pipeline = ? and number = ? order by at_ms limit ?"""
 AUDIT_OF_KEYS = """
 select a.*, r.refers_to from audit a left join order_results r using (audit)
 where contains(a.keys, ?) or contains(a.keys, ?) order by a.audit desc limit ?"""
+
+# Records of transactions by their opening, newest first, from behind a place on. ``search_records`` puts it together of these.
+_SEARCHED = """
+select transaction_id, producer_id, start_ms from transaction_records
+where start_ms is not null and start_ms >= ? and start_ms < ? and (start_ms, producer_id, transaction_id) < (?, ?, ?)"""
+_CONDITIONS = {
+    "text": "contains(transaction_id, ?)",
+    "beginnings": "list_bool_or(list_transform(?::varchar[], lambda beginning: starts_with(transaction_id, beginning)))",
+    "partitions": "list_has_any(partitions, ?::varchar[])",
+    "status": "status = ?",
+}
+FROM_NEWEST = (2**62, 0, "")
+
+
+def search_records(wanted: Mapping[str, Any]) -> str:
+    """Return the query of the conditions in ``wanted``: of ``text``, ``beginnings``, ``partitions``, ``status``.
+
+    Bound: from, until, the place (start, producer id, transaction), the value of each condition in the order of ``wanted``, how
+    many records.
+    """
+    chosen = "".join(f"\n  and {_CONDITIONS[name]}" for name in wanted)
+    return f"{_SEARCHED}{chosen}\norder by start_ms desc, producer_id desc, transaction_id desc limit ?"
+
+
+# Bound: ids, producer ids, starts, of the same length; the first and the last start.
+TRANSACTIONS_OF_IDENTITIES = f"""
+with chosen as (
+    select unnest(?::varchar[]) as transaction_id, unnest(?::bigint[]) as producer_id, unnest(?::bigint[]) as start_ms)
+{
+    EACH_TRANSACTION.format(
+        rows="transaction_records where start_ms >= ? and start_ms <= ?",
+        of_those="semi join chosen using (transaction_id, producer_id, start_ms)",
+    )
+}"""
+# Who took these ids. Bound: ids, from, until (epoch ms), how many.
+INITS_OF_PERIOD = """
+select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
+where start_ms is null and status = 'EMPTY' and transaction_id in (select unnest(?::varchar[]))
+  and update_ms >= ? and update_ms <= ? order by update_ms limit ?"""
+PARTITIONS = "select distinct unnest(partitions) from transaction_records"

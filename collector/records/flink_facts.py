@@ -189,6 +189,11 @@ class FlinkState:
         """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""
         return self._prefixes.get(prefix)
 
+    def prefixes_of(self, pipeline: str) -> list[str]:
+        """Return the transactional id prefixes that the sinks of the jobs of this name were seen to use last."""
+        return [prefix for prefix, (cluster, job) in self._prefixes.items()
+                if pipeline == (self.jobs[job].pipeline if job in self.jobs else f"{cluster}/{job}")]  # fmt: skip
+
     def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
         """Say whether folding it would tell nothing new."""
         facts = self.jobs.get(seen.job)

@@ -16,11 +16,13 @@ from collector.verdicts import abort_causes
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
+from collector.views.search import Found
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow
 from lifecycle.rows.row_json import fields_of
+from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.transactions import DecisionSummary, TimelineEntry, TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import URGENCY, Verdict
 
@@ -189,6 +191,12 @@ def ended_row(view: TransactionView) -> EndedTransactionRow:
         rows=view.handle.rows if view.handle is not None else None,
         partitions=tuple(sorted(view.broker.partitions)) if view.broker is not None else (),
     )
+
+
+def found_row(found: Found) -> FoundTransactionRow:
+    """Return a row of GET /search."""
+    certainty = found.certainty.value if found.certainty is not None else None
+    return FoundTransactionRow(**fields_of(ended_row(found.view)), cause=found.cause, certainty=certainty)
 
 
 def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None) -> CheckpointRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from collector.history import row_decoding, transaction_sql
 from collector.history.store import Store, StoreFailed
@@ -45,7 +45,7 @@ def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | 
     flush(store)
     first, last = (start_ms, start_ms) if start_ms is not None else (0, MAX_WHOLE_NUMBER)
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, handle.transaction, handle.producer_id, first, last)
-    past = past_of(current, store, handle.transaction, row_decoding.transactions(rows))
+    past = past_of(current, store, row_decoding.transactions(rows))
 
     def found_in(state: State) -> Iterable[TransactionView]:
         view = transaction_join.find(state, key)
@@ -75,31 +75,39 @@ def earlier(
     id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID_BEFORE, id_, *place, most, id_)
     ((total,),) = store.rows(transaction_sql.COUNT_OF_ID_BEFORE, id_, *place)
-    past = past_of(current, store, id_, row_decoding.transactions(rows))
+    past = past_of(current, store, row_decoding.transactions(rows))
     judged = current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
     views = [each.view for each in judged if each.view.broker is not None]
     views.sort(key=lambda each: (each.opened_ms or 0, each.producer_id or 0), reverse=True)
     return views, max(0, total - len(views))
 
 
-def past_of(current: CurrentState, store: Store, id_: str, transactions: Iterable[BrokerTransaction]) -> State:
-    """Return a state of these transactions of one id, with what was decided and reported around them. Raises StoreFailed."""
-    past, known = State(settled_kept=MOST_RECORDS), list(transactions)
-    for transaction in known:
-        put_transaction(past, transaction)
+def past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTransaction]) -> State:
+    """Return a state of these transactions, with what was decided and reported of ours around them. Raises StoreFailed."""
+    past = State(settled_kept=MOST_RECORDS)
     with current.reading() as state:
         prefixes = state.ledger.prefixes()
-    parsed = TransactionalId.parse(id_)
-    if not known or parsed is None or parsed.prefix not in prefixes:
-        return past
+    ours: dict[str, list[BrokerTransaction]] = {}
+    for transaction in transactions:
+        put_transaction(past, transaction)
+        parsed = TransactionalId.parse(transaction.identity.transaction)
+        if parsed is not None and parsed.prefix in prefixes:
+            ours.setdefault(parsed.prefix, []).append(transaction)
+    for prefix, known in ours.items():
+        _put_reports(past, store, prefix, known)
+    return past
+
+
+def _put_reports(past: State, store: Store, prefix: str, known: Sequence[BrokerTransaction]) -> None:
     first_ms = min(transaction.identity.start_ms for transaction in known) - AROUND_MS
     last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + AROUND_MS
-    period = (parsed.prefix, first_ms, last_ms)
-    decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, *period, MOST_RECORDS)
-    events = store.rows(transaction_sql.EVENTS_OF_PERIOD, *period, json.dumps(id_), MOST_RECORDS)
+    ids = {transaction.identity.transaction for transaction in known}
+    # Of one id only its own events; of several all of the time.
+    part = json.dumps(ids.pop()) if len(ids) == 1 else ""
+    decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, prefix, first_ms, last_ms, MOST_RECORDS)
+    events = store.rows(transaction_sql.EVENTS_OF_PERIOD, prefix, first_ms, last_ms, part, MOST_RECORDS)
     # What cannot be understood was reported when history was loaded.
     for decided in row_decoding.decision_records(decisions)[0]:
         apply(past, decided)
     for reported in row_decoding.lifecycle_events(events):
         apply(past, reported)
-    return past

@@ -65,6 +65,9 @@ class Answers:
     """How many readers of changes are connected."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """Of every transaction that is asked for."""
+    found: list[dict[str, Any]] = field(default_factory=list)
+    """What a search finds, in pages of their own: the cursor of each is its place."""
+    searches: list[dict[str, str]] = field(default_factory=list)
     earlier: list[dict[str, Any]] = field(default_factory=list)
     partition: dict[str, Any] | None = None
     """The only one that is known."""
@@ -308,6 +311,15 @@ class _Handler(BaseHTTPRequestHandler):
             for name in ("transaction", "pipeline", "batch"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
             return self._answer(200, _page(rows, limit))
+        if path == "search":
+            wanted = {name: values[0] for name, values in query.items()}
+            self.known.searches.append(wanted)
+            first, limit = int(wanted.get("after", "0")), int(wanted["limit"])
+            rows = self.known.found[first : first + limit]
+            behind = len(self.known.found) > first + limit
+            return self._answer(
+                200, {"rows": rows, "more": int(behind), "next": str(first + limit) if behind else None}
+            )
         for table in ("events", "earlier"):
             if path.startswith("transactions/") and path.endswith(f"/{table}"):
                 return self._answer(200, _page(getattr(self.known, table), 500))

@@ -147,7 +147,9 @@ def test_each_listing_that_the_api_has_can_be_asked_with_its_filters(
     run: Run, api: Api, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (listing,) = (one for one in LISTINGS if one.name == name)
-    values = {"since": "1h", "all": None}
+    values = {"since": "1h", "until": "1h", "outcome": "open", "all": None}
+    if name == "search":
+        values["cause"] = "timeout"
     words = [word for f in listing.filters for word in (f"--{f}", values.get(f, "nobody")) if word is not None]
     assert run(name, *words, "--limit", "5", token="viewer-token") == 0
     assert run(name, "--json", token="viewer-token") == 0
@@ -207,7 +209,7 @@ def keys_of(api: Api) -> dict[str, str]:
 
 
 def test_an_order_that_is_refused_says_why(run: Run, api: Api) -> None:
-    with pytest.raises(Refused, match="not in memory"):
+    with pytest.raises(Refused, match="neither in memory nor in history"):
         run("commit", "kafka:none:1:1")
     with pytest.raises(Refused, match="not known"):
         run("abort", "hanging:topic-0:1:1:0")

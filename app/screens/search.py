@@ -1,0 +1,136 @@
+"""Search: every transaction in Kafka that history has, by what is known of it; the collector looks, this page asks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import live
+from app.client.collector_rows import FoundPage
+from app.components.markup import Html, el
+from app.components.presses import link
+from app.components.time_text import amount, counted, duration, exact_time
+from app.components.verdict_signs import certainty_badge, state_text
+from app.dialogs.order_text import table
+from lifecycle import page_paths
+from lifecycle.durations import DAY_MS, HOUR_MS
+from lifecycle.rows.row_json import row_to_json
+from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
+from lifecycle.verdicts import AbortCause
+from lifecycle.visible_text import actual
+
+ANY = "any"
+SPANS = {"1 h": HOUR_MS, "24 h": DAY_MS, "7 days": 7 * DAY_MS, "all": None}
+SPAN = "24 h"
+PAGE_SIZES = [50, 100, 500]
+AFTER = "after"
+_TEXTS = {
+    "transaction": "transactional id, or a part of it",
+    "pipeline": "application, its whole name",
+    "topic": "topic that it wrote to",
+    "group": "consumer group that reads there",
+}
+
+
+def show() -> None:
+    """Write the page."""
+    live.auto_refresh(_search, every_s=None)
+
+
+def _search() -> None:
+    filters = _filters()
+    after = st.query_params.get(AFTER, "")
+    size = st.session_state.get("search-size", PAGE_SIZES[1])
+    found = live.collector().search(limit=size, **filters, **({AFTER: after} if after else {}))
+    with st.container(horizontal=True, vertical_alignment="center", key="search-head"):
+        live.write(el("p", _how_many(found, is_first=not after), class_="how-many"))
+        st.button("Newest", key="search-newest", disabled=not after, on_click=_go, args=(None,))
+        st.button("Older", key="search-older", disabled=found.next is None, on_click=_go, args=(found.next,))
+        st.selectbox("Rows a page", PAGE_SIZES, index=1, key="search-size", width=110, label_visibility="collapsed")
+        st.download_button("CSV", _csv(found), "transactions.csv", "text/csv", key="search-csv")
+        st.download_button("JSON", json.dumps([row_to_json(row) for row in found], indent=1), "transactions.json",
+                           "application/json", key="search-json")  # fmt: skip
+    if found:
+        with st.container(key="search-table"):
+            live.write(_table(found, live.zone()))
+
+
+def _filters() -> dict[str, str]:
+    """Return what is looked for as the API's parameters; the address has the choice."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="search-filters"):
+        texts = {
+            name: st.text_input(name.capitalize(), placeholder=hint, key=f"search-{name}", width=230, bind="query-params",
+                                on_change=_go, args=(None,))
+            for name, hint in _TEXTS.items()
+        }  # fmt: skip
+        outcome = st.selectbox("Outcome", [ANY, *(one.value for one in SearchOutcome)], key="search-outcome", width=130,
+                               bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+        cause = st.selectbox("Cause of an abort", [ANY, *(one.value for one in AbortCause)], key="search-cause", width=150,
+                             bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+        span = st.segmented_control("Opened in the last", list(SPANS), default=SPAN, required=True, key="search-span",
+                                    bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+    wanted = {name: actual((text or "").strip()) for name, text in texts.items()}
+    wanted |= {"outcome": outcome if outcome != ANY else "", "cause": cause if cause != ANY else ""}
+    length_ms = SPANS.get(span or SPAN)
+    if length_ms is not None:
+        # Whole minutes: the pages of one search begin at the same time, and tabs share an answer.
+        now_ms = live.collector().status().now_ms
+        wanted["since_ms"] = str((now_ms - length_ms) // 60_000 * 60_000)
+    return wanted
+
+
+def _go(after: str | None) -> None:
+    if after is None:
+        st.query_params.pop(AFTER, None)
+    else:
+        st.query_params[AFTER] = after
+
+
+def _how_many(found: FoundPage, *, is_first: bool) -> str:
+    if not found and found.next is not None:
+        return "Nothing among those looked at so far: press Older to look further back, or choose a shorter time."
+    if not found:
+        return "Nothing in history fits." if is_first else "Nothing older fits."
+    behind = ", more behind them" if found.next is not None else ", and no older one"
+    return f"{counted(len(found), 'transaction')}, newest opening first{behind}"
+
+
+def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
+    return table(
+        ["Opened", "Transaction", "Application", "Batch", "State", "Cause", "Open for", "Rows", "Partitions"],
+        [
+            [
+                exact_time(row.opened_at_ms, zone),
+                link(page_paths.transaction(row.key), row.transaction),
+                link(page_paths.pipeline(row.pipeline), row.pipeline),
+                link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
+                state_text(row.state),
+                [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
+                duration(row.open_ms),
+                amount(row.rows),
+                el("small", ", ".join(row.partitions)),
+            ]
+            for row in found
+        ],
+    )
+
+
+def _csv(found: Sequence[FoundTransactionRow]) -> str:
+    """Return the rows with every column; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    text = io.StringIO()
+    rows = [row_to_json(row) for row in found]
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["key"])
+    writer.writeheader()
+    for row in rows:
+        row["partitions"] = " ".join(row["partitions"])
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,0 +1,73 @@
+"""The API's search over all history."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.responses import Response
+
+from collector.api.dependencies import ApiDependencies, caller_of_request
+from collector.api.paging import Page, place_of
+from collector.api.table_routes import After, table_answer
+from collector.rows.transactions import found_row
+from collector.runtime.clock import now_ms
+from collector.views.search import PartitionNames, SearchQuery, partition_names, search
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
+from lifecycle.verdicts import AbortCause
+
+MOST = 1_000
+Moment = Annotated[int, Query(ge=0, le=MAX_WHOLE_NUMBER)]
+
+
+def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
+    """Add the route."""
+    names = partition_names(dependencies.store)
+
+    @app.get("/api/v1/search", dependencies=[Depends(caller_of_request)])
+    def found(
+        request: Request,
+        transaction: str = "",
+        pipeline: str = "",
+        topic: str = "",
+        group: str = "",
+        outcome: SearchOutcome | None = None,
+        cause: AbortCause | None = None,
+        since_ms: Moment = 0,
+        until_ms: Moment = MAX_WHOLE_NUMBER,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
+        after: After = None,
+    ) -> Response:
+        query = SearchQuery(
+            transaction=transaction,
+            pipeline=pipeline,
+            partitions=_partitions(dependencies, names, topic, group) if topic or group else None,
+            outcome=outcome,
+            cause=cause,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            limit=limit,
+            after=place_of(after, int, int, str),
+        )
+        page = search(dependencies.current, dependencies.store, query)
+        rows = [found_row(each) for each in page.found]
+        # How many are behind it is not counted: that would take as long as to read them all.
+        return table_answer(
+            request, FoundTransactionRow, Page(rows=rows, more=int(page.next_place is not None), last=page.next_place)
+        )
+
+
+def _partitions(dependencies: ApiDependencies, names: PartitionNames, topic: str, group: str) -> Collection[str]:
+    """Return the partitions of a topic, or those that a group reads, or what both have in common."""
+    known: Collection[str] = [name for name in names.at(now_ms()) if name.rpartition("-")[0] == topic]
+    if not group:
+        return known
+    findings = dependencies.partitions()
+    read = {
+        "{}-{}".format(*blocked.snapshot.partition)
+        for blocked in findings.blocked
+        if any(reader.group == group for reader in blocked.readers)
+    }
+    return read.intersection(known) if topic else read

@@ -1,0 +1,197 @@
+"""A search over all transactions in Kafka that history has, newest opening first, a page at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from collector.history import row_decoding, transaction_sql
+from collector.history.store import Store
+from collector.records.facts import BrokerIdentity
+from collector.runtime.timed_cache import NowAndThen
+from collector.state import transaction_join
+from collector.state.fold import put_init
+from collector.state.state import State
+from collector.state.transaction_view import TransactionView
+from collector.verdicts import loss_cases
+from collector.verdicts.abort_causes import Certainty, infer
+from collector.views.current_state import CurrentState
+from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, flush, past_of
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+from lifecycle.rows.search import SearchOutcome
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import AbortCause
+
+RECORDS_AT_ONCE = 1_000
+"""A transaction has about four."""
+BUDGET_S = 1.5
+"""What was not looked at by then is left to the next page."""
+PARTITIONS_KEPT_MS = 60_000
+Place = tuple[int, int, str]
+"""Where a page ended: start (epoch ms), producer id, transactional id."""
+PartitionNames = NowAndThen[frozenset[str]]
+_STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
+_ABORTED = (TransactionState.ABORTED, TransactionState.LOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchQuery:
+    """What is looked for: all that is given must fit. Empty and None: anything. Times are of the opening, epoch ms.
+
+    ``transaction``: a part of the transactional id. ``partitions``: at least one of these was written to.
+    """
+
+    transaction: str = ""
+    pipeline: str = ""
+    partitions: Collection[str] | None = None
+    outcome: SearchOutcome | None = None
+    cause: AbortCause | None = None
+    since_ms: int = 0
+    until_ms: int = MAX_WHOLE_NUMBER
+    limit: int = 100
+    after: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A transaction that fits; the cause is None where it was not aborted."""
+
+    view: TransactionView
+    cause: AbortCause | None = None
+    certainty: Certainty | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SearchPage:
+    """What was found, and the place that the next page begins behind; None: nothing is behind it."""
+
+    found: list[Found] = field(default_factory=list)
+    next_place: Place | None = None
+
+
+def partition_names(store: Store) -> PartitionNames:
+    """Return what finds out now and then which partitions history's transactions wrote to."""
+    return NowAndThen(
+        lambda _: frozenset(name for (name,) in store.rows(transaction_sql.PARTITIONS)), PARTITIONS_KEPT_MS
+    )
+
+
+def search(
+    current: CurrentState, store: Store, query: SearchQuery, clock: Callable[[], float] = time.monotonic
+) -> SearchPage:
+    """Return a page of a search. It may hold less than its limit, or nothing, though more is behind it. Raises StoreFailed."""
+    flush(store)
+    page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
+    for identities, behind in _chunks(store, query, _conditions(current, query)):
+        fitting = [found for found in _joined(current, store, identities) if _fits(found, query)]
+        room = query.limit - len(page.found)
+        page.found += fitting[:room]
+        if len(fitting) > room:
+            page.next_place = place_of(page.found[-1].view)
+            return page
+        place = behind
+        if place is None:
+            return page
+        if len(page.found) == query.limit or clock() > ends_s:
+            break
+    page.next_place = place
+    return page
+
+
+def place_of(view: TransactionView) -> Place:
+    """Return where a transaction stands in the order of a search."""
+    return (view.opened_ms or 0, view.producer_id or 0, view.transaction)
+
+
+def _conditions(current: CurrentState, query: SearchQuery) -> dict[str, object]:
+    wanted: dict[str, object] = {}
+    if query.transaction:
+        wanted["text"] = query.transaction
+    if query.pipeline:
+        with current.reading() as state:
+            # An application's ids begin with its name, or, where it is a job of Flink, with its sinks' prefixes. The name may have
+            # its kind behind it.
+            wanted["beginnings"] = [query.pipeline.partition(" (")[0], *state.flink.prefixes_of(query.pipeline)]
+    if query.partitions is not None:
+        # Only records of an opening have partitions: the outcome is looked at afterwards.
+        wanted["partitions"] = sorted(query.partitions)
+    else:
+        outcome = SearchOutcome.ABORTED if query.cause is not None else query.outcome
+        if outcome in _STATUS:
+            wanted["status"] = _STATUS[outcome]
+    return wanted
+
+
+def _chunks(
+    store: Store, query: SearchQuery, wanted: dict[str, object]
+) -> Iterator[tuple[list[BrokerIdentity], Place | None]]:
+    """Yield transactions to look at, newest first, each once, with the place behind them; None: they are the last."""
+    if wanted.get("partitions") == []:
+        yield [], None
+        return
+    statement, place = transaction_sql.search_records(wanted), query.after or transaction_sql.FROM_NEWEST
+    while True:
+        rows = store.rows(statement, query.since_ms, query.until_ms, *place, *wanted.values(), RECORDS_AT_ONCE)
+        identities = list(dict.fromkeys(BrokerIdentity(*row) for row in rows))
+        if len(rows) < RECORDS_AT_ONCE:
+            yield identities, None
+            return
+        id_, producer_id, start_ms = rows[-1]
+        place = (start_ms, producer_id, id_)
+        yield identities, place
+
+
+def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]) -> list[Found]:
+    """Return these transactions in their order, as memory has them, else as history has."""
+    with current.reading() as state:
+        found = _found_in(state, [identity for identity in identities if identity in state.broker])
+    missing = [identity for identity in identities if identity not in found]
+    if missing:
+        past = _past_of(current, store, missing)
+        with current.reading() as state:
+            loss_cases.share(past, state)
+            found |= _found_in(past, [identity for identity in missing if identity in past.broker])
+    return [found[identity] for identity in identities if identity in found]
+
+
+def _past_of(current: CurrentState, store: Store, missing: Sequence[BrokerIdentity]) -> State:
+    ids, producer_ids, starts = (list(column) for column in zip(*missing, strict=True))
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, ids, producer_ids, starts, min(starts), max(starts))
+    past = past_of(current, store, row_decoding.transactions(rows))
+    aborted = [past.broker[identity] for identity in past.aborted]
+    if aborted:
+        first_ms = min(transaction.identity.start_ms for transaction in aborted)
+        last_ms = max(transaction.ended_ms or 0 for transaction in aborted) + AROUND_MS
+        names = sorted({transaction.identity.transaction for transaction in aborted})
+        inits = store.rows(transaction_sql.INITS_OF_PERIOD, names, first_ms, last_ms, MOST_RECORDS)
+        for id_, init in row_decoding.inits(inits):
+            put_init(past, id_, init)
+    return past
+
+
+def _found_in(state: State, identities: Iterable[BrokerIdentity]) -> dict[BrokerIdentity, Found]:
+    return {identity: _found(state, transaction_join.at_coordinator(state, identity)) for identity in identities}
+
+
+def _found(state: State, view: TransactionView) -> Found:
+    if view.state not in _ABORTED:
+        return Found(view=view)
+    cause, certainty = infer(loss_cases.clues(state, view))
+    return Found(view=view, cause=cause, certainty=certainty)
+
+
+def _fits(found: Found, query: SearchQuery) -> bool:
+    state = found.view.state
+    outcome = (
+        SearchOutcome.COMMITTED
+        if state is TransactionState.COMMITTED
+        else SearchOutcome.ABORTED
+        if state in _ABORTED
+        else SearchOutcome.OPEN
+    )
+    return (
+        query.pipeline in ("", found.view.pipeline)
+        and query.outcome in (None, outcome)
+        and query.cause in (None, found.cause)
+    )

@@ -1,0 +1,101 @@
+"""The search over all history, by Streamlit's own test driver over a server that answers by docs/api.md."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from app.screens import search
+from lifecycle import page_paths
+from lifecycle.rows.row_json import read_row
+from lifecycle.rows.search import FoundTransactionRow
+from tests.unit.app.contract_rows import ended_transaction, now_ms
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+def found(transaction: str = "billing-1", **changes: object) -> dict[str, object]:
+    return ended_transaction(transaction, **{"pipeline": "billing", "cause": None, "certainty": None, **changes})
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    rows = [found(), found("billing-2", state="aborted", cause="timeout", certainty="certain", open_ms=61_000)]
+    with answering(Answers(found=rows), monkeypatch) as known:
+        yield known
+
+
+def test_what_is_found_says_how_it_ended_and_links_to_its_page(answers):
+    page = opened("search")
+    for text in ("2 transactions, newest opening first, and no older one", "timeout", "certain", "1 min 01 s"):
+        assert text in said(page), text
+    assert page_paths.transaction(answers.found[1]["key"]) in said(page)
+    assert page_paths.pipeline("billing") in said(page)
+
+
+def test_without_a_choice_the_last_day_is_searched(answers):
+    opened("search")
+    (wanted,) = answers.searches
+    assert set(wanted) == {"limit", "since_ms"}
+    assert now_ms() - 86_400_000 - 120_000 < int(wanted["since_ms"]) <= now_ms() - 86_400_000
+
+
+def test_every_filter_is_the_collectors_and_stands_in_the_address(answers):
+    page = opened("search")
+    for name, text in (("transaction", "bill"), ("pipeline", "billing"), ("topic", "invoices"), ("group", "dashboard")):
+        page.text_input(key=f"search-{name}").set_value(text)
+    page.selectbox(key="search-outcome").set_value("aborted")
+    page.selectbox(key="search-cause").set_value("timeout")
+    page.segmented_control(key="search-span").set_value("all").run()
+    assert answers.searches[-1] == {
+        "transaction": "bill", "pipeline": "billing", "topic": "invoices", "group": "dashboard", "outcome": "aborted",
+        "cause": "timeout", "limit": "100",
+    }  # fmt: skip
+    again = opened("search", **{"search-transaction": "bill", "search-span": "all"})
+    assert not again.exception
+    assert answers.searches[-1] == {"transaction": "bill", "limit": "100"}
+
+
+def test_older_ones_are_a_page_further_and_the_way_back_is_there(answers):
+    answers.found = [found(f"billing-{number}") for number in range(120)]
+    page = opened("search")
+    assert "billing-99" in said(page)
+    assert "billing-100" not in said(page)
+    page = page.button(key="search-older").click().run()
+    assert "billing-100" in said(page)
+    assert answers.searches[-1]["after"] == "100"
+    page = page.button(key="search-newest").click().run()
+    assert "after" not in answers.searches[-1]
+
+
+def test_another_filter_begins_again_with_the_newest(answers):
+    answers.found = [found(f"billing-{number}") for number in range(120)]
+    page = opened("search").button(key="search-older").click().run()
+    page.text_input(key="search-topic").set_value("invoices").run()
+    assert "after" not in answers.searches[-1]
+
+
+def test_nothing_found_yet_is_not_nothing_there(answers, monkeypatch):
+    answers.raw["search"] = b'{"rows": [], "more": 1, "next": "abc"}'
+    page = opened("search")
+    assert "press Older to look further back" in said(page)
+    answers.raw["search"] = b'{"rows": [], "more": 0, "next": null}'
+    assert "Nothing in history fits." in said(opened("search"))
+
+
+def test_hostile_ids_are_shown_as_text(answers):
+    answers.found = [found(HOSTILE, partitions=[HOSTILE])]
+    assert "<img" not in said(opened("search"))
+
+
+def test_a_csv_has_every_column_and_no_formula() -> None:
+    rows = [read_row(FoundTransactionRow, found("=cmd()", partitions=["a-0", "b-1"]))]
+    (row,) = csv.DictReader(io.StringIO(search._csv(rows)))
+    assert row["transaction"] == "'=cmd()"
+    assert row["partitions"] == "a-0 b-1"
+    assert (row["state"], row["open_ms"], row["cause"]) == ("committed", "900", "")
+    assert search._csv([]).startswith("key")
