@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from pipeline.config.sink_settings import pairs
 from pipeline.jobs.job import Job, find_job
 from pipeline.recovery.recovery import Recovered
 from pipeline.run import spark_home
+from pipeline.run.arrow_batches import MAX_BYTES, UNLIMITED, has_small_records
 from pipeline.run.group_offsets import GroupOffsets
 from pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
 from pipeline.runtime.exit_codes import FAILED, WRONG_SETTINGS
@@ -115,7 +117,11 @@ class Driver:
             signal.signal(number, lambda *_: self._stop.set())
         # Before the JVM is started, where it can be: a refusal comes at once, what was decided is committed seconds sooner.
         recovered = self._recover(self._job.columns) if self._job.columns is not None else None
-        spark = make_spark(self._settings)
+        with ThreadPoolExecutor(1) as beside:
+            small = beside.submit(self._has_small_records)
+            spark = make_spark(self._settings)
+            if small.result():
+                spark.conf.set(MAX_BYTES, UNLIMITED)
         if recovered is not None:
             # Before Spark plans the job, which takes seconds: a person who ordered a restart waits for this.
             self._report_start(recovered, spark)
@@ -133,6 +139,10 @@ class Driver:
         finally:
             offsets.close()
         return code
+
+    def _has_small_records(self) -> bool:
+        source, given = self._settings.source, pairs(self._settings.spark_properties)
+        return bool(source) and MAX_BYTES not in given and has_small_records(connect(self._settings), source)
 
     def _report_start(self, recovered: Recovered, spark: SparkSession) -> None:
         # The file first: who hears of the start reads there which run it is.
