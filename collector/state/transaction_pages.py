@@ -66,10 +66,11 @@ def ended(
     since_ms: int = 0,
     transaction: str | None = None,
     also: Collection[BrokerIdentity] = (),
+    also_branches: Collection[TransactionView] = (),
 ) -> Newest:
     """Return up to ``most`` transactions in one of these states, newest end first; ``before``: those behind that one.
 
-    ``transaction``: of this id only; ``also``: ended ones that count whatever their state is.
+    ``transaction``: of this id only; ``also``, ``also_branches``: ended ones in another state that count too.
     """
 
     def fits(key: EndKey) -> bool:
@@ -79,7 +80,8 @@ def ended(
     # What is not done with, and what no coordinator has, is in memory by the hundreds: it is joined at once.
     others = [at_coordinator(state, identity) for identity in state.open]
     others += elsewhere(state, settled=with_committed)
-    found = [view for view in others if view.state in wanted and fits(end_sort_key(view))]
+    others = [view for view in others if view.state in wanted]
+    found = [view for view in (*others, *also_branches) if fits(end_sort_key(view))]
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     final += () if with_committed else (state.broker[identity] for identity in also)

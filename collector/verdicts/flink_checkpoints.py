@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from collector.records.application_ids import FlinkId
+from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import FlinkStatus
@@ -59,7 +60,9 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
 
     ``taken_ms``: until then (epoch ms) a take of its id may be the one of the order that aborted it, and tells nothing.
     """
-    found = _by_listing(transaction, flink) or _by_job_and_ids(transaction, sink, flink, taken_ms)
+    found = _by_listing(flink_commits.case_of(flink, transaction)) or _by_job_and_ids(
+        transaction, sink, flink, taken_ms
+    )
     if found.fate is not Fate.COMPLETED:
         return found
     # That its checkpoint was completed does not keep anybody from a restore of an earlier one.
@@ -71,6 +74,13 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
         return replace(found, sure=False) if is_doubtful else found
     pipeline = again.pipeline or found.pipeline
     return replace(found, fate=Fate.REPLAYED, why=again.why, sure=False, pipeline=pipeline, rule=0)
+
+
+def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence:
+    """Return what became of the checkpoint that holds a branch of Flink's JDBC sink that was rolled back: what lists it tells."""
+    found = _by_listing(flink_commits.case_of_branch(flink, branch))
+    why = "no checkpoint that was read lists its xid, or which of them its job's work rests on is not known"
+    return found or Evidence(fate=Fate.UNSEEN, why=why)
 
 
 def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, taken_ms: int) -> Evidence:
@@ -283,9 +293,8 @@ def _is_before(case: JobCase, number: int) -> bool:
     return seen is not None and (seen.ended_ms or seen.triggered_ms) < case.start_ms
 
 
-def _by_listing(transaction: BrokerTransaction, flink: FlinkState) -> Evidence | None:
+def _by_listing(case: flink_commits.FlinkCase | None) -> Evidence | None:
     """Tell from what checkpoints on disk list, or return None where none lists it or none is known to count."""
-    case = flink_commits.case_of(flink, transaction)
     if case is None or not case.listings:
         return None
     restore, in_doubt = case.restored_to()

@@ -16,10 +16,16 @@ from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus, Listed
 from collector.records.observer_kind import ObserverKind
-from collector.records.xids import as_listed, xid_of, xid_owner
+from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.runtime.time_format import utc
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_unread_lists import CLOCK_SKEW_MS, UnreadList, owner_by_number, unread_list
+from collector.verdicts.flink_unread_lists import (
+    CLOCK_SKEW_MS,
+    UnreadList,
+    owner_by_number,
+    unread_list,
+    unread_list_of_branch,
+)
 from lifecycle.resource_manager_kinds import MYSQL
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 
@@ -114,7 +120,14 @@ def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: i
     if view.ours or not view.is_running:
         return None
     if view.branch is not None:
-        return _case_of_branch(state, view.branch, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+        case = case_of_branch(state, view.branch)
+        if case is None:
+            return None
+        xid = flink_xid(view.branch)
+        # JdbcSink has committed before a checkpoint is written: what holds its branch is no checkpoint.
+        may_be_held = not case.listings and xid is not None and xid.is_function
+        unread = unread_list_of_branch(state, case.job, view.branch) if may_be_held and case.job else None
+        return replace(case, unread=unread, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
     if view.broker is None:
         return None
     case = case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
@@ -174,20 +187,24 @@ def case_of(
     return replace(case, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
 
 
-def _case_of_branch(state: FlinkState, branch: BranchFacts, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
-    """Return the same of a foreign branch in a database."""
-    xid = xid_of(branch.resource_manager, branch.transaction)
-    found = xid_owner(xid.format_id, xid.gtrid, xid.bqual) if xid is not None else None
-    if xid is None or found is None or found.flink is None or branch.since_ms is None:
+def flink_xid(branch: BranchFacts) -> FlinkXid | None:
+    """Return what the xid of a branch of Flink's JDBC sink says; None for any other."""
+    found = owner_of(branch.resource_manager, branch.transaction)
+    return found.flink if found is not None else None
+
+
+def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
+    """Return the same of a foreign branch in a database, listed there or gone."""
+    xid, found = xid_of(branch.resource_manager, branch.transaction), flink_xid(branch)
+    if xid is None or found is None or branch.since_ms is None:
         return None
     listings = [
         listing
         for listing in state.listings(as_listed(xid))
         # An xid may be made again after a restore, where its branch part is not random: a later branch is not the listed one.
-        if (branch.prepared_ms is None and found.flink.is_function)
-        or branch.since_ms <= listing.written_ms + CLOCK_SKEW_MS
+        if (branch.prepared_ms is None and found.is_function) or branch.since_ms <= listing.written_ms + CLOCK_SKEW_MS
     ]
-    facts = state.jobs.get(found.flink.job)
+    facts = state.jobs.get(found.job)
     if listings:
         owner = (listings[-1].cluster, listings[-1].job)
         listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
@@ -198,9 +215,7 @@ def _case_of_branch(state: FlinkState, branch: BranchFacts, *, commit_overdue_ms
         return None
     case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts))
     may_refuse_flink = branch.resource_manager == MYSQL.name
-    return replace(
-        case, is_branch=True, may_refuse_flink=may_refuse_flink, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms
-    )
+    return replace(case, is_branch=True, may_refuse_flink=may_refuse_flink)
 
 
 def _restore_of_branch(state: FlinkState, facts: FlinkJobFacts | None) -> Restore | None:

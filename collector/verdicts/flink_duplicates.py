@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from collector.records.application_ids import FlinkId
+from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
@@ -90,6 +91,12 @@ def evidence(
         return None
     number = case.first.number if case is not None else parsed.number if sink.naming is Naming.INCREMENTING else None
     return Evidence(fate=Fate.REPLAYED, why=again.why, checkpoint=number, pipeline=again.pipeline)
+
+
+def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence | None:
+    """Return the same of a branch of Flink's JDBC sink that an order committed: what lists it tells."""
+    case = flink_commits.case_of_branch(flink, branch)
+    return _by_listing(case) if case is not None and case.listings else None
 
 
 def _by_listing(case: flink_commits.FlinkCase) -> Evidence | None:

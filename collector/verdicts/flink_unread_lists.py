@@ -8,10 +8,11 @@ was triggered, in the same attempt of the job, is in it. Every condition of that
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from collector.records.application_ids import FlinkId
+from collector.records.branches import BranchFacts
 from collector.records.flink_facts import FlinkJobFacts, FlinkState
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.runtime.time_format import utc
@@ -62,13 +63,9 @@ def unread_list(state: FlinkState, owner: tuple[str, str], id_: FlinkId, start_m
     naming = [each for each in lists if not each.error and id_.prefix in each.prefixes]
     is_pooled = any(id_.prefix in each.pooled for each in naming)
     holding = _holding(facts, None if is_pooled else id_.number, start_ms)
-    if holding is None or holding.ended_ms is None:
+    unread = _unread(state, facts, holding) if holding is not None else None
+    if unread is None or holding is None:
         return None
-    here = [each for each in lists if each.number == holding.number and _is_of(holding, each)]
-    if any(not each.error for each in here):
-        return None
-    out_of_reach = state.why_out_of_reach(facts.job.cluster, facts.job.job, holding.number)
-    damage = next((each.error for each in here), "")
     doubts = (
         "" if naming else "no checkpoint that was read says that the job uses this prefix",
         "its sink uses its ids again, so that its number does not tell which checkpoint holds it" if is_pooled else "",
@@ -76,8 +73,41 @@ def unread_list(state: FlinkState, owner: tuple[str, str], id_: FlinkId, start_m
         "" if start_ms <= holding.triggered_ms - CLOCK_SKEW_MS else "it may have begun after the checkpoint's barrier",
         "a list that must name it, if it is the job's, does not" if _is_contradicted(lists, id_, start_ms) else "",
         _restored_since(state, facts, start_ms),
-        "" if out_of_reach and not damage else "whether a job can be restored from that checkpoint is not known",
+        unread.doubt,
     )
+    return replace(unread, doubt=next((doubt for doubt in doubts if doubt), ""))
+
+
+def unread_list_of_branch(state: FlinkState, facts: FlinkJobFacts, branch: BranchFacts) -> UnreadList | None:
+    """Return the last completed checkpoint that may hold a branch, where its list is not read; else None.
+
+    A branch is prepared at a checkpoint's barrier. Whether at this one's, or at that of a later one which did not complete, its
+    list alone tells: so there is always a doubt.
+    """
+    near = islice(reversed(facts.checkpoints.values()), LOOKED_AT)
+    completed = (seen for seen in near if seen.status is FlinkStatus.COMPLETED and seen.kind.commits)
+    holding = max((seen for seen in completed if _may_hold(seen, branch)), key=lambda seen: seen.number, default=None)
+    unread = _unread(state, facts, holding) if holding is not None else None
+    doubt = "whether the branch was prepared for that checkpoint or for a later one, its list alone tells"
+    return replace(unread, doubt=doubt) if unread is not None else None
+
+
+def _may_hold(seen: FlinkCheckpoint, branch: BranchFacts) -> bool:
+    """Say whether a branch may have been prepared before a checkpoint ended; MySQL keeps no time, and lists it later."""
+    since_ms, prepared_ms = branch.since_ms, branch.prepared_ms
+    if since_ms is None or seen.ended_ms is None or seen.triggered_ms > since_ms + CLOCK_SKEW_MS:
+        return False
+    return prepared_ms is None or prepared_ms <= seen.ended_ms + CLOCK_SKEW_MS
+
+
+def _unread(state: FlinkState, facts: FlinkJobFacts, holding: FlinkCheckpoint) -> UnreadList | None:
+    """Return a completed checkpoint as one whose list is not read, or None where it was read whole."""
+    lists = state.committables.get((facts.job.cluster, facts.job.job), {}).values()
+    here = [each for each in lists if each.number == holding.number and _is_of(holding, each)]
+    if holding.ended_ms is None or any(not each.error for each in here):
+        return None
+    out_of_reach = state.why_out_of_reach(facts.job.cluster, facts.job.job, holding.number)
+    damage = next((each.error for each in here), "")
     return UnreadList(
         name=facts.pipeline,
         cluster=facts.job.cluster,
@@ -86,7 +116,7 @@ def unread_list(state: FlinkState, owner: tuple[str, str], id_: FlinkId, start_m
         path=holding.path,
         ended_ms=holding.ended_ms,
         why=damage or out_of_reach or "it was not found there",
-        doubt=next((doubt for doubt in doubts if doubt), ""),
+        doubt="" if out_of_reach and not damage else "whether a job can be restored from that checkpoint is not known",
     )
 
 

@@ -15,11 +15,13 @@ from collector.state import flink_sinks, replayed_batches
 from collector.state.flink_sinks import Sink
 from collector.state.fold import apply, put_init, put_transaction
 from collector.state.state import State, holds_offsets
+from collector.state.transaction_join import view_of
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints, flink_duplicates
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
 from collector.verdicts.flink_checkpoints import Evidence
+from collector.verdicts.flink_commits import flink_xid
 from collector.verdicts.flink_duplicates import SetBack
 from collector.verdicts.flink_set_backs import TAKEN_BY_ORDER_MS
 from collector.verdicts.read_process_write import reads_its_input
@@ -76,7 +78,11 @@ def judged(found: LossInputs) -> list[Loss]:
     losses = []
     for n, case in enumerate(found.cases):
         broker, parsed = case.view.broker, FlinkId.parse(case.view.transaction)
-        if broker is not None and parsed is not None and n in found.asks_flink:
+        branch = case.view.branch
+        if branch is not None and n in found.asks_flink:
+            of = flink_checkpoints if case.view.state in UNDONE else flink_duplicates
+            case = replace(case, flink=of.evidence_of_branch(branch, found.flink))
+        elif broker is not None and parsed is not None and n in found.asks_flink:
             sink = sinks.get(parsed.prefix) or Sink(parsed.prefix)
             case = replace(case, flink=_of_flink(case, broker, sink, found.flink))
         loss = judge_loss(case)
@@ -149,6 +155,8 @@ def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> Los
 
 def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> bool:
     view = case.view
+    if view.branch is not None and not view.ours:
+        return flink_xid(view.branch) is not None
     if view.ours or view.broker is None or FlinkId.parse(view.transaction) is None:
         return False
     return (
@@ -177,6 +185,19 @@ def committed_and_written_again(state: State, since_ms: int = 0) -> list[BrokerI
         and broker.is_committing
         and flink_duplicates.may_be_twice(broker, state.flink, known, since_ms)
     ]
+
+
+def branches_written_again(state: State, since_ms: int = 0) -> list[TransactionView]:
+    """Return the branches in memory of Flink's JDBC sinks that an order committed, if a job was restored since then (epoch ms).
+
+    Call it under the state's lock.
+    """
+    restores = (restore.at_ms for facts in state.flink.jobs.values() for restore in facts.restores)
+    if max(restores, default=0) < max(1, since_ms):
+        return []
+    ordered = (state.branches.get(key) for key, order in state.orders.items() if _is(order, Action.COMMIT))
+    views = [view_of(state, branch) for branch in ordered if branch is not None and flink_xid(branch) is not None]
+    return [view for view in views if view.state in COMMITTED and not view.ours]
 
 
 def _ordered_and_taken(state: State, since_ms: int) -> list[BrokerIdentity]:

@@ -107,7 +107,7 @@ def rules_of_flink(case: Case) -> Judgement | None:
 
 
 def rules_of_read_process_write(case: Case) -> Judgement | None:
-    """Rules 28 and 29: an application that reads its input again (read_process_write.py)."""
+    """Rules 33, 28 and 29: an application that reads its input again (read_process_write.py)."""
     return read_process_write.judge(case.read_process_write) if case.read_process_write is not None else None
 
 

@@ -70,12 +70,14 @@ def losses_in_memory(
     wanted, status = (*COMMITTED, *UNDONE) if committed else UNDONE, current.decision_log_status[0]
     with current.reading() as state:
         again = [] if committed else loss_cases.committed_and_written_again(state)
+        branches = [] if committed else loss_cases.branches_written_again(state)
+        all_or_most = EVERY if again or branches else most
         found = transaction_pages.ended(
-            state, wanted, most=EVERY if again else most, before=before, since_ms=since_ms, also=again
+            state, wanted, most=all_or_most, before=before, since_ms=since_ms, also=again, also_branches=branches
         )
         inputs = loss_cases.loss_inputs(state, status, found.views)
     judged = loss_cases.judged(inputs)
-    if not again:
+    if not (again or branches):
         return judged, found.more
     # Which of them are written again is known of what was judged only.
     kept = [loss for loss in judged if loss.verdict is not LossVerdict.NOT_LOST]
@@ -88,6 +90,7 @@ def duplicates(current: CurrentState, since_ms: int) -> list[Loss]:
     with current.reading() as state:
         again = loss_cases.committed_and_written_again(state, since_ms)
         views = [transaction_join.at_coordinator(state, identity) for identity in again]
+        views += loss_cases.branches_written_again(state, since_ms)
         inputs = loss_cases.loss_inputs(state, status, views)
     return [loss for loss in loss_cases.judged(inputs) if loss.verdict is LossVerdict.DUPLICATED]
 

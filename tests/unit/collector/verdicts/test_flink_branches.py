@@ -54,6 +54,7 @@ def listing(number: int = 3, *xids: XaXid, written: int = WRITTEN, job: str = JO
 
 RUNS, FAILED_JOB = job(), job(state="FAILED")
 LISTS, LISTS_NONE = listing(3, FUNCTION), listing(2, written=20_100)
+DAMAGED_3 = replace(LISTS_NONE, number=3, written_ms=T0 + WRITTEN, error="one state")
 RESTARTED_FROM_2 = job(restored=2, restored_at=60_000)
 FAILED_AGAIN_FROM_2 = job(state="FAILED", restored=2, restored_at=60_000)
 
@@ -89,6 +90,12 @@ CASES: list[tuple[str, list[Any], bool, Verdict | None, int, str]] = [
     ("its job does not answer", [RUNS, LISTS_NONE], False, None, 0, ""),
     ("another xid is listed", [FAILED_JOB, checkpoint(3), listing(3, SINK)], True, None, 0, ""),
     ("its job is not known", [listing(3, SINK)], True, None, 0, ""),
+    ("completed, its list is not read", [FAILED_JOB, checkpoint(3)], True, DOUBT, 31, ""),
+    ("completed, its list is damaged", [FAILED_JOB, checkpoint(3), DAMAGED_3], True, DOUBT, 31, ""),
+    ("a savepoint was completed", [FAILED_JOB, checkpoint(3, kind=FlinkKind.SAVEPOINT)], True, None, 0, ""),
+    ("it failed", [FAILED_JOB, checkpoint(3, FlinkStatus.FAILED)], True, None, 0, ""),
+    ("completed before, the next not", [FAILED_JOB, checkpoint(4, FlinkStatus.IN_PROGRESS), checkpoint(3)], True, DOUBT, 31, ""),
+    ("triggered later", [FAILED_JOB, checkpoint(4)], True, None, 0, ""),
 ]  # fmt: skip
 
 
@@ -151,6 +158,27 @@ def test_what_was_prepared_after_the_restore_is_not_left_over() -> None:
     assert (found.verdict, found.rule) == (GOES_ON, 27)
     again = judged([FAILED_AGAIN_FROM_2, LISTS_NONE], branch(FUNCTION, 70_000), polled=True)
     assert again is None, "what it is restored from next is not known yet"
+
+
+def test_an_unread_list_is_named_and_an_abort_warns() -> None:
+    found = judged([FAILED_JOB, checkpoint(2), checkpoint(3, path="/c/chk-3")], branch(FUNCTION, PREPARED), polled=True)
+    facts = [each.fact for each in found.evidence]
+    assert facts[0] == "REST reported checkpoint 3 of eu/orders as completed"
+    assert facts[1] == "its list /c/chk-3/_metadata cannot be read: it was not found there"
+    assert (found.may_commit, found.may_abort, found.loses_data) == (False, True, True)
+    young = judged([FAILED_JOB, checkpoint(3)], branch(FUNCTION, PREPARED), at=32_000)
+    assert (young.verdict, young.rule) == (GOES_ON, 31)
+
+
+def test_what_was_prepared_behind_the_last_checkpoint_is_in_none() -> None:
+    assert judged([FAILED_JOB, checkpoint(3)], branch(FUNCTION, 32_001)) is None
+    # MySQL keeps no time: it is first seen some time after.
+    assert judged([FAILED_JOB, checkpoint(3)], branch(FUNCTION, 32_001, is_postgres=False)).rule == 31
+
+
+@pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])
+def test_what_jdbc_sink_prepares_no_checkpoint_holds(is_postgres: bool) -> None:
+    assert judged([FAILED_JOB, checkpoint(3)], branch(SINK, PREPARED, is_postgres=is_postgres)) is None
 
 
 @pytest.mark.parametrize(("prepared", "is_listed"), [(WRITTEN + 1_000, True), (WRITTEN + 1_001, False)])

@@ -1,0 +1,111 @@
+"""Branches of Flink's JDBC sinks that an order ended: was data lost, or is it written twice?"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.alerting import rules, snapshot_builder
+from collector.alerting.recent_losses import RecentLosses
+from collector.config.alerts import AlertSettings
+from collector.history.store import Store
+from collector.records.formats.flink_records import FlinkCommittables
+from collector.records.observations import Observation, Observed, OperatorOrder, Position
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import LossVerdict
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views import aborts_and_losses
+from collector.views.current_state import CurrentState
+from tests.unit.collector.flink_observations import checkpoint
+from tests.unit.collector.observations import T0, branch_gone, branch_listed, database_handle, folded
+from tests.unit.collector.verdicts.test_data_loss import judged
+from tests.unit.collector.verdicts.test_flink_branches import (
+    BANK,
+    FAILED_JOB,
+    FUNCTION,
+    LISTS,
+    PREPARED,
+    STARTED_ANEW,
+    other_job,
+)
+
+LOST, HARMLESS, TWICE = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.DUPLICATED
+UNKNOWN, NOT_LOST = LossVerdict.UNKNOWN, LossVerdict.NOT_LOST
+CERTAIN, LIKELY, GUESS = Certainty
+ENDED = 50_000
+
+
+def ended(action: str, xid: Any = FUNCTION) -> list[Observation]:
+    """Return that a branch was prepared, and that an order ended it; no action: that it left its database."""
+    of = replace(database_handle("mysql"), transaction=str(xid))
+    listed = branch_listed(of, at=PREPARED)
+    key = next(iter(folded(listed).branches))
+    ordered = OperatorOrder(key=key, action=action, who="anna", at_ms=T0 + ENDED - 100, audit=1)
+    return [listed, *([ordered] if action else []), branch_gone(of, None, at=ENDED)]
+
+
+COMPLETED = [FAILED_JOB, checkpoint(3), LISTS]
+CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
+    # name, what was ordered, what was seen of Flink, whether data was lost
+    ("rolled back, its checkpoint completed", "abort", COMPLETED, LOST, CERTAIN, "checkpoint 3 of eu/orders lists it and counts"),
+    ("rolled back, restored from it", "abort", [FAILED_JOB, other_job(3), LISTS], LOST, CERTAIN, "restored from it"),
+    ("rolled back, set back", "abort", [*COMPLETED, other_job(2)], HARMLESS, CERTAIN, "it is written again"),
+    ("rolled back, its end not seen", "abort", [LISTS], UNKNOWN, GUESS, "anna ordered it"),
+    ("rolled back, a job of its name since", "abort", [*COMPLETED, STARTED_ANEW], UNKNOWN, GUESS, "is not known"),
+    ("rolled back, no list", "abort", [FAILED_JOB, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
+    ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records are there"),
+    ("committed, restored from it", "commit", [*COMPLETED, other_job(3)], NOT_LOST, CERTAIN, "its records are there"),
+    ("committed, set back", "commit", [*COMPLETED, other_job(2)], TWICE, CERTAIN, "restored from checkpoint 2"),
+    ("committed, no list", "commit", [FAILED_JOB, checkpoint(3), other_job(2)], NOT_LOST, CERTAIN, "its records are there"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("action", "seen", "verdict", "certainty", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_case(action: str, seen: list[Any], verdict: LossVerdict, certainty: Certainty, says: str) -> None:
+    state = folded(*ended(action), *(each for each in seen if not isinstance(each, FlinkCommittables)))
+    for each in seen:
+        if isinstance(each, FlinkCommittables):
+            state.flink.see_committables(each)
+    (loss,) = judged(state).values()
+    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
+    assert says in loss.why
+
+
+def test_of_a_branch_that_left_by_itself_nothing_is_claimed() -> None:
+    assert judged(folded(*ended(""), FAILED_JOB, checkpoint(3))) == {}
+
+
+def test_a_branch_of_another_program_is_not_flinks() -> None:
+    (loss,) = judged(folded(*ended("abort", BANK), FAILED_JOB, checkpoint(3))).values()
+    assert (loss.verdict, loss.certainty) == (UNKNOWN, GUESS)
+    assert "only its owner knows" in loss.why
+
+
+@pytest.mark.parametrize(("action", "seen", "rule"), [("abort", [], "A7"), ("commit", [other_job(2)], "A12")])
+def test_both_are_listed_and_raise_alerts(tmp_path: Path, action: str, seen: list[Any], rule: str) -> None:
+    with closing(Store(tmp_path / "history.duckdb")) as store:
+        current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
+        current.see_decision_log(DecisionLogStatus.ABSENT)
+        for number, each in enumerate([*ended(action), FAILED_JOB, checkpoint(3), *seen]):
+            if isinstance(each, OperatorOrder):
+                current.carried_out(each)
+            else:
+                at = Position(source="test", partition=0, offset=number)
+                current.observe([Observed(position=at, observation=each)])
+        current.see_flink_committables([LISTS])
+        (listed,) = aborts_and_losses.losses_in_memory(current)[0]
+        assert listed.verdict is (LOST if action == "abort" else TWICE)
+        recent = RecentLosses(
+            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
+            lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
+        )
+        losses = recent.at(T0 + 90_000)
+        snapshot = snapshot_builder.take_snapshot(current, [], AlertSettings(), T0 + 90_000, losses=losses)
+        found = [each for each in rules.findings(snapshot, AlertSettings()) if each.rule in ("A7", "A12")]
+        assert [(each.rule, each.subject) for each in found] == [(rule, listed.view.key)]
