@@ -45,6 +45,7 @@ def read_hanging(value: Json) -> TransactionRow:
         batch=None,
         attempt=None,
         slot=None,
+        checkpoint=None,
         state=TransactionState.OPEN,
         verdict=row.verdict,
         rule=row.rule,

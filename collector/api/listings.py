@@ -29,6 +29,7 @@ class ListQuery:
     verdict: str | None = None
     pipeline: str | None = None
     resource_manager: str | None = None
+    checkpoint: int | None = None
     limit: int
     after: str | None = None
 
@@ -40,6 +41,7 @@ class ListQuery:
             and self.verdict in (None, verdict.value)
             and self.pipeline in (None, judged.view.pipeline)
             and self.resource_manager in (None, judged.view.resource_manager)
+            and self.checkpoint in (None, judged.view.checkpoint)
         )
 
 
@@ -49,6 +51,9 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
     Raises InvalidCursor.
     """
     after = place_of(query.after, int, int, int, str)
+    if query.checkpoint is not None:
+        held = [judged for judged in current.judged_of_checkpoint(query.checkpoint) if query.selects(judged)]
+        return page(held, urgency, transaction_row, query.limit, after)
     found, more = [judged for judged in current.judged() if query.selects(judged)], 0
     if query.settled and query.verdict in (None, Verdict.SETTLED.value):
         last = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None

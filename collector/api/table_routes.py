@@ -58,11 +58,18 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         verdict: str | None = None,
         pipeline: str | None = None,
         resource_manager: str | None = None,
+        checkpoint: int | None = None,
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
         query = listings.ListQuery(
-            settled=all, verdict=verdict, pipeline=pipeline, resource_manager=resource_manager, limit=limit, after=after
+            settled=all,
+            verdict=verdict,
+            pipeline=pipeline,
+            resource_manager=resource_manager,
+            checkpoint=checkpoint,
+            limit=limit,
+            after=after,
         )
         return table_answer(request, TransactionRow, listings.transactions(dependencies.current, query))
 

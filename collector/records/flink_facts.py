@@ -24,6 +24,8 @@ SOURCE = "flink REST"
 JOBS_KEPT = 200
 COMMITTABLES_KEPT = 20
 """Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
+CLOCK_SKEW_MS = 1_000
+"""The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""
 _PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
 """A retained checkpoint's directory (CheckpointStorage): its job and its number."""
 
@@ -152,6 +154,16 @@ class FlinkState:
     def listings(self, committable: Listed) -> list[FlinkCommittables]:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         return list(self._listings.get(committable, ()))
+
+    def checkpoint_of(self, listed: Listed, since_ms: int) -> int | None:
+        """Return the number of the first checkpoint that lists a transaction which was opened at ``since_ms``, or None."""
+        found = self._listings.get(listed, ())
+        return next((each.number for each in found if since_ms <= each.written_ms + CLOCK_SKEW_MS), None)
+
+    def listed_in(self, number: int) -> set[Listed]:
+        """Return what the checkpoints of that number list, of whatever job."""
+        of_jobs = (each for of_job in self.committables.values() for each in of_job.values() if each.number == number)
+        return {listed for each in of_jobs for listed in each.committables}
 
     def newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
         """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""

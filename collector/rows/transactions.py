@@ -58,6 +58,7 @@ def transaction_row(judged: Judged) -> TransactionRow:
         batch=batch_attempt.batch if batch_attempt is not None else None,
         attempt=batch_attempt.attempt if batch_attempt is not None else None,
         slot=view.slot,
+        checkpoint=view.checkpoint,
         state=view.state,
         verdict=judgement.verdict,
         rule=judgement.rule,

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from collector.records.branches import BranchFacts
 from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ReportedTransaction
+from collector.records.formats.flink_records import Committable
 from collector.records.observations import BranchProof, OperatorOrder
+from collector.records.xids import as_listed, xid_of
 from collector.state import applications, attempts, branch_view
 from collector.state.attempts import OurId
 from collector.state.state import State, of_handle
@@ -238,7 +240,33 @@ def _view(
         polled_ms=polled_ms,
         proven_batch_attempt=proven,
         reported_batch_attempt=_reported_batch_attempt(state, own_id, reported),
+        flink_checkpoint=_flink_checkpoint(state, broker, branch) if own_id is None else None,
     )
+
+
+def _flink_checkpoint(state: State, broker: BrokerTransaction | None, branch: BranchFacts | None) -> int | None:
+    if broker is not None and broker.handle_epoch is not None:
+        transaction, producer_id, start_ms = broker.identity
+        return state.flink.checkpoint_of(Committable(transaction, producer_id, broker.handle_epoch), start_ms)
+    if branch is None or (xid := xid_of(branch.resource_manager, branch.transaction)) is None:
+        return None
+    return state.flink.checkpoint_of(as_listed(xid), branch.since_ms or 0)
+
+
+def of_checkpoint(state: State, number: int) -> Iterator[TransactionView]:
+    """Yield in no order every transaction in memory that a checkpoint of this number holds: a pipeline's batch, or Flink's."""
+    yield from of_batches(state, lambda batch_attempt: batch_attempt.batch == number)
+    listed = state.flink.listed_in(number)
+    if not listed:
+        return
+    for broker in state.broker.values():
+        transaction, producer_id, _ = broker.identity
+        if broker.handle_epoch is not None and Committable(transaction, producer_id, broker.handle_epoch) in listed:
+            yield at_coordinator(state, broker.identity)
+    for branch in state.branches.values():
+        xid = xid_of(branch.resource_manager, branch.transaction)
+        if xid is not None and as_listed(xid) in listed:
+            yield view_of(state, branch)
 
 
 def application(state: State, transaction: str, our_id: OurId | None, *, is_branch: bool) -> Application:

@@ -47,6 +47,8 @@ class TransactionView:
     """Its batch and attempt, as a decision or the branch's name and the log's runs tell them."""
     reported_batch_attempt: BatchAttempt | None = None
     """What an event claims of that, where it fits the log. It is shown; nothing rests on it."""
+    flink_checkpoint: int | None = None
+    """The first checkpoint whose ``_metadata`` lists it, where it is Flink's."""
 
     @property
     def pipeline(self) -> str:
@@ -98,6 +100,11 @@ class TransactionView:
     def batch_attempt(self) -> BatchAttempt | None:
         """Return the batch and attempt as proven, else as claimed: to be shown, and to group transactions by."""
         return self.proven_batch_attempt or self.reported_batch_attempt
+
+    @property
+    def checkpoint(self) -> int | None:
+        """Return the number of the checkpoint that holds it: its batch, or Flink's; None where none is known."""
+        return self.batch_attempt.batch if self.batch_attempt is not None else self.flink_checkpoint
 
     @property
     def is_only_reported(self) -> bool:

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus, Listed
 from collector.records.observer_kind import ObserverKind
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.runtime.time_format import utc
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_unread_lists import (
-    CLOCK_SKEW_MS,
     UnreadList,
     owner_by_number,
     unread_list,

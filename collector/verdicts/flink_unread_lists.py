@@ -13,12 +13,9 @@ from itertools import islice
 
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
-from collector.records.flink_facts import FlinkJobFacts, FlinkState
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.runtime.time_format import utc
-
-CLOCK_SKEW_MS = 1_000
-"""The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""
 
 LOOKED_AT = 20
 """Checkpoints that may have held it first: of those before, lists are not read either."""

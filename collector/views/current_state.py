@@ -279,6 +279,14 @@ class CurrentState:
             cases = moment.cases(self._state, transaction_join.of_batches(self._state, chosen))
         return judging.judged(cases)
 
+    def judged_of_checkpoint(self, number: int) -> list[Judged]:
+        """Return in no order every transaction in memory, settled or not, that a checkpoint of this number holds."""
+        moment = self._moment()
+        with self._lock:
+            views = [view for view in transaction_join.of_checkpoint(self._state, number) if view.checkpoint == number]
+            cases = moment.cases(self._state, views)
+        return judging.judged(cases)
+
     def complete_attempts(self) -> dict[tuple[str, BatchAttempt], int]:
         """Return (pipeline, attempt) -> opening (epoch ms), of attempts at batches that are committed for sure, in no order."""
         with self._lock:

@@ -15,7 +15,8 @@ from lifecycle.verdicts import Evidence, Verdict
 class TransactionRow:
     """One transaction; ``key`` names it and no later one of the same id, ``revision`` names what was seen of it.
 
-    ``pipeline`` is the application's name. ``commit_confirmation``: what a commit must repeat, empty where it is right without a
+    ``pipeline`` is the application's name. ``checkpoint``: the number of the checkpoint that holds it, which for a pipeline is its
+    batch. ``commit_confirmation``: what a commit must repeat, empty where it is right without a
     condition.
     """
 
@@ -32,6 +33,7 @@ class TransactionRow:
     batch: int | None
     attempt: int | None
     slot: int | None
+    checkpoint: int | None
     state: TransactionState
     verdict: Verdict
     rule: int

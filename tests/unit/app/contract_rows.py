@@ -31,6 +31,7 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "batch": 1841,
         "attempt": 88,
         "slot": 0,
+        "checkpoint": changes.get("batch", 1841),
         "state": "decided",
         "verdict": "commit it",
         "rule": 2,

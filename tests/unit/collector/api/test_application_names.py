@@ -15,7 +15,14 @@ from collector.alerting.rules import findings
 from collector.alerting.snapshot_builder import take_snapshot
 from collector.config.alerts import AlertSettings
 from collector.records.application_ids import form_of
-from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkKind,
+    FlinkStatus,
+)
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.runtime.clock import now_ms
 from collector.verdicts.partition_state import PartitionFindings
@@ -137,6 +144,38 @@ def test_an_application_whose_ids_leak(api: Api) -> None:
     )
     assert {row["prefix"]: (row["ids"], row["leaks"]) for row in api.rows("ids")}[FLINK_NAME] == (1_000, True)
     assert [labels["pipeline"] for labels in fired(api, "A8")] == [FLINK_NAME]
+
+
+def test_a_flink_checkpoint_leads_to_its_transactions_and_back(api: Api) -> None:
+    held = [Committable(f"orders-2-{subtask}-3", 40 + subtask, 4) for subtask in range(3)]
+    listed = FlinkCommittables(
+        cluster="eu", job="a" * 32, number=7, path="/chk-7", kind=FlinkKind.CHECKPOINT, written_ms=T0 + 900, read_ms=T0 + 901,
+        prefixes=frozenset({"orders-2"}), committables=tuple(held),
+    )  # fmt: skip
+    completed = FlinkCheckpoint(
+        cluster="eu", job="a" * 32, job_name="orders to lake", number=7, status=FlinkStatus.COMPLETED,
+        kind=FlinkKind.CHECKPOINT, triggered_ms=T0,
+        ended_ms=T0 + 950, path="/chk-7",
+    )  # fmt: skip
+    records = [
+        broker_record(BrokerStatus.ONGOING, 0, transaction=one.transaction, producer_id=one.producer_id, epoch=4)
+        for one in (*held, Committable("orders-2-3-3", 43, 4))
+    ]
+    done = [
+        broker_record(status, 1_000, transaction=held[0].transaction, producer_id=held[0].producer_id, epoch=5)
+        for status in (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
+    ]
+    api.current.observe([observed(60 + n, one) for n, one in enumerate([completed, *records, *done])])
+    api.current.see_flink_committables([listed])
+    (row,) = [row for row in api.rows("checkpoints") if row["number"] == 7]
+    assert (row["pipeline"], row["transactions"]) == (FLINK_NAME, 3)
+    of_it = f"transactions?checkpoint={row['number']}&pipeline={quote(row['pipeline'])}"
+    assert {one["transaction"] for one in api.rows(f"{of_it}&all=true")} == {one.transaction for one in held}
+    assert {one["transaction"] for one in api.rows(of_it)} == {one.transaction for one in held[1:]}, "one is settled"
+    assert {one["checkpoint"] for one in api.rows(f"{of_it}&all=true")} == {7}
+    others = {one["transaction"]: one["checkpoint"] for one in api.rows("transactions") if one["checkpoint"] != 7}
+    assert others == {"ip-count-0-1": 41, "flink-orders-3": None, "orders-2-3-3": None}
+    assert [one["transaction"] for one in api.rows("transactions?checkpoint=41")] == ["ip-count-0-1"], "a batch"
 
 
 IDS_OF_ALL_KINDS = st.builds(

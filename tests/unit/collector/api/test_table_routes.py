@@ -32,7 +32,7 @@ HANGING_COLUMNS = (
 )
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application ours "
-    "checkpoint_id batch attempt slot state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
+    "checkpoint_id batch attempt slot checkpoint state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
     "may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
 )
 
