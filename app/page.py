@@ -4,7 +4,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 
 - ``topline``, ``last-order`` (the result of the last order), ``times`` (UTC or local)
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
-- Overview: ``overview`` (the live region), ``per-minute``, ``checkpoint-times``
+- Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
 - Pending: ``filter-words-field``, ``pending`` (the live region); ``evidence`` (the opened transaction), ``evidence-slot``,
   ``evidence-close``

@@ -29,6 +29,7 @@ from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow,
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.search import FoundTransactionRow
+from lifecycle.rows.series import CheckpointGapsRow, Series
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
@@ -189,6 +190,17 @@ class CollectorClient:
     def checkpoints(self, *, limit: int = 500, **filters: str) -> Rows[CheckpointRow]:
         """Return checkpoints, newest first."""
         return self._rows("/api/v1/checkpoints", partial(read_row, CheckpointRow), {**filters, "limit": str(limit)})
+
+    def series(self, *, window_ms: int, pipeline: str = "", limit: int = 20) -> Series:
+        """Return applications over the last ``window_ms``, those first that lost data or made readers wait."""
+        wanted = {"window_ms": str(window_ms), "limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
+        path = "/api/v1/series"
+        return self._understand(path, partial(read_row, Series), self._get_shared(path, wanted))
+
+    def checkpoint_gaps(self, *, pipeline: str = "") -> Rows[CheckpointGapsRow]:
+        """Return the times without a checkpoint, by pipeline."""
+        wanted = {"pipeline": pipeline} if pipeline else {}
+        return self._rows("/api/v1/checkpoints/gaps", partial(read_row, CheckpointGapsRow), wanted)
 
     def pipelines(self) -> Rows[PipelineRow]:
         """Return the pipelines that ever started a run."""

@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.rows.ends import AbortRow
-from lifecycle.rows.overview import MinuteRow
 from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.rows.series import CheckpointGap, CheckpointGapsRow
 from lifecycle.verdicts import AbortCause
 
 HEIGHT_PX = 220
@@ -33,22 +33,6 @@ TIME_TICKS = [
     {"dtickrange": [86_400_000, None], "value": "%d %b"},
 ]
 """The format of times on the axis by the ticks' distance in ms: no two ticks have the same text."""
-
-
-def per_minute_chart(minutes: Sequence[MinuteRow], zone: tzinfo) -> go.Figure:
-    """Return stacked bars: transactions per minute by outcome, oldest first."""
-    at = [_moment(minute.minute_ms, zone) for minute in minutes]
-    figure = go.Figure()
-    for name, colour, shape, values in (
-        ("committed", COMMITTED, "", [minute.committed for minute in minutes]),
-        ("aborted", ABORTED, "/", [minute.aborted for minute in minutes]),
-        ("lost", LOST, "x", [minute.lost for minute in minutes]),
-    ):
-        figure.add_bar(
-            x=at, y=values, name=name, marker=_marker(colour, shape), hovertemplate="%{x|%H:%M} · %{y} " + name
-        )
-    most = max((minute.committed + minute.aborted + minute.lost for minute in minutes), default=0)
-    return _styled(figure, "transactions", most)
 
 
 def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
@@ -78,38 +62,91 @@ def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
     return styled
 
 
-def checkpoint_chart(rows: Sequence[CheckpointRow], zone: tzinfo) -> go.Figure:
-    """Return durations over time, one line per pipeline; a failed checkpoint is a red cross at its time."""
-    figure = go.Figure()
+def checkpoint_chart(rows: Sequence[CheckpointRow], gaps: Sequence[CheckpointGapsRow], zone: tzinfo) -> go.Figure:
+    """Return durations over time, a line per pipeline that breaks where none came: that time is shaded and named.
+
+    A failed checkpoint is a red cross at its time, a hung one a triangle at its beginning.
+    """
+    figure, by_name = go.Figure(), {row.pipeline: row for row in gaps}
     for pipeline in sorted({row.pipeline for row in rows}):
-        done = sorted(
-            (row.ended_at_ms, row.duration_ms / 1000, row.number)
-            for row in rows
-            if row.pipeline == pipeline and row.ended_at_ms is not None and row.duration_ms is not None
-            and row.state is CheckpointState.COMPLETED
-        )  # fmt: skip
-        figure.add_scatter(
-            x=[_moment(at_ms, zone) for at_ms, _, _ in done],
-            y=[length_s for _, length_s, _ in done],
-            customdata=[number for _, _, number in done],
-            mode="lines+markers",
-            line={"width": 1.5},
-            marker={"size": 4},
-            name=_shortened(pipeline),
-            hovertemplate="checkpoint %{customdata} · %{y:.2f} s<br>%{x|%H:%M:%S}",
-        )
+        _add_line(figure, pipeline, [row for row in rows if row.pipeline == pipeline], by_name.get(pipeline), zone)
+    shown = {row.pipeline for row in rows}
+    first_ms = min((row.started_at_ms or row.ended_at_ms or 0 for row in rows), default=0)
+    for found in gaps:
+        for gap in found.gaps if found.pipeline in shown else ():
+            if gap.until_ms > first_ms:
+                _shade(figure, found.pipeline if len(shown) > 1 else "", gap, zone)
     failed = [row for row in rows if row.state is CheckpointState.FAILED and (row.ended_at_ms or row.started_at_ms)]
-    if failed:
-        figure.add_scatter(
-            x=[_moment(row.ended_at_ms or row.started_at_ms or 0, zone) for row in failed],
-            y=[(row.duration_ms or 0) / 1000 for row in failed],
-            customdata=[row.number for row in failed],
-            mode="markers",
-            marker={"symbol": "x", "size": 11, "color": LOST},
-            name="failed",
-            hovertemplate="checkpoint %{customdata} failed<br>%{x|%H:%M:%S}",
-        )
+    _add_marks(figure, "failed", "x", [(row.ended_at_ms or row.started_at_ms or 0, row.duration_ms or 0, row.number, row.reason)
+                                       for row in failed], zone)  # fmt: skip
+    hung = [one for found in gaps if found.pipeline in shown for one in found.hung if one.until_ms > first_ms]
+    _add_marks(figure, "hung", "triangle-up", [(one.started_at_ms, one.until_ms - one.started_at_ms, one.number, one.name)
+                                               for one in hung], zone)  # fmt: skip
     return _styled(figure).update_yaxes(ticksuffix=" s")
+
+
+def _add_line(
+    figure: go.Figure, pipeline: str, rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow | None, zone: tzinfo
+) -> None:
+    done = sorted(
+        (row.ended_at_ms, row.duration_ms / 1000, row.number)
+        for row in rows
+        if row.ended_at_ms is not None and row.duration_ms is not None and row.state is CheckpointState.COMPLETED
+    )
+    at: list[datetime | None] = []
+    lengths: list[float | None] = []
+    numbers: list[int | None] = []
+    before_ms: int | None = None
+    for ended_ms, length_s, number in done:
+        between = gaps is not None and before_ms is not None and any(
+            gap.from_ms >= before_ms and gap.until_ms <= ended_ms for gap in gaps.gaps
+        )  # fmt: skip
+        if between:
+            # A point without a value breaks the line.
+            at, lengths, numbers = [*at, None], [*lengths, None], [*numbers, None]
+        at, lengths, numbers = [*at, _moment(ended_ms, zone)], [*lengths, length_s], [*numbers, number]
+        before_ms = ended_ms
+    figure.add_scatter(
+        x=at,
+        y=lengths,
+        customdata=numbers,
+        mode="lines+markers",
+        connectgaps=False,
+        line={"width": 1.5},
+        marker={"size": 4},
+        name=_shortened(pipeline),
+        hovertemplate="checkpoint %{customdata} · %{y:.2f} s<br>%{x|%H:%M:%S}",
+    )
+
+
+def _shade(figure: go.Figure, pipeline: str, gap: CheckpointGap, zone: tzinfo) -> None:
+    name = f"{_shortened(pipeline)}: {gap.name}" if pipeline else gap.name
+    figure.add_vrect(
+        x0=_moment(gap.from_ms, zone),
+        x1=_moment(gap.until_ms, zone),
+        fillcolor=LOST if gap.observed else "#8a94a3",
+        opacity=0.18,
+        line_width=0,
+        annotation={"text": name, "font": {"size": 11}, "textangle": 0},
+        annotation_position="top left",
+    )
+
+
+def _add_marks(
+    figure: go.Figure, name: str, symbol: str, marks: Sequence[tuple[int, int, int, str]], zone: tzinfo
+) -> None:
+    """Add one mark for each (time, length in ms, number, why)."""
+    if not marks:
+        return
+    figure.add_scatter(
+        x=[_moment(at_ms, zone) for at_ms, _, _, _ in marks],
+        y=[length_ms / 1000 for _, length_ms, _, _ in marks],
+        customdata=[[number, _shortened(why, 80)] for _, _, number, why in marks],
+        mode="markers",
+        marker={"symbol": symbol, "size": 11, "color": LOST},
+        name=name,
+        hovertemplate="checkpoint %{customdata[0]} " + name + "<br>%{customdata[1]}<br>%{x|%H:%M:%S}",
+    )
 
 
 def _moment(at_ms: int, zone: tzinfo) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from app.client.collector_client import CollectorClient
@@ -18,6 +19,21 @@ Render = Callable[[CollectorClient, Query], Picture]
 
 Raises CollectorError. It runs in a thread of its own, one at a time.
 """
+
+
+def kept_for(seconds: float, render: Render) -> Render:
+    """Return a render that gives the same picture for so long: for what changes with every event and is no news by then."""
+    kept: dict[object, tuple[float, Picture]] = {}
+
+    def rendered(client: CollectorClient, query: Query) -> Picture:
+        asked, now_s = (client, frozenset(query.items())), time.monotonic()
+        for old in [key for key, (until_s, _) in kept.items() if until_s <= now_s]:
+            kept.pop(old, None)
+        if asked not in kept:
+            kept[asked] = now_s + seconds, render(client, query)
+        return kept[asked][1]
+
+    return rendered
 
 
 def changes(before: Picture, now: Picture) -> dict[str, object]:

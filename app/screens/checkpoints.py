@@ -46,10 +46,10 @@ def _checkpoints() -> None:
     matches = [row for row in rows if chosen in (None, row.pipeline)]
     with st.container(key="checkpoint-chart"):
         st.plotly_chart(
-            checkpoint_chart(matches, live.zone()),
+            checkpoint_chart(matches, live.collector().checkpoint_gaps(), live.zone()),
             key="checkpoint-durations",
             config={"displayModeBar": False},
-            alt="Duration of each checkpoint over time; a cross is a failed checkpoint",
+            alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.regions.picture import Render
-from app.screens import frame, overview, pending, timeouts
+from app.regions.picture import Render, kept_for
+from app.screens import frame, over_time, overview, pending, timeouts
 from app.screens.objects import alert, batch, partition, pipeline, transaction
 
 REGIONS: Mapping[str, Render] = {
     "frame": frame.render,
     "overview": overview.render,
+    "over-time": kept_for(over_time.KEPT_S, over_time.render),
     "pending": pending.render,
     "transaction": transaction.render,
     "batch": batch.render,

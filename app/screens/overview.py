@@ -7,16 +7,15 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
 from app.client.collector_client import CollectorClient
 from app.components.attention_card import card
-from app.components.charts import per_minute_chart
 from app.components.markup import Html, el, join, widget_token
 from app.components.presses import link
 from app.components.time_text import amount, at, counted, duration, since, time_left
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
+from app.screens import over_time
 from lifecycle import page_paths
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import ObserverRow, Status
@@ -28,7 +27,7 @@ def show() -> None:
     """Write the page."""
     with st.container(key="overview"):
         show_region("overview")
-    live.auto_refresh(_over_time, every_s=live.CHARTS_EVERY_S)
+    over_time.show()
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
@@ -136,38 +135,3 @@ def _source(observer: ObserverRow) -> Html:
         word = "" if observer.state == "up" else f" {observer.error or observer.state}"
         text = el("span", f"{observer.name}{word}")
     return badge(sign, text, tone, observer.error or None)
-
-
-def _over_time() -> None:
-    overview = live.collector().overview()
-    chart, times = st.columns([3, 1])
-    with chart, st.container(key="per-minute"):
-        live.write(el("h3", "Transactions per minute by outcome", el("small", " the last 60 minutes")))
-        if any(minute.committed or minute.aborted or minute.lost for minute in overview.per_minute):
-            st.plotly_chart(
-                per_minute_chart(overview.per_minute, live.zone()),
-                key="per-minute-chart",
-                config={"displayModeBar": False},
-                alt="Stacked bars: committed, aborted and lost transactions per minute, the last 60 minutes",
-            )
-        else:
-            live.write(el("p", "No transaction ended in the last 60 minutes.", class_="empty"))
-    with times, st.container(key="checkpoint-times"):
-        live.write(_checkpoint_times(overview))
-
-
-def _checkpoint_times(overview: Overview) -> Html:
-    if not overview.checkpoints.total:
-        return join([el("h3", "Checkpoints"), el("p", "None yet.", class_="empty")])
-    failed = overview.checkpoints.failed
-    verdict = (
-        badge("✖", f"{failed} failed of {overview.checkpoints.total:,}", Tone.WARNING)
-        if failed
-        else badge("✔", f"0 failed of {overview.checkpoints.total:,}", Tone.GOOD)
-    )
-    return join([
-        el("h3", "Checkpoints"),
-        el("dl", el("dt", "p50"), el("dd", duration(overview.checkpoints.p50_ms)),
-           el("dt", "p99"), el("dd", duration(overview.checkpoints.p99_ms)), class_="pair"),
-        verdict,
-    ])  # fmt: skip

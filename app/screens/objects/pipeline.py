@@ -16,6 +16,7 @@ from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, b
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
+from app.screens import over_time
 from app.screens.objects.parts import alert_list, link_to, open_table, page_address
 from app.screens.pipelines import STATES
 from lifecycle import page_paths
@@ -35,6 +36,7 @@ def show() -> None:
     with st.container(key="pipeline"):
         show_region("pipeline", {"name": name})
     link_to(page_address(page_paths.pipeline(name)))
+    over_time.show(name)
     live.auto_refresh(_past, every_s=live.CHARTS_EVERY_S)
 
 

@@ -402,3 +402,68 @@ def ended_transaction(transaction: str = "ip-count-0-1", **changes: Any) -> dict
         "partitions": ["ip_count_sink-0"],
         **changes,
     }
+
+
+def application_series(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return four buckets of an application, of which nobody looked at the third."""
+    return {
+        "pipeline": pipeline,
+        "ours": True,
+        "commits": [4, 8, None, 0],
+        "aborts": [0, 2, None, 0],
+        "lost": [0, 1, None, 0],
+        "waiting": [0, 1, None, 0],
+        "longest_wait_ms": [0, 65_000, None, 0],
+        "hidden": [0, 120, None, 0],
+        **changes,
+    }
+
+
+def series(*applications: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the answer of GET /series: of these applications in the last four minutes."""
+    until = now_ms()
+    return {
+        "now_ms": until,
+        "from_ms": until - 240_000,
+        "until_ms": until,
+        "bucket_ms": 60_000,
+        "applications": list(applications),
+        "more": 0,
+        "marks": [],
+        "gaps": [],
+        **changes,
+    }
+
+
+def checkpoint(number: int = 41, **changes: Any) -> dict[str, Any]:
+    """Return a row of the checkpoints: completed ten seconds ago within 1.2 s, unless changed."""
+    ended = now_ms() - 10_000
+    return {
+        "pipeline": "ip-count",
+        "number": number,
+        "state": "completed",
+        "started_at_ms": ended - 1_200,
+        "ended_at_ms": ended,
+        "duration_ms": 1_200,
+        "transactions": 2,
+        "rows": 80,
+        "source": "lifecycle events",
+        "kind": "checkpoint",
+        "reason": "",
+        "state_bytes": None,
+        "job": "",
+        "path": "",
+        **changes,
+    }
+
+
+def checkpoint_gaps(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return what is wrong with a pipeline's checkpoints: nothing, unless changed."""
+    return {"pipeline": pipeline, "usual_ms": 5_000, "gaps": [], "failures": [], "hung": [], **changes}
+
+
+def checkpoint_gap(from_ms: int, until_ms: int, **changes: Any) -> dict[str, Any]:
+    """Return a time without a checkpoint in which the collector looked, unless changed."""
+    name = f"no checkpoint for {(until_ms - from_ms) // 1000} s"
+    return {"from_ms": from_ms, "until_ms": until_ms, "ongoing": False, "observed": True, "name": name,
+            "why": "the driver was frozen", **changes}  # fmt: skip

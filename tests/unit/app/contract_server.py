@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.unit.app.contract_rows import now_ms, silence
+from tests.unit.app.contract_rows import now_ms, series, silence
 
 TOKEN = "operator-token-of-the-test"
 TABLES = (
@@ -65,6 +65,8 @@ class Answers:
     """How many readers of changes are connected."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """Of every transaction that is asked for."""
+    series: dict[str, Any] = field(default_factory=series)
+    checkpoint_gaps: list[dict[str, Any]] = field(default_factory=list)
     found: list[dict[str, Any]] = field(default_factory=list)
     """What a search finds, in pages of their own: the cursor of each is its place."""
     searches: list[dict[str, str]] = field(default_factory=list)
@@ -311,6 +313,10 @@ class _Handler(BaseHTTPRequestHandler):
             for name in ("transaction", "pipeline", "batch"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
             return self._answer(200, _page(rows, limit))
+        if path == "series":
+            return self._answer(200, self.known.series)
+        if path == "checkpoints/gaps":
+            return self._answer(200, _page(self.known.checkpoint_gaps, 500))
         if path == "search":
             wanted = {name: values[0] for name, values in query.items()}
             self.known.searches.append(wanted)

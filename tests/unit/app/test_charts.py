@@ -6,10 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.components.charts import MIN_SPAN_MS, abort_chart
+from app.components.charts import MIN_SPAN_MS, abort_chart, checkpoint_chart
 from lifecycle.rows.ends import AbortRow
+from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.rows.row_json import read_row
+from lifecycle.rows.series import CheckpointGapsRow
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause
+from tests.unit.app.contract_rows import checkpoint, checkpoint_gap, checkpoint_gaps
 
 T0 = 1_795_000_020_000
 MINUTE_MS = 60_000
@@ -43,3 +47,41 @@ def test_aborts_of_a_few_minutes_do_not_fill_the_page(minutes: list[int]) -> Non
 
 def test_the_axis_of_longer_histories_is_where_their_bars_are() -> None:
     assert abort_chart([aborted(T0), aborted(T0 + MIN_SPAN_MS)], UTC).layout.xaxis.range is None
+
+
+def completed(number: int, at_ms: int, **changes: object) -> CheckpointRow:
+    return read_row(
+        CheckpointRow, checkpoint(number, started_at_ms=at_ms - 900, ended_at_ms=at_ms, duration_ms=900, **changes)
+    )
+
+
+def gaps(**changes: object) -> CheckpointGapsRow:
+    return read_row(CheckpointGapsRow, checkpoint_gaps(**changes))
+
+
+def test_the_checkpoint_line_breaks_where_none_came_and_says_so() -> None:
+    rows = [completed(1, T0), completed(2, T0 + 5_000), completed(3, T0 + 90_000)]
+    without = gaps(gaps=[checkpoint_gap(T0 + 5_000, T0 + 90_000)])
+    chart = checkpoint_chart(rows, [without], UTC)
+    (line,) = chart.data
+    assert list(line.customdata) == [1, 2, None, 3]
+    assert line.y[2] is None
+    assert line.connectgaps is False
+    (shade,) = chart.layout.shapes
+    assert (shade.x1 - shade.x0).total_seconds() == 85
+    assert [note.text for note in chart.layout.annotations] == ["no checkpoint for 85 s"]
+    assert list(checkpoint_chart(rows, [gaps()], UTC).data[0].customdata) == [1, 2, 3]
+
+
+def test_failed_and_hung_checkpoints_are_marked_with_why() -> None:
+    rows = [completed(1, T0), completed(2, T0 + 9_000, state="failed", reason="no space left")]
+    hung = gaps(hung=[{"number": 3, "started_at_ms": T0 + 20_000, "until_ms": T0 + 80_000, "name": "hung for 60 s"}])
+    by_name = {trace.name: trace for trace in checkpoint_chart(rows, [hung], UTC).data}
+    assert list(map(tuple, by_name["failed"].customdata)) == [(2, "no space left")]
+    assert list(map(tuple, by_name["hung"].customdata)) == [(3, "hung for 60 s")]
+    assert by_name["hung"].y[0] == 60
+
+
+def test_gaps_of_other_pipelines_do_not_shade_a_chart() -> None:
+    other = gaps(pipeline="other", gaps=[checkpoint_gap(T0, T0 + 90_000)])
+    assert not checkpoint_chart([completed(1, T0)], [other], UTC).layout.shapes

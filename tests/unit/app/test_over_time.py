@@ -1,0 +1,111 @@
+"""Applications over time: what the small plots show, and what they do not pretend."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.regions.picture import kept_for
+from app.screens import over_time
+from lifecycle import page_paths
+from tests.unit.app.contract_rows import application_series, checkpoint, checkpoint_gap, checkpoint_gaps, now_ms, series
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(Answers(series=series(application_series())), monkeypatch) as known:
+        yield known
+
+
+def paths(markup: str, kind: str) -> list[str]:
+    """Return the drawing of each path of this class."""
+    return re.findall(rf'<path d="([^"]*)" class="{kind}', markup)
+
+
+def test_each_application_has_its_plots_with_what_they_amount_to(answers):
+    page = said(opened("overview"))
+    for text in ("commits <b>12</b>", "aborts <b>3, 1 lost</b>", "hidden records <b>most 120</b>",
+                 "readers wait <b>longest 1 min 05 s</b>", page_paths.pipeline("ip-count")):  # fmt: skip
+        assert text in page, text
+
+
+def test_what_nobody_looked_at_is_hatched_and_is_no_zero(answers):
+    page = said(opened("overview"))
+    assert paths(page, "unseen") == ["M120.0 0h60.0v40h-60.0z"] * 4
+    assert paths(page, "bars good") == ["M30.0 40V20.0M90.0 40V0.0"], "a zero has no bar"
+    assert "commits: 12, not observed all of the time" in page
+
+
+def test_marks_of_the_application_stand_at_their_times(answers):
+    at = answers.series["from_ms"] + 60_000
+    answers.series["marks"] = [
+        {"at_ms": at, "kind": "order", "pipeline": "ip-count", "text": "commit by anna"},
+        {"at_ms": at, "kind": "alert", "pipeline": "another", "text": "not this one"},
+    ]
+    page = said(opened("overview"))
+    assert "left:25.0%" in page
+    assert "last: ◆ commit by anna" in page
+    assert "not this one" not in page
+
+
+def test_the_checkpoint_line_is_broken_and_the_gap_named(answers):
+    now = now_ms()
+    answers.checkpoints = [
+        checkpoint(1, ended_at_ms=now - 200_000), checkpoint(2, ended_at_ms=now - 190_000), checkpoint(3, ended_at_ms=now - 20_000),
+    ]  # fmt: skip
+    answers.checkpoint_gaps = [checkpoint_gaps(gaps=[checkpoint_gap(now - 190_000, now - 20_000)])]
+    page = said(opened("overview"))
+    (line,) = paths(page, "line-of")
+    assert (line.count("M"), line.count("L")) == (2, 1)
+    assert len(paths(page, "gap")) == 1
+    assert "no checkpoint for 170 s (the driver was frozen)" in page
+
+
+def test_failed_and_hung_checkpoints_are_marks(answers):
+    now = now_ms()
+    answers.checkpoints = [checkpoint(1)]
+    failure = {"number": 2, "at_ms": now - 60_000, "failures": 1, "reason": "no space left"}
+    hung = {"number": 3, "started_at_ms": now - 50_000, "until_ms": now, "name": "hung for 50 s"}
+    answers.checkpoint_gaps = [checkpoint_gaps(failures=[failure], hung=[hung])]
+    page = said(opened("overview"))
+    assert "checkpoint 2 failed: no space left" in page
+    assert "checkpoint 3: hung for 50 s" in page
+
+
+def test_the_time_that_is_shown_is_chosen_and_asked_for(answers, monkeypatch):
+    asked: list[int] = []
+    real = over_time.CollectorClient.series
+    monkeypatch.setattr(
+        over_time.CollectorClient, "series", lambda self, **what: asked.append(what["window_ms"]) or real(self, **what)
+    )
+    page = opened("overview")
+    page.segmented_control(key="window").set_value("24 h").run()
+    assert (asked[0], asked[-1]) == (3_600_000, 86_400_000)
+
+
+def test_an_application_without_traffic_leaves_a_sentence(answers):
+    answers.series = series()
+    assert "No transaction ended in this time, and no reader waited." in said(opened("overview"))
+
+
+def test_hostile_names_are_shown_as_text(answers):
+    answers.series = series(application_series(HOSTILE))
+    answers.series["marks"] = [{"at_ms": now_ms(), "kind": "order", "pipeline": "", "text": HOSTILE}]
+    assert "<img" not in said(opened("overview"))
+
+
+def test_a_kept_picture_is_rendered_once_for_so_long() -> None:
+    rendered: list[str] = []
+    render = kept_for(60.0, lambda client, query: rendered.append(query["a"]) or {})
+    for letter in ("x", "x", "y"):
+        render(None, {"a": letter})
+    assert rendered == ["x", "y"]
+    always = kept_for(0.0, lambda client, query: rendered.append("z") or {})
+    always(None, {})
+    always(None, {})
+    assert rendered == ["x", "y", "z", "z"]
