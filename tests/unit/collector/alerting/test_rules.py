@@ -439,6 +439,12 @@ def test_rules_whose_evidence_cannot_be_seen_are_held(unavailable_sources: set[S
     assert alert_rules.held(AlertSnapshot(now_ms=T0, unavailable_sources=frozenset(unavailable_sources))) == rules
 
 
+def test_a_rule_that_is_held_finds_nothing() -> None:
+    near = of_transaction(44_001, *PREPARED)
+    assert found("A1", near)
+    assert not found("A1", replace(near, unavailable_sources=frozenset({Source.TRANSACTIONS})))
+
+
 def test_one_pipeline_whose_checkpoints_cannot_be_seen_is_held_alone() -> None:
     stalled = of_checkpoints(60_000, checkpoint(started=0))
     assert found("A6", stalled)

@@ -55,6 +55,10 @@ def view(number: int = 0, timeout_ms: int = 60_000) -> TransactionView:
     return only_view(broker_record(BrokerStatus.ONGOING, 0, transaction=id_, producer_id=number, timeout_ms=timeout_ms))
 
 
+NOT_SEEN = replace(view(8), broker=None)
+"""Its coordinator was not seen to have it: neither its opening nor its timeout is known."""
+
+
 def candidate(judgement: Judgement, number: int = 0, **changes: Any) -> Candidate:
     found = Candidate(
         judged=Judged(view=view(number), judgement=judgement, pipeline=None),
@@ -88,6 +92,10 @@ def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[M
         (replace(COMMIT, driver_gone=True, less_than_s_left=None), CERTAIN_COMMIT, 59, {}, None),
         (ABORT, CERTAIN_ABORT, 600, {}, None),
         (ABORT, CERTAIN_ABORT, 600.001, {}, ACT),
+        # Without a limit, an opening or a deadline nothing says that it is due.
+        (replace(ABORT, older_than_minutes=None), CERTAIN_ABORT, 700, {}, None),
+        (ABORT, CERTAIN_ABORT, 700, {"judged": Judged(view=NOT_SEEN, judgement=CERTAIN_ABORT, pipeline=None)}, None),
+        (COMMIT, CERTAIN_COMMIT, 45, {"judged": Judged(view=NOT_SEEN, judgement=CERTAIN_COMMIT, pipeline=None)}, None),
         # Which application.
         (COMMIT, CERTAIN_COMMIT, 45, {"application": "other"}, None),
         (replace(COMMIT, applications=frozenset({"*"})), CERTAIN_COMMIT, 45, {"application": "other"}, ACT),
@@ -112,6 +120,10 @@ def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[M
         (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.ABORT_IT, Verdict.COMMIT_IT)}, HOLD_BACK),
         (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.COMMIT_IT, Verdict.IN_PROGRESS, Verdict.COMMIT_IT)}, HOLD_BACK),
         (ABORT, CERTAIN_ABORT, 700, {"verdicts": (Verdict.FOREIGN, Verdict.ABORT_IT)}, HOLD_BACK),
+        (ABORT, CERTAIN_ABORT, 700, {"verdicts": (Verdict.IN_PROGRESS, Verdict.ABORT_IT)}, ACT),
+        (ABORT, CERTAIN_ABORT, 700, {"verdicts": (Verdict.AT_RISK, Verdict.ABORT_IT)}, ACT),
+        (ABORT, CERTAIN_ABORT, 700, {"verdicts": (Verdict.COMMIT_IT, Verdict.ABORT_IT)}, HOLD_BACK),
+        (ABORT, CERTAIN_ABORT, 700, {"verdicts": (Verdict.ABORT_IT, Verdict.ABORT_IT)}, HOLD_BACK),
     ],
 )  # fmt: skip
 def test_what_is_done(
@@ -133,6 +145,7 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
     ("order", "judgement", "circumstances", "why"),
     [
         (COMMIT, CERTAIN_COMMIT, {"stopped": True}, "all standing orders are stopped"),
+        (COMMIT, CERTAIN_COMMIT, {"stopped": True, "acts_last_hour": 10}, "all standing orders are stopped"),
         (COMMIT, CERTAIN_COMMIT, {"read_only": True}, "read-only"),
         (COMMIT, CERTAIN_COMMIT, {"clock_in_doubt": True}, "clock was stepped"),
         (COMMIT, CERTAIN_COMMIT, {"observers": ()}, "no observer sees the transaction coordinators"),
@@ -154,6 +167,10 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
         (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.LIFECYCLE_EVENTS, **DOWN, source_is_missing=False)},
          "'lifecycle events'"),
         (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, **DOWN, source_is_missing=True)}, "log'"),
+        # Where no pipeline of ours ever ran there is no decision log.
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, state=ObserverState.ABSENT)}, None),
+        # It sees as long as its last good poll is no older than that.
+        (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, delay_ms=SILENT_MS)}, None),
         # No verdict rests on what these see.
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.PARTITIONS, **DOWN))}, None),
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.OFFSETS, **DOWN))}, None),
@@ -185,3 +202,19 @@ def test_the_nearest_deadline_comes_first_and_the_limit_counts_within_one_evalua
     made = decide(COMMIT, found, at(acts_last_hour=8))
     assert made[0].candidate.judged is short
     assert [decision.move for decision in made] == [ACT, ACT, HOLD_BACK, HOLD_BACK]
+
+
+def test_equal_deadlines_go_by_opening_then_by_key_and_none_comes_last() -> None:
+    opened_before = broker_record(
+        BrokerStatus.ONGOING, 0, transaction=f"{APPLICATION}-3", start=-10_000, timeout_ms=70_000
+    )
+    without_timeout = view(6)
+    assert without_timeout.broker is not None
+    without_timeout = replace(without_timeout, broker=replace(without_timeout.broker, timeout_ms=None))
+    wanted = [view(1, timeout_ms=50_000), only_view(opened_before), view(2), view(5), NOT_SEEN, without_timeout]
+    order = replace(COMMIT, driver_gone=True)
+    due = [
+        candidate(CERTAIN_COMMIT, judged=Judged(view=one, judgement=CERTAIN_COMMIT, pipeline=None), driver_gone=True)
+        for one in reversed(wanted)
+    ]
+    assert [decision.candidate.judged.view for decision in decide(order, due, at())] == wanted

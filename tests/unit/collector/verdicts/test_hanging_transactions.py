@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from collector.verdicts.hanging_transactions import (
-    OVERDUE_MS,
     CoordinatorView,
     Doubt,
     Remedy,
@@ -22,9 +21,10 @@ from resource_managers.kafka.partitions import OpenProducer
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, at_coordinator, ended, hanging, producer, told
 
-OVERDUE = T0 + 60_000 + OVERDUE_MS
+OVERDUE = T0 + 60_000 + 60_000
+"""A minute past its timeout."""
 EXPLAINED = (None, None, None)
-ENDED_ONE = at_coordinator("Empty", 3, partitions=(), transaction="other")
+ENDED_ONE = at_coordinator("Empty", 2, partitions=(), transaction="other")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,13 @@ def test_an_order_for_another_doubt_has_another_revision(changes: dict[str, Any]
     base = hanging()
     assert len(base.revision) == 16
     assert replace(base, doubt=replace(DOUBT, **changes)).revision != base.revision
+
+
+def test_its_revision_has_the_transactional_id_that_no_order_repeats() -> None:
+    harmless = replace(hanging(), doubt=replace(DOUBT, loses_data=False))
+    named = replace(harmless, doubt=replace(harmless.doubt, transaction="billing"))
+    assert harmless.confirmation == named.confirmation == ""
+    assert harmless.revision != named.revision
 
 
 def test_a_later_look_replaces_what_is_known() -> None:

@@ -19,7 +19,7 @@ from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.verdicts import Judgement, Verdict
 from resource_managers.kafka.group_members import GroupMembers
-from tests.unit.collector.observations import T0, broker_record, only_view
+from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, only_view
 
 STREAMS, CONNECT = "shop-6c2a-1", "connect-cluster-lake-orders-0"
 OFFSETS = (f"{CONSUMER_OFFSETS}-7", "out-0")
@@ -167,7 +167,7 @@ def test_a_group_without_its_owner_makes_it_abort_at_once(
     asked: GroupMembers, at: int, verdict: Verdict, rule: int
 ) -> None:
     found = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], at, asked)
-    assert (found.verdict, found.rule) == (verdict, rule)
+    assert (found.verdict, found.rule, found.may_abort) == (verdict, rule, verdict is Verdict.ABORT_IT)
     facts = [evidence.fact for evidence in found.evidence]
     assert f"by its id: Kafka Streams application shop, process {PROCESS}, thread 1" in facts
     assert any("it unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
@@ -197,14 +197,16 @@ def test_a_topic_that_streams_keeps_for_itself_shows_what_wrote(partition: str, 
 def test_an_aborted_one_that_held_a_changelog_reads_its_input_again() -> None:
     assert reads_its_input(State(), ID, ("shop-counts-changelog-0",))
     assert not reads_its_input(State(), ID, ("out-0",))
+    assert reads_its_input(State(), CONNECT, ("out-0",)), "a task of Connect"
+    assert reads_its_input(folded(*COMMITTED), STREAMS, ("out-0",)), "an earlier one of its id held offsets"
     assert not reads_its_input(State(), "shop", ("shop-counts-changelog-0",)), "any program may be called so"
 
 
 def test_an_abort_names_the_changelog_whose_restore_it_unblocks() -> None:
-    held = ("shop-counts-changelog-0", "out-0")
+    held = ("shop-counts-changelog-0", "shop-by-user-repartition-0", "out-0")
     opened = one(BrokerStatus.ONGOING, 10_000, 10_000, held, transaction=ID)
     facts = [evidence.fact for evidence in judgement([opened], 13_100, group(state="Empty")).evidence]
-    assert any("abort is safe, it unblocks the restore from shop-counts-changelog-0" in fact for fact in facts)
+    assert any("abort is safe, it unblocks the restore from shop-counts-changelog-0:" in fact for fact in facts)
 
 
 def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:
@@ -217,9 +219,11 @@ def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:
 def test_only_an_open_transaction_of_a_coordinator_is_a_case() -> None:
     opened = only_view(OPEN)
     ended = only_view(OPEN, one(BrokerStatus.COMPLETE_COMMIT, 11_000, 10_000))
+    of_a_database = replace(only_view(branch_listed(database_handle())), transaction=CONNECT)
+    assert of_a_database.is_running
     cases = [
         read_process_write_case(State(), view, driver_silent_ms=30_000, now_ms=T0 + 10_500)
-        for view in (opened, ended, replace(opened, broker=None))
+        for view in (opened, ended, of_a_database)
     ]
     assert [case is not None for case in cases] == [True, False, False]
     assert cases[0] is not None

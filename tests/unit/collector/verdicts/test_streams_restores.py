@@ -55,6 +55,7 @@ def waiting(tracker: PartitionTracker) -> list[tuple[str, str]]:
         (held(), [opened()], {"shop-app": "Stable"}, members(PROCESS), None),
         (held(None), [], {"shop-app": "Stable"}, {}, "likely"),
         (held(ID, None), [], {}, {}, "guess"),
+        (held(ID, None), [], {"shop-app": "Stable"}, members(PROCESS), "likely"),
         (held("billing"), [opened("billing")], {"billing": "Stable"}, {}, None),
         (held("billing"), [opened("billing"), opened()], {}, {}, "guess"),
     ],
@@ -66,6 +67,7 @@ def waiting(tracker: PartitionTracker) -> list[tuple[str, str]]:
         "its own process is there: it has the store",
         "the holder is not known, the group is",
         "a hanging one with the application's id",
+        "the same, its process is there: since when it is open is not known",
         "no application has such a topic",
         "the application is known by another transaction",
     ],
@@ -93,6 +95,14 @@ def test_a_restore_goes_on_once_its_changelog_is_free() -> None:
     tracker.saw_partition(CHANGELOG, 106, 106, T0 + 2_500)
     find_restores(tracker, [], {"shop-app": "Stable"}, {}, T0 + 2_500)
     assert tracker.blocked() == ()
+
+
+def test_nobody_restores_once_the_process_that_holds_it_is_there() -> None:
+    tracker = held()
+    find_restores(tracker, [opened()], {"shop-app": "Stable"}, members(OTHER), T0 + 1_000)
+    assert waiting(tracker)
+    find_restores(tracker, [opened()], {"shop-app": "Stable"}, members(PROCESS, OTHER), T0 + 1_500)
+    assert not waiting(tracker)
 
 
 def test_no_alert_waits_for_an_application_without_members() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from collector.records.facts import PipelineFacts
-from collector.verdicts.timeout_risk import EndedLengths, Timeout, TimeoutRisk
+from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout, TimeoutRisk, by_risk
 from collector.verdicts.verdict_case import PipelineHistory
 
 
 def timeout(**lengths: object) -> Timeout:
     """Return a foreign application's timeout of 60 s; 20 s are assumed for a restart."""
-    known = EndedLengths(application="orders", **({"timeout_ms": 60_000, "ended": 100, "p99_ms": 5_000} | lengths))  # type: ignore[arg-type]
+    known = EndedLengths(**({"application": "orders", "timeout_ms": 60_000, "ended": 100, "p99_ms": 5_000} | lengths))  # type: ignore[arg-type]
     return Timeout(lengths=known, open_now=None, pipeline=None, assumed_recovery_ms=20_000)
 
 
@@ -53,6 +53,29 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
             "Set transaction.timeout.ms to at least 960000; brokers allow 15 min unless transaction.max.timeout.ms says more.",
         ),
         (
+            timeout(p99_ms=40_000),
+            TimeoutRisk.TIGHT,
+            "60 s leave 0.0 s: a restart takes 20 s and transactions are open for up to 40 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 80000.",
+        ),
+        (
+            timeout(timeout_ms=30_000, ended=0, p99_ms=None),
+            TimeoutRisk.TIGHT,
+            "30 s leave 10 s: a restart takes 20 s. Set transaction.timeout.ms to at least 40000.",
+        ),
+        (
+            timeout(timeout_ms=120_000, p99_ms=80_001),
+            TimeoutRisk.TIGHT,
+            "2 min leave 20 s: a restart takes 20 s and transactions are open for up to 80 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 180000.",
+        ),
+        (
+            timeout(timeout_ms=880_000, p99_ms=850_000),
+            TimeoutRisk.TIGHT,
+            "14 min 40 s leave 10 s: a restart takes 20 s and transactions are open for up to 14 min 10 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 900000.",
+        ),
+        (
             timeout(ended=0, p99_ms=None),
             TimeoutRisk.ENOUGH,
             "60 s leave 40 s: a restart takes 20 s.",
@@ -62,6 +85,25 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
             TimeoutRisk.TIMED_OUT,
             "2 of 100 transactions were aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
             "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
+        ),
+        (
+            timeout(ended=99, timed_out=1),
+            TimeoutRisk.TIMED_OUT,
+            "1 of 100 transactions was aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
+            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
+        ),
+        (
+            timeout(ended=1, timed_out=1),
+            TimeoutRisk.TIMED_OUT,
+            "1 of 2 transactions was aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
+            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
+        ),
+        (
+            timeout(ended=98, timed_out=2, p99_ms=30_000),
+            TimeoutRisk.TIMED_OUT,
+            "2 of 100 transactions were aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
+            "30 s. 60 s leave 10 s: a restart takes 20 s and transactions are open for up to 30 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 70000.",
         ),
         (
             timeout(ended=98, timed_out=2, p99_ms=59_000),
@@ -81,6 +123,24 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
             "Set transaction.timeout.ms to at least 110000, or the interval to 27 s.",
         ),
         (
+            ours(30_000, p99_ms=10_000),
+            TimeoutRisk.TIGHT,
+            "60 s leave 7.0 s: a restart takes 43 s and transactions are open for up to 10 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 100000.",
+        ),
+        (
+            ours(4_000, p99_ms=43_000),
+            TimeoutRisk.TIGHT,
+            "60 s leave 0.0 s: a restart takes 17 s and transactions are open for up to 43 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 80000.",
+        ),
+        (
+            ours(4_000, p99_ms=45_600),
+            TimeoutRisk.TOO_SHORT,
+            "60 s are 2.6 s too short: a restart takes 17 s and transactions are open for up to 46 s (99 of 100). "
+            "Set transaction.timeout.ms to at least 80000, or the interval to 1.0 s.",
+        ),
+        (
             ours(3_000, p99_ms=47_000),
             TimeoutRisk.TOO_SHORT,
             "60 s are 3.0 s too short: a restart takes 16 s and transactions are open for up to 47 s (99 of 100). "
@@ -96,3 +156,31 @@ def test_a_timeout_is_judged_by_what_it_must_outlast(case: Timeout, risk: Timeou
 def test_what_a_restart_needs_is_shown_with_its_parts_or_as_assumed() -> None:
     assert ours(5_000).recovery == "18 s: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
     assert timeout().recovery == "20 s, assumed: nothing is known of its restarts"
+
+
+def test_without_an_ended_transaction_all_but_the_restart_is_left() -> None:
+    assert timeout(ended=0, p99_ms=None).left_ms == 40_000
+
+
+def test_of_what_is_open_alone_none_has_ended() -> None:
+    known = EndedLengths(application="orders", timeout_ms=60_000)
+    assert (known.ended, known.timed_out) == (0, 0)
+
+
+def test_the_worst_comes_first_then_the_least_that_is_left() -> None:
+    wanted = [
+        timeout(timed_out=1),
+        timeout(p99_ms=59_000),
+        timeout(p99_ms=50_000),
+        timeout(p99_ms=30_000),
+        timeout(application="a"),
+        timeout(application="b"),
+    ]
+    given = [wanted[place] for place in (5, 4, 3, 2, 1, 0)]
+    assert sorted(given, key=by_risk) == wanted
+
+
+@pytest.mark.parametrize(("timeout_ms", "deadline_ms"), [(60_000, 61_000), (None, None)])
+def test_the_oldest_is_aborted_where_its_timeout_is_known(timeout_ms: int | None, deadline_ms: int | None) -> None:
+    open_now = OpenNow(count=1, oldest_key="k", oldest_opened_ms=1_000, oldest_timeout_ms=timeout_ms)
+    assert open_now.oldest_deadline_ms == deadline_ms
