@@ -19,7 +19,7 @@ from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
-from collector.verdicts import flink_commits
+from collector.verdicts import flink_cases
 from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
 
@@ -60,9 +60,7 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
 
     ``taken_ms``: until then (epoch ms) a take of its id may be the one of the order that aborted it, and tells nothing.
     """
-    found = _by_listing(flink_commits.case_of(flink, transaction)) or _by_job_and_ids(
-        transaction, sink, flink, taken_ms
-    )
+    found = _by_listing(flink_cases.case_of(flink, transaction)) or _by_job_and_ids(transaction, sink, flink, taken_ms)
     if found.fate is not Fate.COMPLETED:
         return found
     # That its checkpoint was completed does not keep anybody from a restore of an earlier one.
@@ -78,7 +76,7 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
 
 def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence:
     """Return what became of the checkpoint that holds a branch of Flink's JDBC sink that was rolled back: what lists it tells."""
-    found = _by_listing(flink_commits.case_of_branch(flink, branch))
+    found = _by_listing(flink_cases.case_of_branch(flink, branch))
     why = "no checkpoint that was read lists its xid, or which of them its job's work rests on is not known"
     return found or Evidence(fate=Fate.UNSEEN, why=why)
 
@@ -97,7 +95,7 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
     if by_ids is not None and found.fate is by_ids.fate:
         found = replace(found, sure=True)
     after_ms = max(transaction.identity.start_ms, found.restored_ms)
-    doubt = flink_commits.unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
+    doubt = flink_cases.unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
     if doubt and found.fate is Fate.COMPLETED:
         return replace(found, sure=False, why=f"{found.why}; but {doubt}: if it was not, its rows are written again")
     return replace(found, sure=False) if doubt else found
@@ -293,7 +291,7 @@ def _is_before(case: JobCase, number: int) -> bool:
     return seen is not None and (seen.ended_ms or seen.triggered_ms) < case.start_ms
 
 
-def _by_listing(case: flink_commits.FlinkCase | None) -> Evidence | None:
+def _by_listing(case: flink_cases.FlinkCase | None) -> Evidence | None:
     """Tell from what checkpoints on disk list, or return None where none lists it or none is known to count."""
     if case is None or not case.listings:
         return None

@@ -16,7 +16,7 @@ from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
-from collector.verdicts import flink_commits
+from collector.verdicts import flink_cases
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits, job_of
 from collector.verdicts.flink_set_backs import set_back, sources
@@ -95,11 +95,11 @@ def evidence(
 
 def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence | None:
     """Return the same of a branch of Flink's JDBC sink that an order committed: what lists it tells."""
-    case = flink_commits.case_of_branch(flink, branch)
+    case = flink_cases.case_of_branch(flink, branch)
     return _by_listing(case) if case is not None and case.listings else None
 
 
-def _by_listing(case: flink_commits.FlinkCase) -> Evidence | None:
+def _by_listing(case: flink_cases.FlinkCase) -> Evidence | None:
     first = case.first
     back = [
         restore
@@ -131,11 +131,11 @@ def _by_job(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Ev
     return _evidence(job.pipeline, back, None, "", sure=False)
 
 
-def _listed(transaction: BrokerTransaction, flink: FlinkState) -> flink_commits.FlinkCase | None:
+def _listed(transaction: BrokerTransaction, flink: FlinkState) -> flink_cases.FlinkCase | None:
     id_, producer_id, epoch = transaction.handle_identity
     if producer_id is None or epoch is None or not flink.listings(Committable(id_, producer_id, epoch)):
         return None
-    case = flink_commits.case_of(flink, transaction)
+    case = flink_cases.case_of(flink, transaction)
     return case if case is not None and case.listings else None
 
 

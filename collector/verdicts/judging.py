@@ -9,7 +9,7 @@ from collector.records.facts import KAFKA, PipelineFacts
 from collector.state import attempts, replayed_batches
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_commits import flink_case
+from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.read_process_write import read_process_write_case
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.verdicts.verdict_rules import judge

@@ -20,8 +20,8 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints, flink_duplicates
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from collector.verdicts.flink_cases import flink_xid
 from collector.verdicts.flink_checkpoints import Evidence
-from collector.verdicts.flink_commits import flink_xid
 from collector.verdicts.flink_duplicates import SetBack
 from collector.verdicts.flink_set_backs import TAKEN_BY_ORDER_MS
 from collector.verdicts.read_process_write import reads_its_input

@@ -42,7 +42,7 @@ from collector.state.state import State
 from collector.state.transaction_pages import OpeningKey
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import judging, known_ends, loss_cases
-from collector.verdicts.flink_commits import flink_case
+from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory

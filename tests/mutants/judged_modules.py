@@ -9,6 +9,12 @@ DECISIONS = (
     f"{LIFECYCLE}/test_decision_parts.py",
     f"{LIFECYCLE}/test_decision_snapshot.py",
 )
+FLINK_COMMITS = (
+    f"{VERDICTS}/test_flink_commit_rules.py",
+    f"{VERDICTS}/test_flink_branches.py",
+    f"{VERDICTS}/test_flink_unread_lists.py",
+    f"{VERDICTS}/test_flink_commits.py",
+)
 ALERTING = "tests/unit/collector/alerting"
 ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
 
@@ -19,11 +25,8 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
-    "collector/verdicts/flink_commits.py": (
-        f"{VERDICTS}/test_flink_commit_rules.py",
-        f"{VERDICTS}/test_flink_branches.py",
-        f"{VERDICTS}/test_flink_commits.py",
-    ),
+    "collector/verdicts/flink_cases.py": FLINK_COMMITS,
+    "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
     "collector/verdicts/data_loss.py": (f"{VERDICTS}/test_data_loss.py",),
     "collector/verdicts/known_ends.py": (f"{VERDICTS}/test_known_ends.py",),

@@ -34,7 +34,7 @@ def _literal(pattern: str) -> str:
 
 
 VERDICT_RULES = "collector/verdicts/verdict_rules.py"
-FLINK_COMMITS = "collector/verdicts/flink_commits.py"
+FLINK_CASES, FLINK_COMMITS = "collector/verdicts/flink_cases.py", "collector/verdicts/flink_commits.py"
 DATA_LOSS = "collector/verdicts/data_loss.py"
 ABORT_CAUSES = "collector/verdicts/abort_causes.py"
 CHECKPOINT_RULE = "collector/alerting/checkpoint_rule.py"
@@ -92,7 +92,7 @@ REVIEWED: tuple[NotCounted, ...] = (
     ),
     # Its own number is among those that list it, so the other half of the condition has answered.
     NotCounted(
-        module=FLINK_COMMITS,
+        module=FLINK_CASES,
         function="FlinkCase.restored_to",
         change="restore.number < self.first.number -> restore.number <= self.first.number",
         reason=SAME,
@@ -109,36 +109,36 @@ REVIEWED: tuple[NotCounted, ...] = (
         module=FLINK_COMMITS, function="rule_23_completed", within="if case.is_branch and case.is_alive*", reason=TEXT
     ),
     NotCounted(
-        module=FLINK_COMMITS, function="_case", change="facts is not None -> False", reason="wording: a job's name"
+        module=FLINK_CASES, function="_case", change="facts is not None -> False", reason="wording: a job's name"
     ),
     NotCounted(
-        module=FLINK_COMMITS,
+        module=FLINK_CASES,
         function="_case",
         change="facts is not None and last_restore is not None -> last_restore is not None",
         reason=TYPED,
     ),
     NotCounted(
-        module=FLINK_COMMITS,
+        module=FLINK_CASES,
         function="_case",
         change="listings -> True",
         reason="performance: without a list no restore is asked for",
     ),
     NotCounted(
-        module=FLINK_COMMITS, function="_case_of_branch", change="xid is None or * -> found is None or *", reason=TYPED
+        module=FLINK_CASES, function="case_of_branch", change="xid is None or * -> found is None or *", reason=TYPED
     ),
     NotCounted(module=FLINK_COMMITS, within="REST = *", reason="wording: the source of an evidence"),
     # Whoever judges gives both; of what has ended nothing is judged.
-    NotCounted(module=FLINK_COMMITS, within="commit_overdue_ms: int = 1500", reason=SAME),
-    NotCounted(module=FLINK_COMMITS, within="now_ms: int = 0", reason=SAME),
-    NotCounted(module=FLINK_COMMITS, within="def case_of(*", change="0 -> 1", reason=SAME),
+    NotCounted(module=FLINK_CASES, within="commit_overdue_ms: int = 1500", reason=SAME),
+    NotCounted(module=FLINK_CASES, within="now_ms: int = 0", reason=SAME),
+    NotCounted(module=FLINK_CASES, within="def case_of(*", change="0 -> 1", reason=SAME),
     NotCounted(
-        module=FLINK_COMMITS,
+        module=FLINK_CASES,
         function="FlinkCase.began_after_restored",
         change="self.restored is not None and * -> self.start_ms > *",
         reason=TYPED,
     ),
     NotCounted(
-        module=FLINK_COMMITS,
+        module=FLINK_CASES,
         function="case_of",
         change="producer_id is None or epoch is None -> epoch is None",
         reason=TYPED,

@@ -13,7 +13,8 @@ from collector.records.formats.flink_records import FlinkCommittables, FlinkKind
 from collector.records.xids import as_listed, owner_of
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_commits, verdict_rules
-from collector.verdicts.flink_commits import flink_case, listed_as
+from collector.verdicts.flink_cases import flink_case
+from collector.verdicts.flink_commits import listed_as
 from lifecycle.verdicts import Verdict
 from resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.flink_observations import checkpoint, job

@@ -11,14 +11,8 @@ from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts import flink_commits
-from collector.verdicts.flink_commits import (
-    FlinkCase,
-    case_of,
-    flink_case,
-    listed_as,
-    rule_26_lingering,
-    rule_27_job_runs,
-)
+from collector.verdicts.flink_cases import FlinkCase, case_of, flink_case
+from collector.verdicts.flink_commits import listed_as, rule_26_lingering, rule_27_job_runs
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, only_view

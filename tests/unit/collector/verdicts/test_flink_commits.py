@@ -23,8 +23,8 @@ from collector.state.transaction_join import views
 from collector.verdicts import flink_commits, loss_cases, verdict_rules
 from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import LossVerdict
+from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.flink_checkpoints import Fate, evidence
-from collector.verdicts.flink_commits import flink_case
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job

@@ -1,0 +1,287 @@
+"""What is known of the Flink job of a transaction or branch: which checkpoints list it, and the restores that matter. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from collector.records.application_ids import FlinkId
+from collector.records.branches import BranchFacts
+from collector.records.facts import BrokerTransaction
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
+from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
+from collector.runtime.time_format import utc
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_unread_lists import (
+    UnreadList,
+    owner_by_number,
+    unread_list,
+    unread_list_of_branch,
+)
+from lifecycle.resource_manager_kinds import MYSQL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkCase:
+    """What is known of the Flink job of one open transaction. Times are epoch ms.
+
+    ``is_branch``: it is one of a database, which keeps it prepared for ever and shows it, perhaps, later than it was prepared.
+    ``listings``: the checkpoints on disk of one job that list exactly this transaction, by number. ``job`` None: REST does not
+    know the job. ``polled``: its cluster's REST API answered the newest poll. ``restores``: those from checkpoints of this job,
+    by whichever job, oldest first. ``last_restore``: the newest that decides what becomes of a transaction that none lists.
+    ``unattributed``: which job of that name started since that restore, where it is not known from what.
+    """
+
+    start_ms: int
+    listings: tuple[FlinkCommittables, ...]
+    job: FlinkJobFacts | None
+    name: str
+    polled: bool
+    restores: tuple[Restore, ...] = ()
+    last_restore: Restore | None = None
+    unattributed: str = ""
+    restored: FlinkCommittables | None = None
+    """What the checkpoint of ``last_restore`` lists, where that was read whole."""
+    unread: UnreadList | None = None
+    """Where none lists it: the completed checkpoint that holds it by what REST says, and whose list is not read."""
+    is_branch: bool = False
+    may_refuse_flink: bool = False
+    """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
+    commit_overdue_ms: int = 1_500
+    now_ms: int = 0
+
+    @property
+    def first(self) -> FlinkCommittables:
+        """Return the first checkpoint that lists it."""
+        return self.listings[0]
+
+    @property
+    def began_after_restored(self) -> bool:
+        """Say whether it began after the checkpoint that its job was restored from was taken."""
+        return self.restored is not None and self.start_ms > self.restored.written_ms + CLOCK_SKEW_MS
+
+    @property
+    def is_alive(self) -> bool:
+        """Say whether the job runs, as REST says now."""
+        return self.polled and self.job is not None and not self.job.job.is_over
+
+    def restored_to(self) -> tuple[Restore | None, bool]:
+        """Return the last restore since it was listed that tells whether the work rests on it, and whether that is in doubt.
+
+        Restored from a checkpoint that lists it: it does. From an earlier one: it does not. A later checkpoint that does not list
+        it may be of either line of work.
+        """
+        numbers = {listing.number for listing in self.listings}
+        last: Restore | None = None
+        in_doubt = False
+        for restore in self.restores:
+            if restore.at_ms < self.first.written_ms - CLOCK_SKEW_MS:
+                continue
+            if restore.number in numbers or restore.number < self.first.number:
+                last, in_doubt = restore, False
+            elif last is not None and last.number < self.first.number:
+                in_doubt = True
+        return last, in_doubt
+
+    def completed(self) -> tuple[int, int, str] | None:
+        """Return (number, epoch ms, proof) of a checkpoint that lists it and counts; None: none is known to count."""
+        last, _ = self.restored_to()
+        if last is not None and last.number >= self.first.number:
+            return last.number, last.at_ms, "a job was restored from it"
+        for listing in self.listings:
+            seen = self.job.checkpoints.get(listing.number) if self.job is not None else None
+            if (
+                seen is None
+                or seen.status is not FlinkStatus.COMPLETED
+                or not seen.kind.commits
+                or seen.ended_ms is None
+            ):
+                continue
+            # Another checkpoint may have had this number before: the job was restored and took it again.
+            if seen.ended_ms >= listing.written_ms - CLOCK_SKEW_MS:
+                return listing.number, seen.ended_ms, "REST reported it as completed"
+        return None
+
+
+def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
+    """Return what is known of an open transaction's Flink job, or None for one of no job that is known."""
+    if view.ours or not view.is_running:
+        return None
+    if view.branch is not None:
+        case = case_of_branch(state, view.branch)
+        if case is None:
+            return None
+        xid = flink_xid(view.branch)
+        # JdbcSink has committed before a checkpoint is written: what holds its branch is no checkpoint.
+        may_be_held = not case.listings and xid is not None and xid.is_function
+        unread = unread_list_of_branch(state, case.job, view.branch) if may_be_held and case.job else None
+        return replace(case, unread=unread, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    if view.broker is None:
+        return None
+    case = case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    if case is not None and case.listings:
+        return case
+    found = _with_unread_list(state, view.broker, case)
+    return replace(found, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms) if found is not None else None
+
+
+def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkCase | None) -> FlinkCase | None:
+    """Return the case of a transaction that none lists with the list that is not read, or as it was where there is none."""
+    parsed = FlinkId.parse(broker.identity.transaction)
+    if parsed is None:
+        return case
+    start_ms = broker.identity.start_ms
+    owner = state.job_of_prefix(parsed.prefix) or owner_by_number(state, parsed, start_ms)
+    if owner is None:
+        return None
+    unread = unread_list(state, owner, parsed, start_ms)
+    if unread is None:
+        return case
+    if not unread.doubt:
+        unread = replace(unread, doubt=unattributed(state, state.jobs[unread.job], start_ms))
+    if case is None:
+        case = _case(state, owner, [], start_ms, None)
+        # Its number may fit by chance: of a job that runs it is not said that it goes on.
+        return None if case.is_alive else replace(case, unread=unread)
+    return replace(case, unread=unread)
+
+
+def case_of(
+    state: FlinkState, broker: BrokerTransaction, *, commit_overdue_ms: int = 0, now_ms: int = 0
+) -> FlinkCase | None:
+    """Return the same of any foreign transaction in Kafka, open or ended."""
+    id_, producer_id, epoch = broker.handle_identity
+    if producer_id is None or epoch is None:
+        return None
+    start_ms = broker.identity.start_ms
+    parsed = FlinkId.parse(id_)
+    listings = [
+        listing
+        for listing in state.listings(Committable(id_, producer_id, epoch))
+        # An older client's producer keeps its epoch: a later transaction of it is not the one that is listed.
+        if start_ms <= listing.written_ms + CLOCK_SKEW_MS
+    ]
+    if listings:
+        owner = (listings[-1].cluster, listings[-1].job)
+        listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
+    else:
+        found = state.job_of_prefix(parsed.prefix) if parsed is not None else None
+        if found is None:
+            return None
+        owner = found
+    facts = state.jobs.get(owner[1])
+    restore = facts.restores[-1] if facts is not None and facts.restores else None
+    case = _case(state, owner, listings, start_ms, restore)
+    return replace(case, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+
+
+def flink_xid(branch: BranchFacts) -> FlinkXid | None:
+    """Return what the xid of a branch of Flink's JDBC sink says; None for any other."""
+    found = owner_of(branch.resource_manager, branch.transaction)
+    return found.flink if found is not None else None
+
+
+def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
+    """Return the same of a foreign branch in a database, listed there or gone."""
+    xid, found = xid_of(branch.resource_manager, branch.transaction), flink_xid(branch)
+    if xid is None or found is None or branch.since_ms is None:
+        return None
+    listings = [
+        listing
+        for listing in state.listings(as_listed(xid))
+        # An xid may be made again after a restore, where its branch part is not random: a later branch is not the listed one.
+        if (branch.prepared_ms is None and found.is_function) or branch.since_ms <= listing.written_ms + CLOCK_SKEW_MS
+    ]
+    facts = state.jobs.get(found.job)
+    if listings:
+        owner = (listings[-1].cluster, listings[-1].job)
+        listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
+        facts = state.jobs.get(owner[1])
+    elif facts is not None:
+        owner = (facts.job.cluster, facts.job.job)
+    else:
+        return None
+    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts))
+    may_refuse_flink = branch.resource_manager == MYSQL.name
+    return replace(case, is_branch=True, may_refuse_flink=may_refuse_flink)
+
+
+def _restore_of_branch(state: FlinkState, facts: FlinkJobFacts | None) -> Restore | None:
+    """Return the newest restore of the job whose id the xid has; once that job is over, also of jobs that go on from it."""
+    if facts is None:
+        return None
+    if not facts.job.is_over:
+        return facts.restores[-1] if facts.restores else None
+    found = (*facts.restores, *state.restores_from(facts.job.job))
+    return max(found, key=lambda each: each.at_ms, default=None)
+
+
+def _case(
+    state: FlinkState,
+    owner: tuple[str, str],
+    listings: list[FlinkCommittables],
+    start_ms: int,
+    last_restore: Restore | None,
+) -> FlinkCase:
+    cluster, job = owner
+    facts = state.jobs.get(job)
+    case = FlinkCase(
+        start_ms=start_ms,
+        listings=tuple(sorted(listings, key=lambda listing: listing.number)),
+        job=facts,
+        name=facts.pipeline if facts is not None else f"{cluster}/{job}",
+        polled=cluster in state.polled_ms,
+        # They concern listed transactions alone: to find them takes a look at every job.
+        restores=tuple(sorted(state.restores_from(job), key=lambda each: each.at_ms)) if listings else (),
+        last_restore=last_restore,
+        restored=_restored(state, facts, last_restore) if facts is not None and last_restore is not None else None,
+    )
+    # A job that REST never told of is known by those that were restored from it.
+    known = facts or (next(_restored_jobs(state, job), None) if listings else None)
+    if known is None:
+        return case
+    if listings:
+        last, _ = case.restored_to()
+        after_ms = last.at_ms if last else case.first.written_ms
+    elif last_restore is not None and case.began_after_restored:
+        after_ms = last_restore.at_ms
+    else:
+        return case
+    return replace(case, unattributed=unattributed(state, known, after_ms, of_job=job))
+
+
+def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job: str = "") -> str:
+    """Return which job of the same name started after ``after_ms`` from a checkpoint that is not known, or nothing.
+
+    One that was restored from a checkpoint of this job (or of ``of_job``), of the job that was restored from one at ``after_ms``,
+    or of such a job, is known.
+    """
+    own = {facts.job.job, of_job}
+    own |= {each.job.job for id_ in own for each in _restored_jobs(state, id_, after_ms)}
+    since_ms = after_ms + CLOCK_SKEW_MS
+    for other in state.jobs.values():
+        job = other.job
+        if (job.cluster, job.name) != (facts.job.cluster, facts.job.name) or job.started_ms <= since_ms:
+            continue
+        sources = {restore.of_job for restore in other.restores if restore.of_job not in ("", job.job)}
+        known = (state.jobs.get(source) for source in sources - own)
+        if not sources or any(source is None or source.job.started_ms <= since_ms for source in known):
+            return (
+                f"job {job.job} of the same name started at {utc(job.started_ms)}, and it is not known that it was restored from a "
+                "checkpoint that holds this transaction"
+            )
+    return ""
+
+
+def _restored_jobs(state: FlinkState, job: str, at_ms: int | None = None) -> Iterator[FlinkJobFacts]:
+    """Yield the jobs that were restored from a checkpoint of a job; ``at_ms``: just then."""
+    for facts in state.jobs.values():
+        if any(restore.of_job == job and at_ms in (None, restore.at_ms) for restore in facts.restores):
+            yield facts
+
+
+def _restored(state: FlinkState, facts: FlinkJobFacts, restore: Restore) -> FlinkCommittables | None:
+    of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {})
+    whole = (listing for listing in of_job.values() if listing.number == restore.number and not listing.error)
+    return next(whole, None)
