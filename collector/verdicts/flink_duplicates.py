@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
 from collector.verdicts.flink_checkpoints import Evidence, Fate
-from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits, job_of
+from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, sources
 
 

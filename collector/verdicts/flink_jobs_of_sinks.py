@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
 from collector.records.formats.flink_records import FlinkStatus
 from collector.state.flink_sinks import Naming, Sink
 
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
-CLOCK_SKEW_MS = 1_000
 COMMITS_COMPARED = 50
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
-from collector.verdicts.flink_jobs_of_sinks import CLOCK_SKEW_MS, fits
+from collector.verdicts.flink_jobs_of_sinks import fits
 
 TAKEN_BY_ORDER_MS = 2_000
 """An order that aborts a transaction may take its id to shut out its writer (brokers before 4.0): within this."""
