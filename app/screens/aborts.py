@@ -11,9 +11,11 @@ from app.client.collector_rows import Rows
 from app.components.charts import abort_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
+from app.components.presses import link
 from app.components.time_text import amount, counted, duration, exact_time
 from app.components.verdict_signs import Tone, badge, certainty_badge
 from app.dialogs.order_text import table
+from lifecycle import page_paths
 from lifecycle.rows.ends import AbortRow
 from lifecycle.verdicts import AbortCause
 
@@ -36,14 +38,14 @@ def show() -> None:
 
 
 def _history() -> None:
-    aborts = live.collector().aborts(limit=MAX_ROWS)
+    aborts = _newest()
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
-    if not aborts:
+    if not aborts and not _chosen():
         live.write(el("p", "✔ The history has no aborted or lost transaction.", class_="quiet"))
         return
     causes = st.pills(
         "Cause",
-        [cause.value for cause in AbortCause if any(abort.cause is cause for abort in aborts)],
+        [cause.value for cause in AbortCause],
         selection_mode="multi",
         key="abort-cause",
         label_visibility="collapsed",
@@ -65,6 +67,27 @@ def _history() -> None:
         live.write(_table(shown))
 
 
+def _newest() -> Rows[AbortRow]:
+    """Return the newest; of the chosen causes where some are chosen, however many of others there are behind them."""
+    parts = [live.collector().aborts(limit=MAX_ROWS, cause=cause) for cause in _chosen()]
+    if not parts:
+        return live.collector().aborts(limit=MAX_ROWS)
+    found = sorted((row for part in parts for row in part), key=lambda row: row.at_ms or 0, reverse=True)
+    return Rows(found[:MAX_ROWS], sum(part.more for part in parts) + max(0, len(found) - MAX_ROWS))
+
+
+def _chosen() -> list[str]:
+    """Return the chosen causes, before the widget is there as the address has them."""
+    chosen = st.session_state.get("abort-cause") or st.query_params.get_all("abort-cause")
+    return [cause.value for cause in AbortCause if cause.value in chosen]
+
+
+def _batch(abort: AbortRow) -> Html:
+    if abort.batch is None:
+        return el("span", "–")
+    return link(page_paths.batch(abort.pipeline, abort.batch), f"{abort.batch} · {abort.slot}")
+
+
 def _span(aborts: Rows[AbortRow]) -> str:
     if not aborts:
         return ""
@@ -80,9 +103,9 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
             [
                 exact_time(abort.at_ms, zone),
                 _LOST if abort.is_lost else _ABORTED,
-                el("code", abort.transaction),
-                abort.pipeline,
-                "–" if abort.batch is None else f"{abort.batch} · {abort.slot}",
+                link(page_paths.transaction(abort.key), abort.transaction),
+                link(page_paths.pipeline(abort.pipeline), abort.pipeline),
+                _batch(abort),
                 f"{abort.cause.value}: {_CAUSES[abort.cause]}" if abort.cause is not AbortCause.UNKNOWN else "unknown",
                 certainty_badge(abort.certainty),
                 duration(abort.open_ms),

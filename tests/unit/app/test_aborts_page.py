@@ -1,0 +1,53 @@
+"""The page of aborts, by Streamlit's own test driver over a server that answers by docs/api.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.screens import aborts
+from lifecycle import page_paths
+from tests.unit.app.contract_rows import now_ms
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import answering, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+def abort(number: int, cause: str) -> dict[str, object]:
+    """Return a row of the aborts; the first is the newest."""
+    return {
+        "at_ms": now_ms() - number * 1_000, "key": f"kafka:orders-{number}:7:3@{number}", "transaction": f"orders-{number}",
+        "pipeline": "orders", "batch": None, "slot": None, "verdict": "aborted", "cause": cause, "certainty": "likely",
+        "open_ms": 5, "rows": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    monkeypatch.setattr(aborts, "MAX_ROWS", 3)
+    rows = [*(abort(number, "client") for number in range(5)), abort(5, "timeout"), abort(6, "fenced")]
+    with answering(Answers(aborts=rows), monkeypatch) as known:
+        yield known
+
+
+def test_a_cause_is_found_behind_more_of_others_than_a_page_takes(answers):
+    page = opened("aborts")
+    assert "orders-5" not in said(page)
+    page = page.pills(key="abort-cause").set_value(["timeout"]).run()
+    assert page_paths.transaction(answers.aborts[5]["key"]) in said(page)
+    assert "orders-0" not in said(page)
+    page = page.pills(key="abort-cause").set_value(["timeout", "fenced"]).run()
+    assert "orders-5" in said(page)
+    assert "orders-6" in said(page)
+
+
+def test_a_cause_in_the_address_is_asked_for_at_once(answers):
+    page = opened("aborts", **{"abort-cause": "fenced"})
+    assert "orders-6" in said(page)
+    assert "orders-0" not in said(page)
+
+
+def test_a_cause_that_nothing_has_leaves_the_choice(answers):
+    page = opened("aborts").pills(key="abort-cause").set_value(["operator"]).run()
+    assert [one.key for one in page.pills] == ["abort-cause"]
+    assert "orders-0" not in said(page)
