@@ -16,11 +16,20 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.batches import VERDICTS, side_text
-from app.screens.objects.parts import SIBLING_HEAD, alert_list, link_to, not_there, page_address, transaction_cells
+from app.screens.objects.parts import (
+    SIBLING_HEAD,
+    alert_list,
+    link_to,
+    not_there,
+    open_table,
+    page_address,
+    transaction_cells,
+)
 from lifecycle import page_paths
 from lifecycle.orders import Action
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.rows.transactions import TransactionRow
 
 
 def show() -> None:
@@ -40,12 +49,16 @@ def render(client: CollectorClient, query: Query) -> Picture:
     attempts = sorted(client.batches(pipeline=pipeline, batch=int(number)), key=lambda row: -row.attempt)
     checkpoints = [row for row in client.checkpoints(pipeline=pipeline) if row.number == int(number)]
     picture: Picture = {
-        "path": el("nav", link(page_paths.pipeline(pipeline), pipeline), " › ", el("b", f"batch {number}"),
+        "path": el("nav", link(page_paths.pipeline(pipeline), pipeline), " › ",
+                   el("b", f"batch {number}" if attempts else f"checkpoint {number}"),
                    class_="object-path", aria_label="Where this is")
     }  # fmt: skip
     for attempt in attempts:
         picture[f"attempt-{attempt.attempt}"] = _attempt(attempt)
-    if not attempts and not checkpoints:
+    written = [] if attempts else _of_checkpoint(client, pipeline, int(number))
+    if written:
+        picture["written"] = el("section", el("h4", "Transactions that it holds"), open_table(written))
+    if not attempts and not checkpoints and not written:
         picture["none"] = not_there(f"nothing of batch {number} of {pipeline} is in the collector's memory")
     if checkpoints:
         picture["checkpoint"] = _checkpoints(checkpoints)
@@ -53,6 +66,11 @@ def render(client: CollectorClient, query: Query) -> Picture:
     keys = {page_paths.transaction(row.key) for attempt in attempts for row in attempt.transactions}
     picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path or alert.path in keys])
     return picture
+
+
+def _of_checkpoint(client: CollectorClient, pipeline: str, number: int) -> Sequence[TransactionRow]:
+    """Return the transactions that a checkpoint of another application holds, as far as they are in memory."""
+    return [row for row in client.transactions(pipeline=pipeline, settled_too=True) if row.checkpoint == number]
 
 
 def _attempt(batch: BatchRow) -> Html:

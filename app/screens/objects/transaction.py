@@ -91,8 +91,10 @@ def _same_batch(client: CollectorClient, detail: TransactionDetailRow) -> Sequen
 
 def _path(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:
     parts: list[object] = [link(page_paths.pipeline(detail.pipeline), detail.pipeline)]
-    if detail.batch is not None:
-        parts += [" › ", link(page_paths.batch(detail.pipeline, detail.batch), f"batch {detail.batch}")]
+    number = detail.batch if detail.batch is not None else detail.checkpoint
+    if number is not None:
+        name = "batch" if detail.batch is not None else "checkpoint"
+        parts += [" › ", link(page_paths.batch(detail.pipeline, number), f"{name} {number}")]
     parts += [" › ", el("code", detail.transaction)]
     keys = [transaction.key for transaction in same_batch]
     if len(keys) > 1:

@@ -145,6 +145,21 @@ def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
     assert answers.orders[0]["keys"] == ["batch:word-count/1f0e/12/3"]
 
 
+def test_a_checkpoint_of_flink_has_the_transactions_that_it_holds(answers):
+    flink = {"pipeline": "eu/orders", "checkpoint": 34}
+    answers.transactions = [
+        foreign("orders-0-7", **flink),
+        foreign("orders-1-7", **flink),
+        foreign("other", **flink | {"checkpoint": 35}),
+    ]
+    page = at(page_paths.transaction(answers.transactions[0]["key"]))
+    assert page_paths.batch("eu/orders", 34).replace("&", "&amp;") in said(page)
+    page = at(page_paths.batch("eu/orders", 34))
+    assert "checkpoint 34" in said(page)
+    assert page_paths.transaction(answers.transactions[1]["key"]) in said(page)
+    assert page_paths.transaction(answers.transactions[2]["key"]) not in said(page)
+
+
 @pytest.mark.parametrize("number", ["13", "x"])
 def test_a_batch_that_is_not_known_is_said_to_be_so(answers, number):
     page = opened("objects.batch", pipeline="word-count", number=number)
