@@ -34,7 +34,7 @@ def reader_waits(findings: PartitionFindings, name_of: Callable[[str], str]) -> 
     held: dict[str, list[Blocked]] = {}
     # What is hidden on __consumer_offsets are offsets, no records: no group reads it as a topic.
     for blocked in findings.blocked:
-        if (blocked.snapshot.hidden or blocked.waiting) and blocked.snapshot.partition[0] != CONSUMER_OFFSETS:
+        if blocked.snapshot.hidden and blocked.snapshot.partition[0] != CONSUMER_OFFSETS:
             transaction = blocked.holder.transaction if blocked.holder is not None else ""
             held.setdefault(name_of(transaction) if transaction else "", []).append(blocked)
     return {application: _together(partitions, findings.at_ms) for application, partitions in held.items()}

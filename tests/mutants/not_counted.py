@@ -48,6 +48,8 @@ HANGING = "collector/verdicts/hanging_transactions.py"
 TIMEOUT_RISK = "collector/verdicts/timeout_risk.py"
 STANDING_ORDERS = "collector/standing_orders/decision.py"
 STREAMS_RESTORES = "collector/verdicts/streams_restores.py"
+BLOCKED_READERS = "collector/verdicts/blocked_readers.py"
+STREAMS_TOPICS = "collector/verdicts/streams_topics.py"
 LEDGER = "lifecycle/decision_ledger.py"
 PARTS = "lifecycle/decision_parts.py"
 SAME = "no difference"
@@ -281,5 +283,15 @@ REVIEWED: tuple[NotCounted, ...] = (
         function="_has_its_owner",
         change="holder is None or owner is None or * -> owner is None or *",
         reason=TYPED,
+    ),
+    NotCounted(module=BLOCKED_READERS, change="before is not None and goes_on -> goes_on", reason=TYPED),
+    # No application is called ''.
+    NotCounted(module=STREAMS_TOPICS, function="changelog_of", change="end > 0 -> end >= 0", reason=SAME),
+    NotCounted(
+        module=STREAMS_TOPICS,
+        function="changelog_of",
+        within="end = named.rfind('-', 0, end)",
+        change="0 -> 1",
+        reason=SAME,
     ),
 )

@@ -46,6 +46,8 @@ def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tai
     [
         # At the last stable offset, records hidden behind it, both seen twice: it waits.
         (group(100), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
+        # One hidden record is enough.
+        (group(100), partition(100, 101), Tail.UNREAD, "waiting", "likely"),
         # Nobody is in the group: it may be given up, or its reader assigns partitions by itself.
         (group(100, state="Empty"), partition(100, 105), Tail.UNREAD, "waiting", "guess"),
         # Two markers below the last stable offset: there is nothing to read for it either.
@@ -69,6 +71,7 @@ def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tai
         (group(90, seen=90_000), partition(100, 105, seen=91_000), Tail.UNREAD, "reading", "likely"),
         # Past the last stable offset that was read after its own: read_uncommitted for certain.
         (group(103), partition(100, 105), Tail.UNREAD, "reads uncommitted", "certain"),
+        (group(103, seen=5_000), partition(100, 105), Tail.UNREAD, "reads uncommitted", "certain"),
         # The same beside an older look proves nothing: the offset may have moved on since.
         (group(103, seen=6_000), partition(100, 105), Tail.UNREAD, None, None),
         # Past the end of a partition that hides nothing: the topic was recreated.
@@ -136,6 +139,19 @@ def test_a_partitions_time_runs_while_the_same_offset_blocks_it() -> None:
     hides_again = partition_sight(free, PARTITION, 107, 108, T0 + 4)
     assert [s.since_ms - T0 for s in (first, again, moved, free, hides_again)] == [0, 0, 2, 3, 4]
     assert [s.stands for s in (first, again, moved, free, hides_again)] == [False, True, False, False, False]
+
+
+def test_a_partitions_time_begins_anew_once_nothing_was_hidden() -> None:
+    one_hidden = partition_sight(None, PARTITION, 100, 101, T0)
+    still = partition_sight(one_hidden, PARTITION, 100, 101, T0 + 1)
+    cut_off = partition_sight(still, PARTITION, 100, 100, T0 + 2)
+    assert [s.since_ms - T0 for s in (one_hidden, still, cut_off)] == [0, 0, 2]
+
+
+def test_a_group_beyond_the_end_has_no_lag() -> None:
+    beyond = judged(group(110), partition(100, 105))
+    assert beyond is not None
+    assert (beyond.kind.value, beyond.lag) == ("reads uncommitted", 0)
 
 
 def test_a_groups_time_goes_on_only_while_it_commits_the_same_offset() -> None:

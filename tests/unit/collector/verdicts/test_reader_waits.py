@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from collector.verdicts.blocked_readers import PartitionSnapshot, ReaderSnapshot, Tail, judge_reader
+from collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker
 from collector.verdicts.reader_waits import ReaderWait, reader_waits
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.partitions import Partition
+from tests.unit.collector import partition_sightings as sightings
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import partition_findings, producer
 
@@ -69,3 +73,30 @@ def test_readers_wait_for_the_application_that_holds_them_back(
 def test_readers_behind_a_hanging_transaction_without_a_name_are_kept_too() -> None:
     found = reader_waits(partition_findings(), lambda _: "never asked")
     assert found == {"": ReaderWait(waiting=1, longest_wait_ms=3_000, hidden=5)}
+
+
+HOLDER = Holder(producer=producer(), key="k", transaction="a-0", opened_ms=T0)
+
+
+def behind(snapshot: PartitionSnapshot, *readers: ReaderSnapshot, at: int) -> dict[str, ReaderWait]:
+    """Return what is found of one partition that an application A holds, ``at`` ms after T0."""
+    judged = [judge_reader(reader, snapshot, Tail.UNREAD, 30_000) for reader in readers]
+    blocked = Blocked(snapshot=snapshot, holder=HOLDER, readers=tuple(one for one in judged if one is not None))
+    return reader_waits(PartitionFindings(at_ms=T0 + at, blocked=(blocked,)), lambda _: "A")
+
+
+def test_the_longest_wait_counts_and_is_never_negative() -> None:
+    readers = (sightings.group(100, since=1_000), replace(sightings.group(100, since=3_000), group="others"))
+    for at, longest_ms in ((6_000, 5_000), (500, 0)):
+        found = behind(sightings.partition(100, 105), *readers, at=at)["A"]
+        assert (found.waiting, found.longest_wait_ms, found.hidden) == (2, longest_ms, 5)
+
+
+def test_where_nothing_waits_nothing_is_counted() -> None:
+    found = behind(sightings.partition(100, 105), at=6_000)["A"]
+    assert (found.waiting, found.longest_wait_ms, found.hidden) == (0, 0, 5)
+    assert (ReaderWait().waiting, ReaderWait().longest_wait_ms, ReaderWait().hidden) == (0, 0, 0)
+
+
+def test_a_group_that_lags_where_nothing_is_hidden_waits_for_nobody() -> None:
+    assert behind(sightings.partition(105, 105), sightings.group(98), at=6_000) == {}

@@ -8,7 +8,7 @@ from collector.alerting.partition_snapshot import blocked_partitions
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
 from collector.verdicts.streams_restores import find_restores
-from collector.verdicts.streams_topics import changelog_of, is_repartition_of
+from collector.verdicts.streams_topics import changelog_of, is_repartition_of, own_topics
 from resource_managers.kafka.group_members import GroupMembers
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
@@ -123,12 +123,26 @@ def test_no_alert_waits_for_an_application_without_members() -> None:
         ("shop-changelog", {"shop"}, "shop", None),
         ("shop--changelog", {"shop"}, "", None),
         ("shop-counts", {"shop"}, "shop", None),
+        ("shop--changelog", {"shop"}, "shop", None),
+        ("-counts-changelog", {"shop"}, "", None),
+        ("s-c-changelog", {"s"}, "", ("s", "c")),
     ],
 )  # fmt: skip
 def test_a_changelog_names_application_and_store(
     topic: str, applications: set[str], preferred: str, found: tuple[str, str] | None
 ) -> None:
     assert changelog_of(topic, applications, preferred) == found
+
+
+def test_an_applications_own_topics_are_sorted() -> None:
+    partitions = (
+        "shop-sums-changelog-0",
+        "shop-out-0",
+        "shop-by-user-repartition-1",
+        "shop-app",
+        "other-x-changelog-0",
+    )
+    assert own_topics("shop", partitions) == ["shop-by-user-repartition-1", "shop-sums-changelog-0"]
 
 
 def test_a_repartition_topic_is_its_applications_alone() -> None:
