@@ -70,6 +70,8 @@ class FlinkState:
     _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
     _prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Transactional id prefix -> (cluster, job) that was seen to use it last."""
+    _pooled: dict[str, bool] = field(default_factory=dict)
+    """Transactional id prefix -> whether its ids are used again, as the last list of its job says."""
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
@@ -121,11 +123,13 @@ class FlinkState:
             self._listings.setdefault(committable, []).append(seen)
         for prefix in seen.prefixes:
             self._prefixes[prefix] = (seen.cluster, seen.job)
+            self._pooled[prefix] = prefix in seen.pooled
         if len(self.committables) > JOBS_KEPT:
             oldest = next(iter(self.committables))
             for forgotten in self.committables.pop(oldest).values():
                 self._forget(forgotten)
             self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
+            self._pooled = {prefix: told for prefix, told in self._pooled.items() if prefix in self._prefixes}
 
     def why_out_of_reach(self, cluster: str, job: str, number: int) -> str:
         """Return why a checkpoint's ``_metadata`` could not be reached at the last look, or nothing."""
@@ -206,6 +210,10 @@ class FlinkState:
         return [prefix for prefix, (cluster, job) in self._prefixes.items()
                 if pipeline == (self.jobs[job].pipeline if job in self.jobs else f"{cluster}/{job}")]  # fmt: skip
 
+    def is_pooled(self, prefix: str) -> bool | None:
+        """Say whether the ids of a prefix are used again (TransactionNamingStrategy.POOLING); None: no list was read."""
+        return self._pooled.get(prefix)
+
     def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
         """Say whether folding it would tell nothing new."""
         facts = self.jobs.get(seen.job)
@@ -225,6 +233,7 @@ class FlinkState:
             polled_ms=dict(self.polled_ms),
             _listings={committable: list(listings) for committable, listings in self._listings.items()},
             _prefixes=dict(self._prefixes),
+            _pooled=dict(self._pooled),
         )
 
     def restored_from(self, job: str) -> dict[int, Restore]:

@@ -12,6 +12,8 @@ from lifecycle.states import TransactionState
 ABORT, COMMIT = "abort", "commit"
 ORDERED_AWAY_MS = 60_000
 """A foreign branch that is gone within this time of an operator's order was ended by it."""
+NOTED_LATE_MS = 10_000
+"""An order is noted once all of it is done: a poll may find the branch gone before."""
 OUTLIVED_MS = 2_000
 """A poll this long after a reported end shows the state after it: clocks differ, and a poll takes time."""
 FINAL_PROOFS = (BranchProof.COMMITTED, BranchProof.TOMBSTONE)
@@ -64,4 +66,4 @@ def _was_ordered_away(branch: BranchFacts, order: OperatorOrder | None, action: 
     """Say whether an operator's order ended a foreign branch: it has no marker, so only that it was gone just then tells."""
     if branch.proof is not None or branch.gone_ms is None or order is None or order.action != action:
         return False
-    return 0 <= branch.gone_ms - order.at_ms <= ORDERED_AWAY_MS
+    return -NOTED_LATE_MS <= branch.gone_ms - order.at_ms <= ORDERED_AWAY_MS

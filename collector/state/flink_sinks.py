@@ -48,11 +48,15 @@ class Sink:
     subtasks: dict[int, SubtaskIds] = field(default_factory=dict)
     commits: list[tuple[int, int, int]] = field(default_factory=list)
     """Start, begin of the commit, and number of committed transactions; none where it was not asked for."""
+    is_pooled: bool | None = None
+    """Whether it uses its ids again, as its job's checkpoints say; None: they do not."""
     _naming: Naming | None = field(default=None, init=False, compare=False)
 
     @property
     def naming(self) -> Naming:
         """Return how it names its transactions, as far as was known when it was asked for first."""
+        if self.is_pooled is not None:
+            return Naming.POOLING if self.is_pooled else Naming.INCREMENTING
         if self._naming is None:
             self._naming = self._found_naming()
         return self._naming

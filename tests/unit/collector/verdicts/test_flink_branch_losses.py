@@ -77,6 +77,14 @@ def test_case(action: str, seen: list[Any], verdict: LossVerdict, certainty: Cer
     assert says in loss.why
 
 
+def test_a_branch_that_is_seen_gone_before_its_order_is_noted_was_ended_by_it() -> None:
+    listed, ordered, gone = ended("abort")
+    assert isinstance(ordered, OperatorOrder)
+    for late, is_ended in ((5_000, True), (30_000, False)):
+        noted = replace(ordered, at_ms=T0 + ENDED + late)
+        assert bool(judged(folded(listed, noted, gone, FAILED_JOB, checkpoint(3)))) is is_ended
+
+
 def test_of_a_branch_that_left_by_itself_nothing_is_claimed() -> None:
     assert judged(folded(*ended(""), FAILED_JOB, checkpoint(3))) == {}
 

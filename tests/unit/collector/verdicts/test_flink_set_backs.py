@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,10 @@ GONE = [job(state="CANCELED"), *BEFORE, checkpoint(3)]
 CHECKPOINT_3_AGAIN = checkpoint(3, triggered_ms=T0 + 90_000, ended_ms=T0 + 90_500)
 POOLED = [record for at in (50, 10_050, 20_050) for record in transaction(3, at, at + 1_000, committed=True)]
 LISTS_IT = listed(JOB, 3, 30_500, Committable("sink-0-3", 3, 4))
+LISTS_IT_ONLY = replace(LISTS_IT, prefixes=frozenset())
+POOLED_LISTS_IT = replace(LISTS_IT, pooled=frozenset({"sink"}))
 LATER_USES_IT = listed(LATER, 4, 95_000)
+POOLED_LATER = replace(LATER_USES_IT, pooled=frozenset({"sink"}))
 OTHER_PREFIX = listed(LATER, 4, 95_000, prefix="other")
 
 ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Certainty, str]] = [
@@ -88,13 +92,15 @@ ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Cer
     ("of its name, restored from nothing", [*COMMITS, *GONE, job(LATER, started_ms=T0 + 90_000)], LOST, LIKELY, "but job"),
     ("restored below it before it began", [*COMMITS, *GONE, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
         LOST, CERTAIN, "checkpoint 3"),
-    ("few commits, its id is taken again", [*GONE, LISTS_IT, taken(95_000)], LOST, LIKELY, "lists it"),
-    ("few commits", [*GONE, LISTS_IT], LOST, CERTAIN, "lists it"),
-    ("pooled, its id is taken again", [*POOLED, *GONE, LISTS_IT, taken(95_000)], LOST, CERTAIN, "lists it"),
+    ("few commits, its id is taken again", [*GONE, LISTS_IT_ONLY, taken(95_000)], LOST, LIKELY, "lists it"),
+    ("so it is, and a list says what its number is", [*GONE, LISTS_IT, taken(95_000)], HARMLESS, LIKELY, "taken again"),
+    ("few commits", [*GONE, LISTS_IT_ONLY], LOST, CERTAIN, "lists it"),
+    ("a pool as a list says, its id is taken again", [*COMMITS, *GONE, POOLED_LISTS_IT, taken(95_000)], LOST, CERTAIN, "lists it"),
+    ("pooled, its id is taken again", [*POOLED, *GONE, POOLED_LISTS_IT, taken(95_000)], LOST, CERTAIN, "lists it"),
     ("pooled, restored from a savepoint before it",
-        [*POOLED, *GONE, LISTS_IT, restored(LATER, 1, 90_000, SAVEPOINT), LATER_USES_IT], HARMLESS, LIKELY, "from checkpoint 1"),
+        [*POOLED, *GONE, POOLED_LISTS_IT, restored(LATER, 1, 90_000, SAVEPOINT), POOLED_LATER], HARMLESS, LIKELY, "checkpoint 1"),
     ("pooled, restored from a savepoint not seen",
-        [*POOLED, *GONE, LISTS_IT, restored(LATER, 9, 90_000, SAVEPOINT), LATER_USES_IT], LOST, LIKELY, "but job"),
+        [*POOLED, *GONE, POOLED_LISTS_IT, restored(LATER, 9, 90_000, SAVEPOINT), POOLED_LATER], LOST, LIKELY, "but job"),
 ]  # fmt: skip
 
 
