@@ -32,7 +32,7 @@ from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.series import CheckpointGapsRow, Series
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
 from lifecycle.rows.status import Status
-from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
 
 READ_LIMIT_S = 4.0
 ORDER_LIMIT_S = 75.0
@@ -129,6 +129,10 @@ class CollectorClient:
         """Return transactions, most urgent first."""
         wanted = {**filters, "limit": str(limit), **({"all": "true"} if settled_too else {})}
         return self._rows("/api/v1/transactions", partial(read_row, TransactionRow), wanted)
+
+    def transaction_counts(self) -> Rows[TransactionCountRow]:
+        """Return how many transactions that are not settled each application has, by verdict: however many are listed."""
+        return self._rows("/api/v1/transaction-counts", partial(read_row, TransactionCountRow), {})
 
     def transaction(self, key: str) -> TransactionDetailRow:
         """Return one transaction with its timeline and evidence."""

@@ -25,8 +25,9 @@ from app.regions.picture import Picture, Query
 from app.screens import evidence
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
+from lifecycle.application import ApplicationKind
 from lifecycle.rows.partitions import BlockedRow
-from lifecycle.rows.transactions import TransactionRow
+from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
 
@@ -37,6 +38,7 @@ MAX_WITH_SETTLED = 200
 """The limit with settled transactions, which even a quiet cluster reaches: the most urgent come first, then the newest."""
 WORDS, VERDICT, SETTLED, OPEN = "filter-words", "verdict", "settled", "open"
 PATH = "/transactions"
+Counts = Mapping[tuple[ApplicationKind, str, Verdict], TransactionCountRow]
 
 
 def show() -> None:
@@ -66,17 +68,21 @@ def render(client: CollectorClient, query: Query) -> Picture:
     is_settled_too = SETTLED in query
     most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
     transactions = client.transactions(settled_too=is_settled_too, limit=most)
+    counts = {row.of_whom: row for row in client.transaction_counts()}
     waits = _waits(client.blocked())
     found = matching(grouped(transactions), words=query.get(WORDS, ""), verdicts=())
     matches = matching(found, words="", verdicts=_chosen(query))
     shown, number, pages = page_in_address(matches, query, page_size=GROUPS_A_PAGE)
-    picture: Picture = {"filters": _filters(found, query), "count": _how_many(transactions, matches)}
+    picture: Picture = {
+        "filters": _filters(found, query, counts),
+        "count": _how_many(transactions, found, matches, counts),
+    }
     if not matches:
         picture["none"] = _none(is_filtered=bool(transactions))
     else:
         picture["head"] = _HEAD
     for group in shown:
-        picture[f"row-{group.token}"] = _row(group, waits)
+        picture[f"row-{group.token}"] = _row(group, waits, _count(group, found, counts))
     if links := page_links(PATH, query, number, pages):
         picture["pages"] = links
     return picture
@@ -87,9 +93,28 @@ def _chosen(query: Query) -> list[Verdict]:
     return [verdict for verdict in URGENCY if verdict.value in words]
 
 
-def _filters(groups: Sequence[TransactionGroup], query: Query) -> Html:
+def _count(group: TransactionGroup, groups: Sequence[TransactionGroup], counts: Counts) -> int:
+    """Return how many transactions a group has: not all of an application's need be listed."""
+    listed, first = len(group.transactions), group.first
+    whom = _of_whom(group)
+    if first.ours or whom not in counts or sum(whom == _of_whom(other) for other in groups) > 1:
+        return listed
+    return max(listed, counts[whom].transactions)
+
+
+def _of_whom(group: TransactionGroup) -> tuple[ApplicationKind, str, Verdict]:
+    return group.first.application.kind, group.first.pipeline, group.first.verdict
+
+
+def _filters(groups: Sequence[TransactionGroup], query: Query, counts: Counts) -> Html:
     """Return a link for each verdict, which adds it to the filter or takes it out, with how many transactions have it."""
     count = Counter(transaction.verdict for group in groups for transaction in group.transactions)
+    if not query.get(WORDS):
+        known: Counter[Verdict] = Counter()
+        for row in counts.values():
+            known[row.verdict] += row.transactions
+        # What hangs, and what is settled, is listed and not counted there.
+        count |= known
     chosen = _chosen(query)
     others = {name: text for name, text in query.items() if name not in (VERDICT, PAGE)}
     chips = []
@@ -110,15 +135,22 @@ def _chip(text: str, query: Mapping[str, str], *, is_on: bool) -> Html:
     return link(path, text, class_="chip on" if is_on else "chip", is_current=is_on)
 
 
-def _how_many(transactions: Rows[TransactionRow], matches: Sequence[TransactionGroup]) -> Html:
-    count = sum(len(group.transactions) for group in matches)
+def _how_many(
+    transactions: Rows[TransactionRow],
+    found: Sequence[TransactionGroup],
+    matches: Sequence[TransactionGroup],
+    counts: Counts,
+) -> Html:
+    count = sum(_count(group, found, counts) for group in matches)
+    unlisted = sum(_count(group, found, counts) - len(group.transactions) for group in found)
     size = f"{counted(count, 'transaction')} in {counted(len(matches), 'batch or application', 'batches and applications')}"
-    hidden = len(transactions) - count
+    hidden = len(transactions) + unlisted - count
+    left_out = max(0, transactions.more - unlisted)
     return el(
         "p",
         size,
         hidden > 0 and f" · the filter hides {counted(hidden, 'other')}",
-        transactions.more > 0 and f" · {counted(transactions.more, 'less urgent transaction')} not shown",
+        left_out > 0 and f" · {counted(left_out, 'less urgent transaction')} not shown",
         class_="how-many",
     )
 
@@ -144,14 +176,14 @@ _COLUMNS = ("verdict", "who", "batch · slot", "state", "open for", "time left",
 _HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head", aria_hidden="true")
 
 
-def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) -> Html:
+def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count: int) -> Html:
     first = group.first
     slots = [str(transaction.slot) for transaction in group.transactions if transaction.slot is not None]
     states = list(dict.fromkeys(transaction.state for transaction in group.transactions))
     is_over = all(transaction.state in FINAL for transaction in group.transactions)
     cells = [
         el("span", verdict_badge(group.verdict)),
-        el("span", cut(first.pipeline or first.transaction, "b"), _where(group), class_="name"),
+        el("span", cut(first.pipeline or first.transaction, "b"), _where(group, count), class_="name"),
         el(
             "span",
             "–" if first.batch is None else f"batch {first.batch}",
@@ -173,7 +205,7 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) -> Htm
         "article",
         el("div", *cells, class_="line"),
         el("div", *order_buttons(group), opening, class_="remedies"),
-        _parts(group),
+        _parts(group, count),
         class_=f"row {VERDICT_SIGNS[group.verdict][1].value}",
         data_item="",
         tabindex="-1",
@@ -192,9 +224,9 @@ def _who_waits(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) 
     return [cut(longest[0][0], "span"), el("small", since(longest[0][1], UTC), more)]
 
 
-def _parts(group: TransactionGroup) -> Html | None:
+def _parts(group: TransactionGroup, count: int) -> Html | None:
     """Return the transactions of a batch or an application, folded; live.js keeps what a person has opened."""
-    if len(group.transactions) == 1:
+    if count == 1:
         return None
     lines = [
         el(
@@ -207,22 +239,22 @@ def _parts(group: TransactionGroup) -> Html | None:
         )
         for transaction in group.transactions[:PARTS_SHOWN]
     ]
-    more = len(group.transactions) - PARTS_SHOWN
+    more = count - len(lines)
     return el(
         "details",
-        el("summary", counted(len(group.transactions), "transaction")),
+        el("summary", counted(count, "transaction")),
         el("ul", *lines, class_="parts"),
         more > 0 and el("p", f"and {counted(more, 'other')}: search for an id to see it alone", class_="more"),
         class_="unfolds",
     )
 
 
-def _where(group: TransactionGroup) -> Html:
+def _where(group: TransactionGroup, count: int) -> Html:
     topics = sorted({partition.rpartition("-")[0] or partition for partition in group.partitions})
     topics = [topic for topic in topics if not topic.startswith("__")] or topics
-    is_one = len(group.transactions) == 1 and group.first.transaction != group.first.pipeline
-    count = cut(group.first.transaction, "span") if is_one else counted(len(group.transactions), "transaction")
-    size = [", ".join(group.resource_managers), " · ", count]
+    is_one = count == 1 and group.first.transaction != group.first.pipeline
+    which = cut(group.first.transaction, "span") if is_one else counted(count, "transaction")
+    size = [", ".join(group.resource_managers), " · ", which]
     return el("small", *size, topics and f" · {', '.join(topics)}", title=", ".join(group.partitions) or None)
 
 

@@ -24,7 +24,7 @@ from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.series import CheckpointGapsRow, Series
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer, SwitchRequest
 from lifecycle.rows.status import Status
-from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import Verdict
 
 Json = dict[str, Any]
@@ -58,6 +58,7 @@ def table_of(row: type) -> Json:
 
 TABLES: dict[str, type] = {
     "/api/v1/transactions": TransactionRow,
+    "/api/v1/transaction-counts": TransactionCountRow,
     "/api/v1/transactions/{key}/events": RawEventRow,
     "/api/v1/transactions/{key}/earlier": EndedTransactionRow,
     "/api/v1/search": FoundTransactionRow,

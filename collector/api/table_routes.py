@@ -19,7 +19,7 @@ from collector.orders.pipelines import pipeline_row
 from collector.records.facts import CheckpointFacts
 from collector.rows.ids import id_row
 from collector.rows.partitions import blocked_rows, hanging_rows
-from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, job_row
+from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, count_rows, job_row
 from collector.runtime.clock import now_ms
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
@@ -31,7 +31,7 @@ from lifecycle.rows.partitions import BlockedRow, HangingRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
 from lifecycle.rows.row_json import row_to_json
-from lifecycle.rows.transactions import TransactionRow
+from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 
 MAX_LIMIT = 100_000
 MAX_CURSOR = 2_000
@@ -72,6 +72,13 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
             after=after,
         )
         return table_answer(request, TransactionRow, listings.transactions(dependencies.current, query))
+
+    @app.get("/api/v1/transaction-counts", dependencies=protected)
+    def transaction_counts(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
+        rows = count_rows(
+            judged for judged in dependencies.current.judged() if pipeline in (None, judged.view.pipeline)
+        )
+        return table_answer(request, TransactionCountRow, first(rows, limit))
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from collector.records.facts import CheckpointFacts
@@ -17,13 +17,20 @@ from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views.search import Found
+from lifecycle.application import ApplicationKind
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow
 from lifecycle.rows.row_json import fields_of
 from lifecycle.rows.search import FoundTransactionRow
-from lifecycle.rows.transactions import DecisionSummary, TimelineEntry, TransactionDetailRow, TransactionRow
+from lifecycle.rows.transactions import (
+    DecisionSummary,
+    TimelineEntry,
+    TransactionCountRow,
+    TransactionDetailRow,
+    TransactionRow,
+)
 from lifecycle.verdicts import URGENCY, Verdict
 
 _FAR = MAX_WHOLE_NUMBER
@@ -76,6 +83,27 @@ def transaction_row(judged: Judged) -> TransactionRow:
         revision=view.revision,
         updated_at_ms=view.updated_ms,
     )
+
+
+def count_rows(judged: Iterable[Judged]) -> list[TransactionCountRow]:
+    """Return the rows of GET /transaction-counts: most urgent verdict first, then the most transactions."""
+    found: dict[tuple[ApplicationKind, str, Verdict], list[TransactionView]] = {}
+    for item in judged:
+        application = item.view.application
+        found.setdefault((application.kind, application.name, item.judgement.verdict), []).append(item.view)
+    rows = [
+        TransactionCountRow(
+            pipeline=name,
+            kind=kind,
+            verdict=verdict,
+            transactions=len(views),
+            oldest_opened_at_ms=min((view.opened_ms for view in views if view.opened_ms is not None), default=None),
+            deadline_ms=min((view.deadline_ms for view in views if view.deadline_ms is not None), default=None),
+        )
+        for (kind, name, verdict), views in found.items()
+        if verdict is not Verdict.SETTLED
+    ]
+    return sorted(rows, key=lambda row: (URGENCY.index(row.verdict), -row.transactions, row.pipeline))
 
 
 def detail_row(

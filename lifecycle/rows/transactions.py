@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.application import Application
+from lifecycle.application import Application, ApplicationKind
 from lifecycle.rows.columns import Json
 from lifecycle.rows.ends import LossRow
 from lifecycle.states import TransactionState
@@ -60,6 +60,23 @@ class TransactionRow:
     def is_hanging(self) -> bool:
         """True for one that is open on a partition while no coordinator will end it: it takes orders, and has no timeline."""
         return self.verdict is Verdict.HANGING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCountRow:
+    """How many transactions of one application have one verdict; those that are settled are not counted. Times are epoch ms."""
+
+    pipeline: str
+    kind: ApplicationKind
+    verdict: Verdict
+    transactions: int
+    oldest_opened_at_ms: int | None
+    deadline_ms: int | None
+
+    @property
+    def of_whom(self) -> tuple[ApplicationKind, str, Verdict]:
+        """Return what is counted, as a key."""
+        return self.kind, self.pipeline, self.verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

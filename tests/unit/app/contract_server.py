@@ -20,7 +20,7 @@ from tests.unit.app.contract_rows import now_ms, series, silence
 TOKEN = "operator-token-of-the-test"
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
-    "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
+    "transaction-counts", "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
 )  # fmt: skip
 
 
@@ -97,6 +97,17 @@ class Answers:
             "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
             "observers": observers,
         }  # fmt: skip
+
+    @property
+    def transaction_counts(self) -> list[dict[str, Any]]:
+        found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        for row in self.transactions:
+            found.setdefault((row["application"]["kind"], row["pipeline"], row["verdict"]), []).append(row)
+        return [
+            {"pipeline": name, "kind": kind, "verdict": verdict, "transactions": len(rows),
+             "oldest_opened_at_ms": min(row["opened_at_ms"] for row in rows), "deadline_ms": None}
+            for (kind, name, verdict), rows in found.items() if verdict != "settled"
+        ]  # fmt: skip
 
     def overview(self) -> dict[str, Any]:
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}

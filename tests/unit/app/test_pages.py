@@ -255,6 +255,17 @@ def test_the_ids_of_one_application_are_one_row_that_unfolds(answers):
     assert '<span class="ends">50c31aa3d-19</span>' in said(page), "the end of a name is never cut"
 
 
+def test_two_thousand_ids_of_one_application_are_one_row_with_all_of_them(answers):
+    ids = [f"bank-{number:08x}-1b7e-4c44-9f61-77d50c31aa3d-1" for number in range(2_000)]
+    answers.transactions = [foreign(name, pipeline="bank") for name in ids]
+    page = opened("pending")
+    assert said(page).count("<article") == 1
+    assert "2,000 transactions in 1 batch or application" in said(page)
+    assert "not shown" not in said(page)
+    assert "◇ foreign 2,000" in labels(page)
+    assert "and 1,980 others: search for an id to see it alone" in said(page)
+
+
 def test_who_waits_behind_a_transaction_stands_in_its_row(answers):
     answers.transactions = [foreign()]
     answers.blocked = [blocked(holder_key=answers.transactions[0]["key"])]

@@ -22,6 +22,7 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
         lambda client: client.transactions(limit=pending.MAX_TRANSACTIONS),
         lambda client: client.transactions(settled_too=True, limit=pending.MAX_WITH_SETTLED),
     ],
+    "transaction_counts": [lambda client: client.transaction_counts()],
     "transaction": [lambda client: client.transaction(KEY)],
     "hanging": [lambda client: client.hanging()],
     "blocked": [lambda client: client.blocked(), lambda client: client.blocked(lagging_too=True)],

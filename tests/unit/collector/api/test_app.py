@@ -24,6 +24,7 @@ PATHS = [
     "overview",
     "transactions",
     "transactions/k",
+    "transaction-counts",
     "aborts",
     "jobs",
     "losses",

@@ -178,6 +178,28 @@ def test_a_flink_checkpoint_leads_to_its_transactions_and_back(api: Api) -> None
     assert [one["transaction"] for one in api.rows("transactions?checkpoint=41")] == ["ip-count-0-1"], "a batch"
 
 
+def test_two_thousand_open_ids_of_one_application_are_one_row_and_one_card(api: Api) -> None:
+    opened = now_ms() - T0 - 40_000
+    ids = [f"bank-{number:08x}-91b4-4a55-8f0e-0123456789ab-1" for number in range(2_000)]
+    api.current.observe([
+        observed(60 + n, broker_record(
+            BrokerStatus.ONGOING, opened, transaction=id_, producer_id=100 + n, start=opened, timeout_ms=900_000
+        ))
+        for n, id_ in enumerate(ids)
+    ])  # fmt: skip
+    found = [row for row in api.rows("transaction-counts") if row["pipeline"] == "bank"]
+    assert [(row["kind"], row["verdict"], row["transactions"]) for row in found] == [
+        ("kafka streams", "foreign", 2_000)
+    ]
+    assert found[0]["oldest_opened_at_ms"] == T0 + opened
+    answer = overview(api)
+    (card,) = [one for one in answer["attention"] if one["pipeline"] == "bank"]
+    assert len(card["keys"]) == 2_000
+    assert [len(one["keys"]) for one in answer["action_required"] if one["pipeline"] == "bank"] == [2_000]
+    assert [row["open"] for row in api.rows("timeouts?pipeline=bank")] == [2_000]
+    assert [row["ids"] for row in api.rows("ids") if row["prefix"] == "bank"] == [2_000]
+
+
 IDS_OF_ALL_KINDS = st.builds(
     "{}{}".format,
     st.sampled_from(["orders-2", "lake1", "ip-count", "shop", "connect-cluster-a", "a\nb", "", "tx-7", "x-123456"]),
