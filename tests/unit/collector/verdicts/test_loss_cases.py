@@ -1,0 +1,96 @@
+"""What the question "was data lost?" is asked with, and which committed transactions it is asked of again."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation, OperatorOrder
+from collector.verdicts.loss_cases import clues, committed_and_written_again
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.observations import T0, broker_record, folded, only_view
+from tests.unit.collector.verdicts.test_data_loss import BEFORE, COMMITS, transaction
+from tests.unit.collector.verdicts.test_flink_set_backs import LATER, restored, taken
+
+HANDLE = "kafka:sink-0-3:3:4"
+COMMITTED, ABORTED = transaction(3, 21_500, 40_000, committed=True), transaction(3, 21_500, 40_000)
+
+
+def ordered(action: str = "commit", key: str = f"{HANDLE}@{T0 + 21_500}") -> OperatorOrder:
+    return OperatorOrder(key=key, action=action, who="anna", at_ms=T0 + 39_000, audit=1)
+
+
+@pytest.mark.parametrize(
+    ("orders", "action"),
+    [
+        ([], None),
+        ([ordered()], "commit"),
+        ([ordered("abort", HANDLE)], "abort"),
+        ([ordered("abort", HANDLE), ordered()], "commit"),
+        ([ordered("abort", f"{HANDLE}@{T0}")], None),
+    ],
+    ids=["none", "by its key", "before its start was known", "both", "about an earlier one of the id"],
+)
+def test_an_order_about_it_is_found(orders: list[OperatorOrder], action: str | None) -> None:
+    state = folded(*COMMITTED, taken(95_000), *orders)
+    found = clues(state, only_view(*COMMITTED))
+    assert (found.order.action if found.order is not None else None) == action
+    assert [init.at_ms for init in found.inits] == [T0 + 95_000]
+    assert clues(folded(), only_view(*COMMITTED)).inits == ()
+
+
+SHOP = [
+    broker_record(BrokerStatus.ONGOING, 0, transaction="shop-writer"),
+    broker_record(BrokerStatus.COMPLETE_COMMIT, 900, transaction="shop-writer"),
+    broker_record(BrokerStatus.EMPTY, 5_000, transaction="shop-writer", start=None, partitions=(), epoch=5),
+    ordered(key=f"kafka:shop-writer:0:4@{T0}"),
+]
+BELOW, GONE = restored(LATER, 2, 90_000), [job(state="CANCELED"), *BEFORE, checkpoint(3)]
+ITSELF = ["sink-0-3"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "since", "found"),
+    [
+        ([*COMMITTED, ordered(), taken(95_000)], 0, ITSELF),
+        ([*COMMITTED, ordered(key=HANDLE), taken(95_000)], 0, ITSELF),
+        ([*COMMITTED, ordered(), *transaction(3, 50_000, 51_000, moved=1)], 0, ITSELF),
+        ([*COMMITTED, ordered(), taken(95_000)], 94_999, ITSELF),
+        ([*COMMITTED, ordered(), taken(95_000)], 95_000, []),
+        ([*COMMITTED, ordered(), taken(40_000)], 0, []),
+        ([*COMMITTED, ordered()], 0, []),
+        ([*COMMITTED, taken(95_000)], 0, []),
+        ([*COMMITTED, ordered("abort"), taken(95_000)], 0, []),
+        ([*COMMITTED, ordered(key=f"{HANDLE}@{T0}"), taken(95_000)], 0, []),
+        ([*ABORTED, ordered(), taken(95_000)], 0, []),
+        (SHOP, 0, []),
+        # A restore below its checkpoint writes it again, whoever committed it, and each is named once.
+        ([*COMMITS, *COMMITTED, *GONE, BELOW], 90_000, ITSELF),
+        ([*COMMITS, *COMMITTED, *GONE, BELOW], 90_001, []),
+        ([*COMMITS, *COMMITTED, *GONE, BELOW, ordered(), taken(95_000)], 0, ITSELF),
+        ([*COMMITS, *ABORTED, *GONE, BELOW], 0, []),
+        ([*COMMITS, *COMMITTED[:2], *GONE, BELOW], 0, []),
+    ],
+    ids=[
+        "an order committed it, its id is taken",
+        "the order came before its start was known",
+        "its id is used again",
+        "its id is taken since then",
+        "its id was taken before that",
+        "its id was taken as it ended",
+        "its id is not taken",
+        "its job committed it",
+        "an order to abort",
+        "an order about an earlier one",
+        "it was aborted all the same",
+        "an id of another form",
+        "restored below it",
+        "restored below it before that",
+        "restored below it, and ordered and taken",
+        "aborted, and restored below it",
+        "its commit is not over",
+    ],
+)
+def test_what_may_be_written_again(seen: list[Observation], since: int, found: list[str]) -> None:
+    again = committed_and_written_again(folded(*seen), T0 + since if since else 0)
+    assert [identity.transaction for identity in again] == found
