@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Sequence
 
 from collector.history import row_decoding, transaction_sql
-from collector.history.store import Store, StoreFailed
+from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.state import transaction_join
 from collector.state.fold import apply, put_transaction
@@ -21,16 +20,9 @@ from lifecycle.durations import HOUR_MS
 from lifecycle.identity import TransactionalId
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 
-FLUSH_LIMIT_S = 2.0
 AROUND_MS = HOUR_MS
 """Decisions and events about a transaction are looked for from so long before its opening until so long after its end."""
 MOST_RECORDS = 20_000
-
-
-def flush(store: Store) -> None:
-    """Have history hold what was seen a moment ago; where it cannot be written now, what it has must do."""
-    with contextlib.suppress(StoreFailed):
-        store.flushed(FLUSH_LIMIT_S)
 
 
 def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | None, list[str]] | None:
@@ -42,7 +34,6 @@ def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | 
     if named is None:
         return None
     handle, start_ms = named
-    flush(store)
     first, last = (start_ms, start_ms) if start_ms is not None else (0, MAX_WHOLE_NUMBER)
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, handle.transaction, handle.producer_id, first, last)
     past = past_of(current, store, row_decoding.transactions(rows))
@@ -71,7 +62,6 @@ def earlier(
     """
     if view.producer_id is None or view.opened_ms is None:
         return [], 0
-    flush(store)
     id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID_BEFORE, id_, *place, most, id_)
     ((total,),) = store.rows(transaction_sql.COUNT_OF_ID_BEFORE, id_, *place)

@@ -9,7 +9,7 @@ from typing import Any
 from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.state.transaction_view import TransactionView
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, flush
+from collector.views.past_transactions import AROUND_MS, MOST_RECORDS
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import TYPE_PREFIX
 from lifecycle.rows.events import EventKind, RawEventRow
@@ -23,7 +23,6 @@ def raw_events(store: Store, view: TransactionView, until_ms: int) -> list[RawEv
 
     Of its batch: the decision, the checkpoint's events and files. At most MOST_RECORDS of each kind are looked at.
     """
-    flush(store)
     found = [*_of_broker(store, view), *_of_database(store, view), *_of_orders(store, view)]
     if view.ours:
         period = (view.pipeline, (view.opened_ms or 0) - AROUND_MS, (view.ended_ms or until_ms) + AROUND_MS)

@@ -17,7 +17,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import Certainty, infer
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, flush, past_of
+from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, past_of
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
@@ -81,7 +81,6 @@ def search(
     current: CurrentState, store: Store, query: SearchQuery, clock: Callable[[], float] = time.monotonic
 ) -> SearchPage:
     """Return a page of a search. It may hold less than its limit, or nothing, though more is behind it. Raises StoreFailed."""
-    flush(store)
     page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
     for identities, behind in _chunks(store, query, _conditions(current, query)):
         fitting = [found for found in _joined(current, store, identities) if _fits(found, query)]

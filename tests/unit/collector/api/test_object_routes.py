@@ -48,6 +48,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     )  # fmt: skip
     for number in range(300):
         made.current.observe(ended(100 + number, f"other-{number}", LATER_FROM_MS + number, producer_id=900 + number))
+    made.store.flushed()
     yield made
     made.store.close()
 
@@ -104,6 +105,7 @@ def test_the_raw_events_of_a_transaction_are_its_own_and_its_batchs(api: Api) ->
 def test_orders_about_a_transaction_are_among_its_raw_events(fresh_api: Api) -> None:
     key = fresh_api.rows("transactions")[0]["key"]
     fresh_api.order(VIEWER, reason="because of the test")
+    fresh_api.store.flushed()
     rows = fresh_api.rows(f"transactions/{quote(key, safe='')}/events")
     (order,) = (row for row in rows if row["kind"] == "orders")
     assert (order["what"], order["raw"]["reason"]) == ("commit refused, by ben", "because of the test")
@@ -120,6 +122,7 @@ def test_earlier_transactions_of_an_id_come_newest_first(api: Api) -> None:
 def test_a_long_list_of_earlier_transactions_has_pages(fresh_api: Api) -> None:
     for number in range(7):
         fresh_api.current.observe(ended(100 + number, "often", number * 10_000))
+    fresh_api.store.flushed()
     key = quote("kafka:often:0:5@1795000060000", safe="")
     first = get(fresh_api, f"transactions/{key}/earlier?limit=4")
     rest = get(fresh_api, f"transactions/{key}/earlier?limit=4&after={first['next']}")
