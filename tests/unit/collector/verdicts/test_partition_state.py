@@ -8,6 +8,7 @@ from collector.alerting.partition_snapshot import blocked_partitions, hanging_tr
 from collector.sources.round_robin import Sweep, share
 from collector.verdicts.blocked_readers import ReaderKind
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from lifecycle.application import Application, ApplicationKind
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, only, partition_findings, producer
@@ -149,7 +150,9 @@ def test_a_sweep_goes_round_whatever_comes_and_goes() -> None:
 
 def test_alert_rules_see_waiting_groups_but_no_empty_one() -> None:
     findings = partition_findings()
-    (blocked,), (hangs,) = blocked_partitions(findings), hanging_transactions(findings)
+    shop = Application(kind=ApplicationKind.OTHER, name="shop")
+    applications = {suspect.key: shop for suspect in findings.hanging}
+    (blocked,), (hangs,) = blocked_partitions(findings), hanging_transactions(findings, applications)
     assert (blocked.partition, blocked.groups, blocked.hidden, blocked.since_ms) == (
         "orders-3",
         ("readers",),
