@@ -29,11 +29,11 @@ class RunningCollector:
         arguments: Sequence[str] = (),
     ) -> None:
         self.url = ""
-        self._token = secrets.token_urlsafe(16)
+        self.token = secrets.token_urlsafe(16)
         self._command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
         self._command += ["--directory", str(directory), "--port", "0", *arguments]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("INDOUBT_")}
-        self._environment = {**inherited, "INDOUBT_VIEWER_TOKEN": f"benchmark:{self._token}", **(environment or {})}
+        self._environment = {**inherited, "INDOUBT_VIEWER_TOKEN": f"benchmark:{self.token}", **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
         self.client = httpx.Client()
         self.ready_s = 0.0
@@ -51,7 +51,7 @@ class RunningCollector:
         )
         assert self._process.stdout is not None
         self.url = url = next((line.strip() for line in self._process.stdout if line.startswith("http")), "")
-        headers = {"Authorization": f"Bearer {self._token}"}
+        headers = {"Authorization": f"Bearer {self.token}"}
         self.client = httpx.Client(base_url=url, headers=headers, timeout=30.0)
         while time.monotonic() < started + START_LIMIT_S and self._process.poll() is None:
             if self.client.get("/api/v1/health").status_code == 200:

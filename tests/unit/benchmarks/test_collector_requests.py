@@ -9,10 +9,12 @@ from urllib.parse import quote
 import pytest
 
 from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.screens import aborts, batches, checkpoints, losses, pending
+from app.screens import aborts, batches, checkpoints, losses, over_time, pending, search
+from app.screens.objects import records
 from app.settings import Settings
 from benchmarks import collector_requests
 from collector.cli.listings import LISTINGS
+from lifecycle.durations import HOUR_MS
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
 REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
@@ -24,6 +26,12 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     ],
     "transaction_counts": [lambda client: client.transaction_counts()],
     "transaction": [lambda client: client.transaction(KEY)],
+    "events": [lambda client: client.events(KEY, limit=records.EVENTS_SHOWN)],
+    "earlier": [lambda client: client.earlier(KEY)],
+    "partition": [lambda client: client.partition("word_count_sink", 0)],
+    "search": [lambda client: client.search(limit=search.PAGE_SIZES[1])],
+    "series": [lambda client: client.series(window_ms=HOUR_MS, limit=over_time.MOST_APPLICATIONS)],
+    "checkpoint_gaps": [lambda client: client.checkpoint_gaps()],
     "hanging": [lambda client: client.hanging()],
     "blocked": [lambda client: client.blocked(), lambda client: client.blocked(lagging_too=True)],
     "pipelines": [lambda client: client.pipelines()],
