@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 MIN_PAUSE_S = 0.5
 """Between two renderings: a new card is on the page within a second."""
+MAX_PAUSE_S, PAUSE_TIMES = 2.0, 4.0
+"""With thousands of open transactions a rendering takes long: the pause behind it is so many times as long, up to 2 s."""
 REFRESH_S = 5.0
 """Render at least this often while somebody watches: what changes by time alone has no event."""
 HEARTBEAT_S = 2.0
@@ -61,7 +63,7 @@ class Hub:
         self._client = CollectorClient(settings)
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
         self._changed = asyncio.Condition()
-        self._watched, self._due = asyncio.Event(), asyncio.Event()
+        self._watched, self._due, self._joined = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._lost = ""
         self._answered_at: float | None = None
         self._ahead_s = 0.0
@@ -116,6 +118,7 @@ class Hub:
         self._watched.set()
         if view.is_new:
             self._due.set()
+            self._joined.set()
         return view
 
     def _forget_unwatched(self) -> None:
@@ -163,10 +166,17 @@ class Hub:
                 async with asyncio.timeout(REFRESH_S):
                     await self._due.wait()
             self._due.clear()
+            self._joined.clear()
             began = time.monotonic()
             for view in list(self._views.values()):
                 await self._render_view(view)
-            await asyncio.sleep(max(0.0, MIN_PAUSE_S - (time.monotonic() - began)))
+            await self._pause(time.monotonic() - began)
+
+    async def _pause(self, took_s: float) -> None:
+        """Leave time between two renderings. Who comes meanwhile with a region that is not rendered yet waits no longer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(MIN_PAUSE_S - took_s, min(MAX_PAUSE_S, PAUSE_TIMES * took_s))):
+                await self._joined.wait()
 
     async def _render_view(self, view: _View) -> None:
         try:

@@ -107,6 +107,26 @@ def test_a_viewer_gets_the_picture_and_then_only_what_changed(served, known):
     run(view())
 
 
+def test_a_slow_rendering_is_followed_by_a_longer_pause_that_a_new_viewer_ends(served, known, monkeypatch):
+    monkeypatch.setattr(hub_module, "MIN_PAUSE_S", 0.0)
+    monkeypatch.setattr(hub_module, "MAX_PAUSE_S", 10 * LIMIT_S)
+    monkeypatch.setattr(hub_module, "PAUSE_TIMES", 1e6)
+
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            await until("blocks", hub.messages("shown", {}), has_blocks)
+            shown.blocks = {"a": "second"}
+            known.version += 1
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await reached("another rendering", lambda: shown.renderings > 1)
+            other = await until("blocks", hub.messages("shown", {"words": "new"}), has_blocks)
+            assert other["blocks"] == {"a": "<p>secondnew</p>"}
+
+    run(view())
+
+
 def test_one_rendering_serves_all_who_see_the_same(served, known):
     async def view() -> None:
         shown = Shown()
