@@ -8,21 +8,20 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
 - Pending: ``filter-words-field``, ``pending`` (the live region); ``evidence`` (the opened transaction), ``evidence-slot``,
   ``evidence-close``
-- Readers: ``hanging-<t>`` with ``hanging-commit-<t>``, ``hanging-abort-<t>``; ``blocked-table``, ``blocked-all``
 - the pages of objects: ``transaction``, ``batch``, ``pipeline``, ``alert``, ``partition``; ``copy-link``; of a transaction
   ``incident-note``, ``event-kind``, ``event-table``, ``order-table``, ``earlier-table``; of a pipeline ``pipeline-checkpoints``,
   ``pipeline-aborts``
-- Batches: ``batch-pipeline-field``, ``batch-<t>`` with ``settle-<t>``, ``batch-table``; its dialog: ``batch-order-…``
-- Pipelines: ``pipeline-<t>`` with ``restart-<t>``, ``stop-<t>``; its dialog: ``pipeline-order-…``. Both: ``-reason``,
-  ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
-- Alerts: ``alert-<t>`` with ``silence-<t>``, ``silence-<number>`` with ``end-silence-<number>``, ``resolved-table``; the dialog:
-  ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``, ``silence-form-cancel``
+- the live regions of the other lists: ``readers``, ``batches``, ``pipelines``, ``alerts``
+- Batches: ``batch-pipeline-field``, ``batch-table``; the dialogs of batches and pipelines: ``batch-order-…``, ``pipeline-order-…``,
+  both with ``-reason``, ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
+- the dialog of silences: ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``,
+  ``silence-form-cancel``
 - the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
   ``search-span``, ``search-older``, ``search-newest``, ``search-csv``, ``search-json``, ``search-table``
-- ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``job-table``, ``id-table``, ``audit-table``
+- ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``id-table``, ``audit-table``
 - Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
 - Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``

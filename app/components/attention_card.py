@@ -32,12 +32,12 @@ def card(item: Attention) -> Html:
     if item.waits:
         said.append(el("div", "waits: ", _waits(item.waits), class_="facts-line"))
     said.append(el("div", *_facts(item), class_="facts-line"))
-    said.append(el("div", el("small", "if nobody acts: "), item.consequence, class_="consequence"))
+    said.append(el("div", el("small", "without action: "), item.consequence, class_="consequence"))
     return el(
         "article",
         el("div", *said, class_="said"),
         _left(item),
-        el("div", *_buttons(item), class_="remedies"),
+        el("div", *remedies(item), class_="remedies"),
         class_=f"card {tone.value}",
         data_item="",
         tabindex="-1",
@@ -111,7 +111,8 @@ def _left(item: Attention) -> Html:
     )
 
 
-def _buttons(item: Attention) -> list[Html]:
+def remedies(item: Attention) -> list[Html]:
+    """Return the button of its remedy, and the link to its page."""
     size = f" batch {item.batch}" if item.batch is not None else f" {len(item.keys)}" if len(item.keys) > 1 else ""
     opening = link(object_path(item), "Open", class_="press", is_opening=True)
     match item.remedy:

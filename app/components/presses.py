@@ -60,6 +60,11 @@ def link(
     )
 
 
+def chip(path: str, text: str, *, is_on: bool) -> Html:
+    """Return a link that sets a filter, or takes out one that is set."""
+    return link(path, text, class_="chip on" if is_on else "chip", is_current=is_on)
+
+
 def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False) -> Html:
     """Return the button that opens the dialog of an order; it is off for who may not order."""
     press = {"order": action.value, "subject": subject, "keys": list(keys)}

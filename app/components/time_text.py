@@ -76,6 +76,18 @@ def since(at_ms: int | None, zone: tzinfo) -> Html:
     return el("time", f"since {clock_time(at_ms, zone)}", data_since=at_ms, title=exact_time(at_ms, zone))
 
 
+def exact(at_ms: int | None) -> Html:
+    """Return date and time in UTC, which the browser writes in the reader's zone."""
+    return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms, UTC), data_exact=at_ms)
+
+
+def ago(at_ms: int | None, zone: tzinfo) -> Html:
+    """Return how long ago it was, ``12 s ago``, which the browser updates; the exact time is its hint."""
+    if at_ms is None:
+        return el("span", NOTHING)
+    return el("time", f"at {clock_time(at_ms, zone)}", data_ago=at_ms, title=exact_time(at_ms, zone))
+
+
 def time_left(deadline_ms: int | None, zone: tzinfo) -> Html:
     """Return a countdown to the broker's timeout, ``00:41``, which the browser updates."""
     if deadline_ms is None:

@@ -11,12 +11,6 @@ from lifecycle.rows.batches import BatchRow
 COMMIT = "commit"
 
 
-def button(batch: BatchRow) -> None:
-    """Write the order's button if the batch can be settled; it opens the dialog on the batch as shown here."""
-    if batch.settle:
-        DIALOG.button(Action.SETTLE, batch, is_first=batch.settle == COMMIT)
-
-
 def show_if_asked() -> None:
     """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
     DIALOG.show_if_asked()

@@ -59,29 +59,6 @@ class AskedOrder(order_form.Asked):
         return common_beginning([transaction.confirmation_text for transaction in self.shown if transaction.loses_data])
 
 
-def buttons(group: TransactionGroup, *, key: str, token: str = "") -> None:
-    """Write a button for each order that is safe for this group; it opens the dialog on the group as shown here.
-
-    ``token`` names the buttons if the page shows parts of one group separately; by default the group's own token does.
-    """
-    name = f"batch {group.first.batch} …" if group.is_batch else "…"
-    may_order = bool(st.session_state.get("may_order"))
-    for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort")):
-        shown = group.orderable(action)
-        risky = [transaction for transaction in shown if transaction.loses_data and action is Action.ABORT]
-        if not shown or (risky and len(shown) > 1 and group.first.ours):
-            continue
-        st.button(
-            f"{word} {name}",
-            key=f"{key}{action.value}-{token or group.token}",
-            type="primary" if action is Action.COMMIT else "secondary",
-            disabled=not may_order,
-            help=None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None,
-            on_click=ask,
-            args=(action, shown),
-        )
-
-
 def ask(action: Action, shown: tuple[TransactionRow, ...]) -> None:
     """Open the dialog on these transactions as they were shown."""
     st.session_state[_ORDER] = AskedOrder(action=action, shown=shown)

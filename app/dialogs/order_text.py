@@ -113,8 +113,8 @@ def safety_facts(action: Action, shown: Sequence[TransactionRow], zone: tzinfo) 
 
 def fact_line(fact: Evidence, zone: tzinfo) -> Html:
     """Return one fact of a list, with its source and time."""
-    source = f"{fact.source}, {clock_time(fact.at_ms, zone)}" if fact.at_ms else fact.source
-    return el("li", fact.fact, " ", el("small", source))
+    at = [", ", el("time", clock_time(fact.at_ms, zone), data_at=fact.at_ms)] if fact.at_ms else []
+    return el("li", fact.fact, " ", el("small", fact.source, *at))
 
 
 def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run: bool) -> Html:
@@ -171,13 +171,19 @@ def _standing(transaction: TransactionRow) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], class_: str = "rows") -> Html:
-    """Return a table; every cell that is not markup is escaped."""
+    """Return a table; every cell that is not markup is escaped. On a phone each row is a card."""
     return el(
         "div",
         el(
             "table",
             el("thead", el("tr", *[el("th", name, scope="col") for name in head])),
-            el("tbody", *[el("tr", *[el("td", cell) for cell in row]) for row in rows]),
+            el(
+                "tbody",
+                *[
+                    el("tr", *[el("td", cell, data_name=name) for name, cell in zip(head, row, strict=True)])
+                    for row in rows
+                ],
+            ),
             class_=class_,
         ),
         class_="scroll",

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from app import live
 from app.components.markup import Html, el
-from app.components.time_text import since
+from app.components.time_text import ago
 from app.dialogs.target_order_dialog import TargetOrderDialog, Texts
 from lifecycle.orders import Action
 from lifecycle.rows.pipelines import PipelineRow
 
 _DONE = {Action.RESTART: "restarted", Action.STOP: "stopped"}
-
-
-def buttons(pipeline: PipelineRow) -> None:
-    """Write both orders' buttons; each opens the dialog on the run as shown here."""
-    for action in _DONE:
-        DIALOG.button(action, pipeline)
 
 
 def show_if_asked() -> None:
@@ -43,8 +37,8 @@ def what_will_happen(action: Action, pipeline: PipelineRow) -> str:
 def _question(action: Action, pipeline: PipelineRow) -> Html:
     return el("div", el("h4", "What will happen"), el("p", what_will_happen(action, pipeline)),
               el("p", f"It was {pipeline.state} when you opened this dialog. Last heartbeat: ",
-                 since(pipeline.last_seen_at_ms, live.zone()),
-                 f" ago, {pipeline.last_heartbeat or 'none'}."), class_="order")  # fmt: skip
+                 ago(pipeline.last_seen_at_ms, live.zone()),
+                 f", {pipeline.last_heartbeat or 'none'}."), class_="order")  # fmt: skip
 
 
 DIALOG: TargetOrderDialog[PipelineRow] = TargetOrderDialog(

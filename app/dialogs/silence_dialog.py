@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorError
-from app.components.markup import el, widget_token
+from app.components.markup import el
 from app.dialogs.order_form import REASON_CHARACTERS
 from lifecycle.durations import HOUR_MS
 from lifecycle.rows.alerts import AlertRow, SilenceRow
@@ -30,16 +30,6 @@ class _Asked:
     complaint: str = ""
 
 
-def silence_button(alert: AlertRow) -> None:
-    """Write the button that opens the dialog on this alert's labels."""
-    _button("Silence …", f"silence-{widget_token(alert.key)}", _Asked(labels=alert.labels))
-
-
-def end_button(silence: SilenceRow) -> None:
-    """Write the button that opens the dialog to end this silence."""
-    _button("End …", f"end-silence-{silence.silence}", _Asked(ends=silence))
-
-
 def ask_to_silence(alert: AlertRow) -> None:
     """Open the dialog on this alert's labels."""
     _ask(_Asked(labels=alert.labels))
@@ -56,18 +46,6 @@ def show_if_asked() -> None:
     if asked is not None:
         title = "Silence alerts?" if asked.ends is None else f"End silence {asked.ends.silence}?"
         st.dialog(title, width="large", on_dismiss=_put_away)(_body)()
-
-
-def _button(label: str, key: str, asked: _Asked) -> None:
-    is_operator = bool(st.session_state.get("is_operator"))
-    st.button(
-        label,
-        key=key,
-        disabled=not is_operator,
-        help=None if is_operator else "Silences need an operator.",
-        on_click=_ask,
-        args=(asked,),
-    )
 
 
 def _ask(asked: _Asked) -> None:

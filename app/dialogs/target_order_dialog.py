@@ -15,7 +15,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorError
 from app.client.collector_rows import Orderable
-from app.components.markup import Html, el, plain_label, widget_token
+from app.components.markup import Html, el, plain_label
 from app.components.time_text import duration
 from app.dialogs import order_form
 from lifecycle.orders import Action
@@ -52,19 +52,6 @@ class TargetOrderDialog(Generic[Target]):
     def __init__(self, key: str, texts: Texts[Target]) -> None:
         self._key, self._texts = key, texts
         self._asked_key = f"{key}-asked"
-
-    def button(self, action: Action, target: Target, *, is_first: bool = False) -> None:
-        """Write the button; it opens the dialog on the target as shown here."""
-        may_order = bool(st.session_state.get("may_order"))
-        st.button(
-            f"{action.value.capitalize()} …",
-            key=f"{action.value}-{widget_token(target.key)}",
-            type="primary" if is_first else "secondary",
-            disabled=not may_order,
-            help=None if may_order else plain_label(st.session_state.get("why_no_orders", "")) or None,
-            on_click=self.ask,
-            args=(action, target),
-        )
 
     def show_if_asked(self) -> None:
         """Show the dialog if it is open. Called once per run of the page, outside every fragment."""

@@ -26,13 +26,14 @@ def show(
     *,
     pressed: Callable[[str], None],
     may_order: bool,
+    may_silence: bool,
     why_not: str,
     in_utc: bool,
 ) -> None:
     """Write the region ``name`` for this query; ``pressed`` is called with the text of a pressed element's data-press.
 
     It runs before the page is written again, as a widget's callback does. Elements with the attribute data-order are off unless
-    ``may_order``; ``why_not`` is their title then.
+    ``may_order``, buttons about a silence unless ``may_silence``; ``why_not`` is the title of what is off.
     """
     key = f"live-{name}"
 
@@ -46,6 +47,7 @@ def show(
         data={
             "path": f"live/{name}?{urlencode(sorted(query.items()))}",
             "mayOrder": may_order,
+            "maySilence": may_silence,
             "whyNot": why_not,
             "utc": in_utc,
         },

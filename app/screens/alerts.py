@@ -1,23 +1,27 @@
-"""Alerts: which fire, are pending or are silenced, and whether receivers got their notifications."""
+"""Alerts: which fire, are pending or are silenced, by what they are about, each with its remedy; and who was notified."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from datetime import tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import UTC
 
 import streamlit as st
 
-from app import live
+from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components.attention_card import remedies
 from app.components.markup import Html, el, widget_token
-from app.components.time_text import clock_time, counted, exact_time, since
+from app.components.presses import link, silence_button
+from app.components.time_text import counted, exact, since
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
-from app.dialogs import silence_dialog
 from app.dialogs.order_text import fact_line, table
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from lifecycle.rows.attention import Attention
 
-BUTTONS_PX = 130
 STANDING_SHOWN = 50
 RESOLVED_SHOWN = 50
 SEVERITIES = {
@@ -29,32 +33,34 @@ SEVERITIES = {
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_alerts, every_s=live.LIVE_EVERY_S)
+    with st.container(key="alerts"):
+        show_region("alerts")
 
 
-def _alerts() -> None:
-    alerts, silences, receivers = (live.collector().alerts(), live.collector().silences(), live.collector().receivers())
-    zone = live.zone()
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return a card for each batch or application that alerts are about, then silences, receivers and what is resolved."""
+    alerts, silences, receivers = client.alerts(), client.silences(), client.receivers()
     standing = [alert for alert in alerts if not alert.is_over]
-    active = [silence for silence in silences if silence.is_active]
-    live.write(el("h3", "Alerts", el("small", _how_many(alerts))))
+    active = {silence.silence: silence for silence in silences if silence.is_active}
+    needs = {key: item for item in client.overview().attention for key in (*item.alerts, item.target)}
+    picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(alerts)))}
     if not standing:
-        live.write(el("p", "✔ No alert is firing or pending.", class_="quiet"))
-    for alert in standing[:STANDING_SHOWN]:
-        _alert(alert, {silence.silence: silence for silence in active}, zone)
+        picture["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
+    for group, about in _by_group(standing[:STANDING_SHOWN]).items():
+        picture[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
     if less_urgent := max(0, len(standing) - STANDING_SHOWN) + alerts.more:
-        live.write(el("p", f"{counted(less_urgent, 'less urgent alert')} not shown: python -m collector alerts lists them.",
-                      class_="more"))  # fmt: skip
+        text = f"{counted(less_urgent, 'less urgent alert')} not shown: python -m collector alerts lists them."
+        picture["more"] = el("p", text, class_="more")
     if active:
-        live.write(el("h3", "Silences", el("small", " matching alerts stay visible, but send no notification")))
-    for silence in active:
-        _silence(silence, zone)
-    live.write(el("h3", "Receivers of notifications"))
-    live.write(_receivers(receivers, zone))
-    if resolved := [alert for alert in alerts if alert.is_over]:
-        live.write(el("h3", "Resolved", el("small", f" the newest {min(len(resolved), RESOLVED_SHOWN)}")))
-        with st.container(key="resolved-table"):
-            live.write(_resolved(resolved[:RESOLVED_SHOWN], zone))
+        why = " matching alerts stay visible, but send no notification"
+        picture["silences"] = el("h3", "Silences", el("small", why))
+    for silence in active.values():
+        picture[f"silence-{silence.silence}"] = _silence_card(silence)
+    picture["receivers"] = el("div", el("h3", "Receivers of notifications"), _receivers(receivers))
+    if resolved := [alert for alert in alerts if alert.is_over][:RESOLVED_SHOWN]:
+        head = el("h3", "Resolved", el("small", f" the newest {len(resolved)}"))
+        picture["resolved"] = el("div", head, _resolved(resolved))
+    return picture
 
 
 def _how_many(alerts: Rows[AlertRow]) -> str:
@@ -66,27 +72,72 @@ def _how_many(alerts: Rows[AlertRow]) -> str:
     return f" {', '.join(parts)}" if parts else ""
 
 
-def _alert(alert: AlertRow, silences: dict[int, SilenceRow], zone: tzinfo) -> None:
-    token = widget_token(alert.key)
-    with st.container(key=f"alert-{token}", border=True, horizontal=True, vertical_alignment="center"):
-        with st.container():
-            live.write(_card(alert, silences.get(alert.silenced_by or -1), zone))
-        if alert.silenced_by is None:
-            with st.container(horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"):
-                silence_dialog.silence_button(alert)
+def _by_group(alerts: Sequence[AlertRow]) -> dict[str, list[AlertRow]]:
+    groups: dict[str, list[AlertRow]] = {}
+    for alert in alerts:
+        groups.setdefault(alert.group, []).append(alert)
+    return groups
 
 
-def _card(alert: AlertRow, silence: SilenceRow | None, zone: tzinfo) -> Html:
+def _group_card(
+    group: str, about: Sequence[AlertRow], silences: Mapping[int, SilenceRow], needs: Mapping[str, Attention]
+) -> Html:
+    """Return the card of a batch or application: its alerts, and what ends them."""
+    loud = [alert for alert in about if alert.silenced_by is None]
+    _, tone, _ = _severity(min((alert.severity for alert in loud), default=""))
+    item = next((needs[alert.key] for alert in loud if alert.key in needs), None)
+    opening = link(_page_of(about[0]), "Open", class_="press", is_opening=True)
+    return el(
+        "article",
+        el(
+            "div",
+            el("div", el("b", group, class_="name"), class_="title"),
+            *[_alert(alert, silences.get(alert.silenced_by or -1)) for alert in about],
+            class_="said",
+        ),
+        el("div", *(remedies(item) if item is not None else [opening]), class_="remedies"),
+        class_=f"card {tone.value if loud else Tone.CALM.value}",
+        data_item="",
+        tabindex="-1",
+    )
+
+
+def _page_of(alert: AlertRow) -> str:
+    return alert.path or page_paths.alert(alert.key)
+
+
+def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
     sign, tone, meaning = _severity(alert.severity)
-    title = el("div", badge(sign, f"{alert.severity}, {alert.state}", tone, meaning), el("b", alert.summary, class_="name"),
-               class_="title")  # fmt: skip
-    silenced = silence is not None and f"silenced until {exact_time(silence.ends_at_ms, zone)} by {silence.author}"
-    if alert.silenced_by is not None and silence is None:
-        silenced = f"under silence {alert.silenced_by}"
-    line = el("div", el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms, zone)),
-              silenced and el("span", silenced), el("span", _in_words(alert.labels)), class_="facts-line")  # fmt: skip
-    text = el("div", title, line, el("ul", *[fact_line(fact, zone) for fact in alert.evidence]), class_="said facts")
-    return el("div", text, class_=f"card {Tone.CALM.value if silenced else tone.value}")
+    silenced: list[object] = []
+    if alert.silenced_by is not None:
+        silenced = [f"under silence {alert.silenced_by}"]
+    if silence is not None:
+        silenced = ["silenced until ", exact(silence.ends_at_ms), f" by {silence.author}"]
+    facts = el("ul", *[fact_line(fact, UTC) for fact in alert.evidence])
+    return el(
+        "section",
+        el(
+            "div",
+            badge(sign, f"{alert.severity}, {alert.state}", Tone.CALM if silenced else tone, meaning),
+            link(_page_of(alert), alert.summary),
+            class_="alert-title",
+        ),
+        el(
+            "div",
+            el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms, UTC)),
+            el("span", f"ends with: {alert.remedy}") if alert.remedy not in ("", "open") else None,
+            silenced and el("span", *silenced),
+            el("span", _in_words(alert.labels)),
+            class_="facts-line",
+        ),
+        el(
+            "div",
+            el("details", el("summary", f"evidence: {counted(len(alert.evidence), 'fact')}"), facts, class_="unfolds"),
+            silence_button("Silence", alert=alert.key) if not silenced else None,
+            class_="alert-foot",
+        ),
+        class_="alert",
+    )
 
 
 def _severity(severity: str) -> tuple[str, Tone, str]:
@@ -97,25 +148,22 @@ def _in_words(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {text}" for name, text in labels.items() if name not in ("rule", "severity"))
 
 
-def _silence(silence: SilenceRow, zone: tzinfo) -> None:
-    with st.container(key=f"silence-{silence.silence}", border=True, horizontal=True, vertical_alignment="center"):
-        with st.container():
-            live.write(_silence_card(silence, zone))
-        with st.container(horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"):
-            silence_dialog.end_button(silence)
-
-
-def _silence_card(silence: SilenceRow, zone: tzinfo) -> Html:
+def _silence_card(silence: SilenceRow) -> Html:
     matchers = [el("code", f"{name}={text}") for name, text in silence.matchers.items()]
-    title = el(
-        "div", f"Silence {silence.silence}: ", *[part for code in matchers for part in (code, " ")], class_="title"
+    parts = [part for code in matchers for part in (code, " ")]
+    title = el("div", f"Silence {silence.silence}: ", *parts, class_="title")
+    until = el("span", "until ", exact(silence.ends_at_ms), f", by {silence.author}: {silence.reason}")
+    return el(
+        "article",
+        el("div", title, el("div", until, class_="facts-line"), class_="said"),
+        el("div", silence_button("End", number=silence.silence), class_="remedies"),
+        class_="card calm",
+        data_item="",
+        tabindex="-1",
     )
-    until = el("div", el("span", f"until {exact_time(silence.ends_at_ms, zone)}, by {silence.author}: {silence.reason}"),
-               class_="facts-line")  # fmt: skip
-    return el("div", el("div", title, until, class_="said"), class_="card calm")
 
 
-def _receivers(receivers: Rows[ReceiverRow], zone: tzinfo) -> Html:
+def _receivers(receivers: Rows[ReceiverRow]) -> Html:
     if not receivers:
         return el("p", "No receiver is set, so no notification is sent. Alerts appear here, on the command line and in /metrics. "
                   "docs/alerts.md explains how to set a webhook, Slack or an Alertmanager.", class_="empty")  # fmt: skip
@@ -126,7 +174,7 @@ def _receivers(receivers: Rows[ReceiverRow], zone: tzinfo) -> Html:
                 receiver.receiver,
                 badge("✖", "failing", Tone.WARNING) if receiver.error else badge("●", "up", Tone.GOOD),
                 str(receiver.waiting),
-                clock_time(receiver.oldest_at_ms, zone) if receiver.oldest_at_ms is not None else "–",
+                exact(receiver.oldest_at_ms),
                 str(receiver.given_up),
                 receiver.error or "–",
             ]
@@ -135,15 +183,15 @@ def _receivers(receivers: Rows[ReceiverRow], zone: tzinfo) -> Html:
     )
 
 
-def _resolved(alerts: list[AlertRow], zone: tzinfo) -> Html:
+def _resolved(alerts: Sequence[AlertRow]) -> Html:
     return table(
         ["Resolved", "Severity", "Rule", "Summary", "Labels"],
         [
             [
-                exact_time(alert.since_ms, zone),
+                exact(alert.since_ms),
                 badge(_severity(alert.severity)[0], alert.severity, Tone.CALM, _severity(alert.severity)[2]),
                 f"{alert.rule} {alert.name}",
-                alert.summary,
+                link(_page_of(alert), alert.summary),
                 _in_words(alert.labels),
             ]
             for alert in alerts

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import UTC
 
 import streamlit as st
 
 from app import live
+from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components.markup import Html, el, widget_token
-from app.components.presses import link
-from app.components.time_text import amount, counted, exact_time, since
+from app.components.presses import link, order_button
+from app.components.time_text import ago, amount, counted, exact
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs import batch_dialog
+from app.dialogs.batch_dialog import COMMIT
 from app.dialogs.order_text import table
-from app.screens.sections import search_field
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
+from lifecycle.orders import Action
 from lifecycle.rows.batches import BatchRow, BatchSideRow
 
-BUTTONS_PX = 130
+PIPELINE = "batch-pipeline"
 MAX_ROWS = 200
 STANDING_SHOWN = 50
 ENDED_SHOWN = 50
@@ -36,27 +40,39 @@ VERDICTS: WordSigns = {
 
 
 def show() -> None:
-    """Write the page."""
-    live.auto_refresh(_batches, every_s=live.LIVE_EVERY_S)
+    """Write the section: what is not over as a live region, and the ended batches of history."""
+    search_field(PIPELINE, "/ search: prefix of a pipeline")
+    with st.container(key="batches"):
+        show_region("batches", in_address(PIPELINE))
+    live.auto_refresh(_ended, every_s=live.CHARTS_EVERY_S)
 
 
-def _batches() -> None:
-    pipeline = search_field("batch-pipeline", "/ search: prefix of a pipeline")
-    batches = live.collector().batches(pipeline=pipeline, limit=MAX_ROWS)
-    zone = live.zone()
-    standing, ended = [batch for batch in batches if not batch.is_over], [batch for batch in batches if batch.is_over]
-    live.write(el("h3", "Batches", el("small", _how_many(standing))))
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return a card for each batch that is not over, one block each."""
+    standing = [batch for batch in _asked(client, query) if not batch.is_over]
+    picture: Picture = {"head": el("h3", "Batches", el("small", _how_many(standing)))}
     if not standing:
-        live.write(el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet"))
+        picture["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
     for batch in standing[:STANDING_SHOWN]:
-        _batch(batch, zone)
+        picture[f"batch-{widget_token(batch.key)}"] = _card(batch)
     if len(standing) > STANDING_SHOWN:
         hidden = counted(len(standing) - STANDING_SHOWN, "less urgent batch", "less urgent batches")
-        live.write(el("p", f"{hidden} not shown: python -m collector batches lists them.", class_="more"))
+        text = f"{hidden} not shown: python -m collector batches lists them."
+        picture["more"] = el("p", text, class_="more")
+    return picture
+
+
+def _asked(client: CollectorClient, query: Query) -> Rows[BatchRow]:
+    return client.batches(pipeline=query.get(PIPELINE, ""), limit=MAX_ROWS)
+
+
+def _ended() -> None:
+    batches = _asked(live.collector(), in_address(PIPELINE))
+    ended = [batch for batch in batches if batch.is_over]
     live.write(el("h3", "Ended", el("small", _newest(ended, batches))))
     with st.container(key="batch-table"):
-        live.write(_table(ended[:ENDED_SHOWN], zone) if ended else el("p", "The history has no ended batch.",
-                                                                     class_="empty"))  # fmt: skip
+        none = el("p", "The history has no ended batch.", class_="empty")
+        live.write(_table(ended[:ENDED_SHOWN]) if ended else none)
 
 
 def _how_many(standing: Sequence[BatchRow]) -> str:
@@ -71,30 +87,34 @@ def _newest(ended: Sequence[BatchRow], batches: Rows[BatchRow]) -> str:
     return f" {counted(hidden, 'older batch', 'older batches')} not shown" if hidden else ""
 
 
-def _batch(batch: BatchRow, zone: tzinfo) -> None:
-    with st.container(
-        key=f"batch-{widget_token(batch.key)}", border=True, horizontal=True, vertical_alignment="center"
-    ):
-        with st.container():
-            live.write(_card(batch, zone))
-        with st.container(horizontal=True, width=BUTTONS_PX, horizontal_alignment="right"):
-            batch_dialog.button(batch)
-
-
-def _card(batch: BatchRow, zone: tzinfo) -> Html:
+def _card(batch: BatchRow) -> Html:
     _, tone, _ = sign_of(VERDICTS, batch.verdict)
-    title = el("div", word_badge(VERDICTS, batch.verdict), el("b", batch.pipeline, class_="name"),
-               " ", link(page_paths.batch(batch.pipeline, batch.batch), f"batch {batch.batch}, run {batch.attempt}"),
-               class_="title")  # fmt: skip
+    number = f" batch {batch.batch}, run {batch.attempt}"
+    name = el("b", batch.pipeline, class_="name")
+    title = el("div", word_badge(VERDICTS, batch.verdict), name, number, class_="title")
     held = f"{amount(batch.rows)} rows" if batch.rows is not None else "unknown number of rows"
     decided = batch.decided_at_ms is not None and el(
-        "span", f"decided by {batch.decided_by} ", since(batch.decided_at_ms, zone), " ago"
+        "span", f"decided by {batch.decided_by} ", ago(batch.decided_at_ms, UTC)
     )
-    line = el("div", el("span", "opened ", since(batch.opened_at_ms, zone), " ago"), decided, el("span", held),
-              class_="facts-line")  # fmt: skip
-    text = el("div", title, el("div", batch.explanation), line, el("ul", *[el("li", side_text(side)) for side in batch.sides]),
-              class_="said facts")  # fmt: skip
-    return el("div", text, class_=f"card {tone.value}")
+    opened = el("span", "opened ", ago(batch.opened_at_ms, UTC))
+    text = el(
+        "div",
+        title,
+        el("div", batch.explanation),
+        el("div", opened, decided, el("span", held), class_="facts-line"),
+        el("ul", *[el("li", side_text(side)) for side in batch.sides]),
+        class_="said facts",
+    )
+    settle = order_button("Settle", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == COMMIT)
+    opening = link(page_paths.batch(batch.pipeline, batch.batch), "Open", class_="press", is_opening=True)
+    return el(
+        "article",
+        text,
+        el("div", settle if batch.settle else None, opening, class_="remedies"),
+        class_=f"card {tone.value}",
+        data_item="",
+        tabindex="-1",
+    )
 
 
 def side_text(side: BatchSideRow) -> str:
@@ -103,15 +123,20 @@ def side_text(side: BatchSideRow) -> str:
     return f"{side.resource_manager}: {', '.join(f'{count} {word}' for count, word in counts if count)} of {side.transactions}"
 
 
-def _table(batches: Sequence[BatchRow], zone: tzinfo) -> Html:
+def _table(batches: Sequence[BatchRow]) -> Html:
     return table(
         ["Opened", "Verdict", "Pipeline", "Batch · run", "Transactions", "Rows", "Decided by"],
         [
             [
-                exact_time(batch.opened_at_ms, zone),
+                exact(batch.opened_at_ms),
                 word_badge(VERDICTS, batch.verdict),
-                link(page_paths.pipeline(batch.pipeline), batch.pipeline),
-                link(page_paths.batch(batch.pipeline, batch.batch), f"{batch.batch} · {batch.attempt}"),
+                batch.pipeline,
+                el(
+                    "a",
+                    f"{batch.batch} · {batch.attempt}",
+                    href=page_paths.batch(batch.pipeline, batch.batch),
+                    target="_self",
+                ),
                 [el("div", side_text(side)) for side in batch.sides],
                 amount(batch.rows),
                 batch.decided_by or "–",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.regions.picture import Render, kept_for
-from app.screens import frame, over_time, overview, pending, timeouts
+from app.screens import alerts, batches, frame, over_time, overview, pending, pipelines, readers, timeouts
 from app.screens.objects import alert, batch, partition, pipeline, transaction
 
 REGIONS: Mapping[str, Render] = {
@@ -13,10 +13,14 @@ REGIONS: Mapping[str, Render] = {
     "overview": overview.render,
     "over-time": kept_for(over_time.KEPT_S, over_time.render),
     "pending": pending.render,
+    "readers": readers.render,
+    "pipelines": pipelines.render,
+    "alerts": alerts.render,
+    "batches": batches.render,
+    "timeouts": timeouts.render,
     "transaction": transaction.render,
     "batch": batch.render,
     "pipeline": pipeline.render,
     "alert": alert.render,
     "partition": partition.render,
-    "timeouts": timeouts.render,
 }

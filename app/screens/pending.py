@@ -16,7 +16,7 @@ from app.components.cut_name import cut
 from app.components.markup import Html, el
 from app.components.order_buttons import order_buttons
 from app.components.paging import PAGE, page_in_address, page_links
-from app.components.presses import link
+from app.components.presses import chip, link
 from app.components.time_text import amount, counted, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped, matching
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
@@ -132,7 +132,7 @@ def _filters(groups: Sequence[TransactionGroup], query: Query, counts: Counts) -
 
 def _chip(text: str, query: Mapping[str, str], *, is_on: bool) -> Html:
     path = f"{PATH}?{urlencode(query)}" if query else PATH
-    return link(path, text, class_="chip on" if is_on else "chip", is_current=is_on)
+    return chip(path, text, is_on=is_on)
 
 
 def _how_many(

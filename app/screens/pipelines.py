@@ -1,21 +1,25 @@
-"""Pipelines: the state that each reported last, and the orders to its supervisor, restart and stop; and Flink's jobs."""
+"""Pipelines: how each stands, and the orders to its supervisor, restart and stop; and Flink's jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import UTC
 
 import streamlit as st
 
-from app import live
+from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el, widget_token
-from app.components.time_text import amount, counted, duration, exact_time, since
+from app.components.presses import link, order_button
+from app.components.time_text import ago, amount, counted, duration, exact
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
-from app.dialogs import pipeline_dialog
 from app.dialogs.order_text import table
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from lifecycle import page_paths
+from lifecycle.orders import Action
+from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.pipelines import JobRow, PipelineRow
 
-BUTTONS_PX = 210
 STATES = {
     "running": ("▸", Tone.GOOD, "its query runs"),
     "recovering": ("◌", Tone.CALM, "a new run settles what the run before it left; its query has not started yet"),
@@ -26,91 +30,90 @@ STATES = {
 
 
 def show() -> None:
-    """Write the page."""
-    live.auto_refresh(_pipelines, every_s=live.LIVE_EVERY_S)
-    live.auto_refresh(_flink_jobs, every_s=live.CHARTS_EVERY_S)
+    """Write the section."""
+    with st.container(key="pipelines"):
+        show_region("pipelines")
 
 
-def _pipelines() -> None:
-    rows = live.collector().pipelines()
-    live.write(el("h3", "Pipelines", el("small", f" {counted(len(rows), 'pipeline')}" if rows else "")))
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return a card for each pipeline, one block each, then Flink's jobs."""
+    rows = client.pipelines()
+    needs = {item.target: item for item in client.overview().attention if item.kind is AttentionKind.PIPELINE}
+    picture: Picture = {
+        "head": el("h3", "Pipelines", el("small", f" {counted(len(rows), 'pipeline')}" if rows else ""))
+    }
     if not rows:
-        live.write(el("p", "No run of a pipeline is in the decision log. Other applications have no supervisor, so indoubt cannot "
-                      "restart them.", class_="empty"))  # fmt: skip
-        return
+        text = "No run of a pipeline is in the decision log. Other applications have no supervisor, so indoubt cannot restart them."
+        picture["none"] = el("p", text, class_="empty")
     for pipeline in rows:
-        _pipeline(pipeline, live.zone())
+        picture[f"pipeline-{widget_token(pipeline.key)}"] = _card(pipeline, needs.get(pipeline.key))
     if rows.more:
-        live.write(el("p", f"{counted(rows.more, 'other pipeline')} not shown.", class_="more"))
+        picture["more"] = el("p", f"{counted(rows.more, 'other pipeline')} not shown.", class_="more")
+    return picture | _jobs(client)
 
 
-def _pipeline(pipeline: PipelineRow, zone: tzinfo) -> None:
-    token = widget_token(pipeline.key)
-    with st.container(key=f"pipeline-{token}", border=True, horizontal=True, vertical_alignment="center"):
-        with st.container():
-            live.write(_card(pipeline, zone))
-        with st.container(
-            horizontal=True, width=BUTTONS_PX, horizontal_alignment="right", key=f"pipeline-buttons-{token}"
-        ):
-            pipeline_dialog.buttons(pipeline)
-
-
-def _card(pipeline: PipelineRow, zone: tzinfo) -> Html:
+def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
     sign, tone, meaning = STATES.get(pipeline.state, UNKNOWN_SIGN)
-    title = el(
-        "div", badge(sign, pipeline.state, tone, meaning), el("b", pipeline.pipeline, class_="name"), class_="title"
-    )
+    word = pipeline.state
+    if needs is not None:
+        # What it reported last is not how it stands: a driver that stands still reports nothing any more.
+        sign, tone, meaning, word = "⏸", Tone.URGENT, f"it reported last: {pipeline.state}", needs.badge
+    title = el("div", badge(sign, word, tone, meaning), el("b", pipeline.pipeline, class_="name"), class_="title")
     flow = f"{pipeline.source} → {pipeline.sink}" if pipeline.source and pipeline.sink else "source and sink unknown"
     how_often = f", a checkpoint every {duration(pipeline.interval_ms)}" if pipeline.interval_ms else ""
-    run = el(
+    heartbeat = f": {pipeline.last_heartbeat or 'none'}"
+    text = el(
         "div",
-        el("span", f"run {pipeline.attempt}, started ", since(pipeline.run_at_ms, zone), " ago"),
-        class_="facts-line",
+        title,
+        needs is not None and el("div", needs.headline, class_="why"),
+        el("div", flow, how_often),
+        el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms, UTC)), class_="facts-line"),
+        el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms, UTC), heartbeat), class_="facts-line"),
+        class_="said",
     )
-    last_seen = el(
-        "div",
-        el(
-            "span",
-            "last heartbeat ",
-            since(pipeline.last_seen_at_ms, zone),
-            " ago: ",
-            pipeline.last_heartbeat or "none",
-        ),
-        class_="facts-line",
+    buttons = [
+        order_button("Restart", Action.RESTART, "pipeline", [pipeline.key], is_main=needs is not None),
+        order_button("Stop", Action.STOP, "pipeline", [pipeline.key]),
+        link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
+    ]
+    return el(
+        "article",
+        text,
+        el("div", *buttons, class_="remedies"),
+        class_=f"card {tone.value}",
+        data_item="",
+        tabindex="-1",
     )
-    text = el("div", title, el("div", flow, how_often), run, last_seen, class_="said")
-    return el("div", text, class_=f"card {tone.value}")
 
 
-def _flink_jobs() -> None:
-    jobs = live.collector().jobs()
+def _jobs(client: CollectorClient) -> Picture:
+    jobs = client.jobs()
     if not jobs:
-        return
+        return {}
     more = f", {counted(jobs.more, 'other job')} not shown" if jobs.more else ""
-    live.write(el("h3", "Flink jobs", el("small", f" {counted(len(jobs), 'job')}{more}; control them in Flink")))
-    with st.container(key="job-table"):
-        live.write(_table_of_jobs(jobs, live.zone()))
+    head = el("h3", "Flink jobs", el("small", f" {counted(len(jobs), 'job')}{more}; control them in Flink"))
+    return {"jobs-head": head, "jobs": _table_of_jobs(jobs)}
 
 
-def _table_of_jobs(jobs: Sequence[JobRow], zone: tzinfo) -> Html:
+def _table_of_jobs(jobs: Sequence[JobRow]) -> Html:
     return table(
         ["Job", "State", "Cluster", "Started", "Ended", "Restarts", "Last restored from"],
         [
             [
-                [el("div", job.name), el("small", el("code", job.job))],
+                [el("div", link(page_paths.pipeline(job.pipeline), job.name)), el("small", el("code", job.job))],
                 job.state,
                 job.cluster,
-                exact_time(job.started_at_ms, zone),
-                exact_time(job.ended_at_ms, zone),
+                exact(job.started_at_ms),
+                exact(job.ended_at_ms),
                 amount(job.restarts),
-                _restored(job, zone),
+                _restored(job),
             ]
             for job in jobs
         ],
     )
 
 
-def _restored(job: JobRow, zone: tzinfo) -> str:
+def _restored(job: JobRow) -> Html:
     if job.restored_from is None:
-        return "–"
-    return f"checkpoint {job.restored_from}, {exact_time(job.restored_at_ms, zone)}"
+        return el("span", "–")
+    return el("span", f"checkpoint {job.restored_from}, ", exact(job.restored_at_ms))

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
-from urllib.parse import quote
+from collections.abc import Sequence
+from datetime import UTC
+from urllib.parse import urlencode
 
 import streamlit as st
 
-from app import live
-from app.components.markup import Html, el
-from app.components.time_text import amount, clock_time, counted, duration, since
+from app.client.collector_client import CollectorClient
+from app.client.collector_rows import Rows
+from app.components.cut_name import cut
+from app.components.markup import Html, el, widget_token
+from app.components.order_buttons import order_buttons
+from app.components.paging import PAGE, page_in_address, page_links
+from app.components.presses import chip, link
+from app.components.time_text import amount, counted, since
 from app.components.transaction_groups import TransactionGroup
 from app.components.verdict_signs import UNKNOWN_SIGN, VERDICT_SIGNS, Tone, badge, verdict_badge
-from app.dialogs import order_dialog
-from app.dialogs.order_text import fact_line, table
+from app.dialogs.order_text import fact_line
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens.sections import in_address
+from lifecycle import page_paths
 from lifecycle.rows.partitions import BlockedRow, GroupRow
 from lifecycle.rows.transactions import TransactionRow
 
-BUTTONS_PX = 300
+ROWS_A_PAGE = 50
+PATH, ALL = "/readers", "all"
 KINDS = {
     "waiting": ("‖", Tone.URGENT, "it has read every visible record, and waits for the hidden ones"),
     "stalled": (
@@ -38,91 +48,133 @@ KINDS = {
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_blocked, every_s=live.LIVE_EVERY_S)
+    with st.container(key="readers"):
+        show_region("readers", in_address(ALL, PAGE))
 
 
-def _blocked() -> None:
-    lagging_too = st.toggle("include partitions where a group only lags", key="blocked-all", bind="query-params")
-    hanging, blocked = live.collector().hanging(), live.collector().blocked(lagging_too=lagging_too)
-    zone = live.zone()
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return a card for each hanging transaction, then a row for each partition, one block each."""
+    hanging, blocked = client.hanging(), client.blocked(lagging_too=ALL in query)
+    picture: Picture = {}
     if hanging:
-        live.write(
-            el(
-                "h3",
-                "Hanging transactions",
-                el("small", " no coordinator will end them: their readers wait until you do"),
-            )
-        )
-        for transaction in hanging:
-            _hanging(transaction, zone)
-        if hanging.more:
-            live.write(el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more"))
-    live.write(el("h3", "Blocked partitions", el("small", _how_many(blocked))))
+        why = " no coordinator will end them: their readers wait until you do"
+        picture["hanging"] = el("h3", "Hanging transactions", el("small", why))
+    for transaction in hanging:
+        picture[f"hanging-{widget_token(transaction.key)}"] = _card(transaction)
+    if hanging.more:
+        picture["more-hanging"] = el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more")
+    picture["head"] = _head(blocked)
+    picture["filters"] = _filters(query)
     if not blocked:
-        live.write(
-            el("p", "✔ No record is hidden from read_committed readers, and no group has stopped.", class_="quiet")
-        )
-        return
-    with st.container(key="blocked-table"):
-        live.write(_table(blocked, {transaction.key for transaction in hanging}, zone))
+        text = "✔ No record is hidden from read_committed readers, and no group has stopped."
+        picture["none"] = el("p", text, class_="quiet")
+        return picture
+    return picture | _partitions(blocked, {transaction.key for transaction in hanging}, query)
+
+
+def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> Picture:
+    shown, number, pages = page_in_address(blocked, query, page_size=ROWS_A_PAGE)
+    most_hidden = max(partition.hidden for partition in blocked)
+    picture: Picture = {"columns": _COLUMN_NAMES}
+    for partition in shown:
+        picture[f"partition-{widget_token(partition.topic_partition)}"] = _row(partition, hanging, most_hidden)
+    if links := page_links(PATH, query, number, pages):
+        picture["pages"] = links
     if blocked.more:
-        live.write(el("p", f"{counted(blocked.more, 'partition')} with shorter waits not shown.", class_="more"))
+        picture["more"] = el("p", f"{counted(blocked.more, 'partition')} with shorter waits not shown.", class_="more")
+    return picture
 
 
-def _how_many(blocked: list[BlockedRow]) -> str:
+def _head(blocked: Sequence[BlockedRow]) -> Html:
+    if not blocked:
+        return el("h3", "Blocked partitions")
     waiting = {reader.group for partition in blocked for reader in partition.groups if reader.kind == "waiting"}
     hidden = sum(partition.hidden for partition in blocked)
-    if not blocked:
-        return ""
     waits = "waits" if len(waiting) == 1 else "wait"
-    return f" {counted(hidden, 'offset')} hidden on {counted(len(blocked), 'partition')}, {counted(len(waiting), 'group')} {waits}"
+    where = f"{counted(hidden, 'offset')} hidden on {counted(len(blocked), 'partition')}"
+    read = el("time", "", data_at=max(partition.seen_at_ms for partition in blocked))
+    return el(
+        "h3",
+        "Blocked partitions",
+        el("small", f" {where}, {counted(len(waiting), 'group')} {waits}; read at ", read),
+    )
 
 
-def _hanging(transaction: TransactionRow, zone: tzinfo) -> None:
-    group = TransactionGroup(transactions=(transaction,))
-    with st.container(key=f"hanging-{group.token}", border=True, horizontal=True, vertical_alignment="center"):
-        with st.container():
-            live.write(_card(transaction, zone))
-        with st.container(
-            horizontal=True, width=BUTTONS_PX, horizontal_alignment="right", key=f"hanging-buttons-{group.token}"
-        ):
-            order_dialog.buttons(group, key="hanging-")
+def _filters(query: Query) -> Html:
+    is_on = ALL in query
+    path = PATH if is_on else f"{PATH}?{urlencode({ALL: '1'})}"
+    text = "include partitions where a group only lags"
+    return el("nav", chip(path, text, is_on=is_on), class_="chips", aria_label="Filter")
 
 
-def _card(transaction: TransactionRow, zone: tzinfo) -> Html:
-    facts = [fact_line(fact, zone) for fact in transaction.evidence]
-    title = el("div", verdict_badge(transaction.verdict), el("b", transaction.transaction, class_="name"),
-               f" on {', '.join(transaction.partitions)}", class_="title")  # fmt: skip
-    open_for = el("div", el("span", "open ", since(transaction.opened_at_ms, zone)),
-                  transaction.rule is not None and el("span", f"rule H{transaction.rule}"), class_="facts-line")  # fmt: skip
-    text = el("div", title, open_for, el("ul", *facts), class_="said facts")
-    return el("div", text, class_=f"card {VERDICT_SIGNS[transaction.verdict][1].value}")
+def _card(transaction: TransactionRow) -> Html:
+    partitions: list[Html] = [link(_page_of(name), name) for name in transaction.partitions]
+    title = el(
+        "div",
+        verdict_badge(transaction.verdict),
+        el("b", transaction.transaction, class_="name"),
+        " on ",
+        *partitions,
+        class_="title",
+    )
+    open_for = el(
+        "div",
+        el("span", "open ", since(transaction.opened_at_ms, UTC)),
+        transaction.rule is not None and el("span", f"rule H{transaction.rule}"),
+        class_="facts-line",
+    )
+    facts = el("ul", *[fact_line(fact, UTC) for fact in transaction.evidence])
+    name = next(iter(transaction.partitions), "")
+    opening = link(_page_of(name), "Open", class_="press", is_opening=True)
+    buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
+    return el(
+        "article",
+        el("div", title, open_for, facts, class_="said facts"),
+        el("div", *buttons, opening, class_="remedies"),
+        class_=f"card {VERDICT_SIGNS[transaction.verdict][1].value}",
+        data_item="",
+        tabindex="-1",
+    )
 
 
-def _table(blocked: list[BlockedRow], hanging: set[str], zone: tzinfo) -> Html:
-    max_hidden = max(partition.hidden for partition in blocked)
-    return table(
-        [
-            "Partition",
-            "Last stable offset → end",
-            "Hidden",
-            "The oldest open transaction",
-            "Blocked for",
-            "Groups",
-            "Read at",
-        ],
-        [
-            [
-                partition.topic_partition,
-                f"{amount(partition.last_stable_offset)} → {amount(partition.high_watermark)}",
-                _hidden(partition.hidden, max_hidden),
-                _holder(partition, hanging),
-                since(partition.held_since_ms, zone),
-                [_reader(reader) for reader in partition.groups] or "no consumer group",
-                clock_time(partition.seen_at_ms, zone),
-            ]
-            for partition in blocked
-        ],
+def _page_of(topic_partition: str) -> str:
+    topic, _, number = topic_partition.rpartition("-")
+    return page_paths.partition(topic, int(number) if number.isascii() and number.isdecimal() else 0)
+
+
+_COLUMNS = (
+    "partition",
+    "last stable offset → end",
+    "hidden",
+    "the oldest open transaction",
+    "blocked for",
+    "groups",
+)
+_COLUMN_NAMES = el("div", *[el("span", name) for name in _COLUMNS], class_="line partition head", aria_hidden="true")
+
+
+_NO_GROUP = el("span", "no consumer group")
+
+
+def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
+    where = page_paths.partition(partition.topic, partition.partition)
+    name = link(where, cut(partition.topic_partition, "b"), is_opening=True)
+    offsets = f"{amount(partition.last_stable_offset)} → {amount(partition.high_watermark)}"
+    cells = [
+        el("span", name, class_="name"),
+        el("span", offsets, data_name="visible to"),
+        el("span", _hidden(partition.hidden, most_hidden), data_name="hidden"),
+        el("span", _holder(partition, hanging), class_="name", data_name="behind"),
+        el("span", since(partition.held_since_ms, UTC), data_name="blocked for"),
+        el("span", *([_reader(reader) for reader in partition.groups] or [_NO_GROUP]), class_="name"),
+    ]
+    is_urgent = any(reader.kind == "waiting" for reader in partition.groups)
+    return el(
+        "article",
+        el("div", *cells, class_="line partition"),
+        class_=f"row {Tone.URGENT.value if is_urgent else Tone.CALM.value}",
+        data_item="",
+        tabindex="-1",
     )
 
 
@@ -130,29 +182,22 @@ def _hidden(hidden: int, most: int) -> Html:
     """Return the number of hidden offsets, with a bar that compares it with the other partitions."""
     width = 100 * hidden / most if most else 0
     bar = el("span", el("i", data_level="low", style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
-    return el("div", amount(hidden), bar, class_="hidden-part")
+    return el("span", amount(hidden), bar, class_="hidden-part")
 
 
 def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
     if not partition.holder:
         return el("span", "unknown yet" if partition.hidden else "–")
-    name = el("code", partition.holder)
+    name = cut(partition.holder, "code")
     if partition.holder_key in hanging:
         return el("span", name, " ", el("small", "hanging: see above"))
-    if not partition.holder_key:
-        return name
-    return el(
-        "a",
-        name,
-        href=f"transactions?open={quote(partition.holder_key, safe='')}",
-        target="_self",
-        title="show its evidence",
-    )
+    return link(page_paths.transaction(partition.holder_key), name) if partition.holder_key else name
 
 
 def _reader(reader: GroupRow) -> Html:
     sign, tone, meaning = KINDS.get(reader.kind, UNKNOWN_SIGN)
-    word = f"{reader.kind} {duration(reader.waited_ms // 1000 * 1000)}" if reader.waited_ms is not None else reader.kind
+    waits = [" ", since(reader.since_ms, UTC)] if reader.waited_ms is not None else []
     lag = f" lag {amount(reader.lag)}" if reader.lag is not None else ""
     unsure = "" if reader.certainty == "certain" else f", {reader.certainty}"
-    return el("div", el("code", reader.group), " ", badge(sign, word, tone, meaning), el("small", f"{lag}{unsure}"))
+    word = el("span", reader.kind, *waits)
+    return el("div", cut(reader.group, "code"), " ", badge(sign, word, tone, meaning), el("small", f"{lag}{unsure}"))

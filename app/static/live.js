@@ -57,6 +57,7 @@ function tick() {
     write(element, absolute(number(element, "at"), false));
     element.title = absolute(number(element, "at"), true);
   });
+  each("[data-exact]", (element) => write(element, absolute(number(element, "exact"), true)));
   each("[data-bar-until]", (element) => {
     const from = number(element, "barFrom");
     const share = Math.min(1, Math.max(0, (number(element, "barUntil") - now) / Math.max(1, number(element, "barUntil") - from)));
@@ -182,8 +183,11 @@ class Region {
 
   // Orders are off for who may not give them, and while the picture is old.
   allow() {
-    const why = this.isOld() ? "This picture is old: orders are off until the collector answers." : this.data.mayOrder ? "" : this.data.whyNot;
+    const old = this.isOld() ? "This picture is old: orders are off until the collector answers." : "";
+    const { mayOrder, maySilence, whyNot } = this.data;
     this.root.querySelectorAll("[data-order]").forEach((button) => {
+      const may = button.dataset.order === "silence" ? maySilence : mayOrder;
+      const why = old || (may ? "" : whyNot || "This needs an operator.");
       button.disabled = why !== "";
       if (why) button.title = why;
       else button.removeAttribute("title");

@@ -61,7 +61,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     card = hook(page, "overview").locator("article").filter(has_text="commit it").first
     commit = card.locator("[data-order=commit]")
     expect(commit).to_be_enabled(timeout=SHOWN_LIMIT_MS)
-    expect(card).to_contain_text("if nobody acts")
+    expect(card).to_contain_text("without action")
     expect(page).to_have_title(re.compile(r"^\([1-9]\d*\) \d\d:\d\d "))
     commit.click()
     expect(hook(page, "order-reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
@@ -100,7 +100,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     expect(risk).to_contain_text("aborted after 1 min 00 s")
 
     hook(page, "show-pipelines").get_by_text("Pipelines").click()
-    hook(page, "pipeline-").locator('[class*="st-key-restart-"] button').first.click()
+    hook(page, "pipelines").locator("article").filter(has_text="ip-count").locator("[data-order=restart]").click()
     hook(page, "pipeline-order-reason").locator("input").fill("its driver still stands still")
     press(page, "pipeline-order-go")
     expect(hook(page, "pipeline-order-result")).to_contain_text("restarted", timeout=RESTART_LIMIT_MS)
@@ -118,7 +118,7 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     assert not rows_behind(first, committed(demo)), "no read_committed reader may read past an open transaction"
 
     go_to(page, "Readers")
-    held_back = hook(page, "blocked-table")
+    held_back = hook(page, "readers")
     expect(held_back).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
     expect(held_back).to_contain_text(downstream.GROUP, timeout=SHOWN_LIMIT_MS)
     held_back.get_by_role("link", name="billing-export-1").first.click()

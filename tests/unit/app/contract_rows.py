@@ -467,3 +467,28 @@ def checkpoint_gap(from_ms: int, until_ms: int, **changes: Any) -> dict[str, Any
     name = f"no checkpoint for {(until_ms - from_ms) // 1000} s"
     return {"from_ms": from_ms, "until_ms": until_ms, "ongoing": False, "observed": True, "name": name,
             "why": "the driver was frozen", **changes}  # fmt: skip
+
+
+def attention(kind: str = "pipeline", **changes: Any) -> dict[str, Any]:
+    """Return a card of the overview: the driver of the pipeline ip-count stands still, unless changed."""
+    return {
+        "key": f"{kind}/ip-count",
+        "kind": kind,
+        "badge": "frozen",
+        "verdict": None,
+        "severity": "critical",
+        "pipeline": "ip-count",
+        "batch": None,
+        "keys": [],
+        "headline": "No sign of life for 16 s.",
+        "waits": [],
+        "since_ms": now_ms() - 16_000,
+        "deadline_ms": None,
+        "consequence": "Its input is not processed.",
+        "remedy": "restart",
+        "target": "pipeline:ip-count",
+        "rows": None,
+        "partitions": [],
+        "alerts": [],
+        **changes,
+    }

@@ -41,6 +41,8 @@ class Answers:
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     standing_orders: list[dict[str, Any]] = field(default_factory=list)
+    attention: list[dict[str, Any]] = field(default_factory=list)
+    """Cards beside those of the transactions."""
     history_error: str = ""
     audit: list[dict[str, Any]] = field(default_factory=list)
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -54,6 +56,7 @@ class Answers:
     loses: str = ""
     """``answer``: an order is carried out and its sender is not told; ``order``: it is not even received."""
     role: str = "operator"
+    read_only: bool = False
     token: str = TOKEN
     loading: bool = False
     asked: list[str] = field(default_factory=list)
@@ -93,7 +96,7 @@ class Answers:
         )
         return {
             "now_ms": now_ms(), "cluster": "orders-eu", "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
-            "read_only": False, "quarantined": len(self.quarantined), "events": 8812,
+            "read_only": self.read_only, "quarantined": len(self.quarantined), "events": 8812,
             "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
             "observers": observers,
         }  # fmt: skip
@@ -134,8 +137,8 @@ class Answers:
                        "hanging": len(self.hanging)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
             "quiet_since_ms": None if groups else now_ms() - 10_800_000,
-            "attention": [_card(*group, rows) for group, rows in groups.items()],
-            "all_well_since_ms": None if groups else now_ms() - 10_800_000,
+            "attention": [*[_card(*group, rows) for group, rows in groups.items()], *self.attention],
+            "all_well_since_ms": None if groups or self.attention else now_ms() - 10_800_000,
             "pipelines_alive": 1, "observers_up": 3, "observers": 4, "in_progress": [],
             "per_minute": [
                 {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}

@@ -58,12 +58,14 @@ def show(
     *,
     pressed: Callable[[str], None],
     may_order: bool,
+    may_silence: bool,
     why_not: str,
     in_utc: bool,
 ) -> None:
     """Do what app.regions.component.show does, once per run of the page."""
     for number, (text, attributes) in enumerate(presses(write_without_presses(name, query))):
-        is_off = "data-order" in attributes and not may_order
+        may_press = may_silence if attributes.get("data-order") == "silence" else may_order
+        is_off = "data-order" in attributes and not may_press
         st.button(
             text,
             key=f"press-{name}-{number}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.unit.app.contract_rows import alert, now_ms, silence
+from tests.unit.app.contract_rows import alert, attention, now_ms, silence
 from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
@@ -31,6 +31,31 @@ def test_an_alert_is_shown_with_its_severity_its_rule_and_its_evidence(answers):
                  "No receiver is set"):  # fmt: skip
         assert text in said(page), text
     assert labels(page).count("Silence …") == 2
+
+
+def test_alerts_about_one_batch_are_one_card_with_its_remedy(answers):
+    about = alert("A4", key="A4|orders-2", severity="warning", name="blocked consumers", summary="billing waits")
+    answers.alerts += [about, alert("A6", key="A6|x", group="sources", summary="a source is down", path="/collector")]
+    keys = [answers.alerts[0]["key"], about["key"]]
+    transactions = ["kafka:ip-count-0-1:4001:7"]
+    answers.attention = [attention("transactions", badge="commit it", remedy="commit", keys=transactions, alerts=keys)]
+    page = opened("alerts")
+    assert said(page).count("<article") == 2
+    assert said(page).count('<b class="name">batch 41 of ip-count</b>') == 1
+    assert labels(page).count("Silence …") == 3
+    assert labels(page).count("Commit …") == 1
+    assert 'href="/collector" target="_self" class="press"' in said(page), (
+        "what no order ends has its page as the remedy"
+    )
+
+
+def test_a_read_only_collector_takes_silences_and_no_orders(answers):
+    answers.read_only = True
+    keys = [answers.alerts[0]["key"]]
+    answers.attention = [attention("transactions", remedy="commit", keys=["kafka:ip-count-0-1:4001:7"], alerts=keys)]
+    page = opened("alerts")
+    assert not button(page, "Silence …").disabled
+    assert button(page, "Commit …").disabled
 
 
 def test_what_is_resolved_stands_below_and_needs_nobody(answers):

@@ -46,7 +46,14 @@ def test_flinks_jobs_stand_below_the_pipelines_where_there_are_any(answers):
     assert "Flink jobs" not in said(opened("pipelines"))
     answers.jobs = [job(), job("never-restored", restored_from=None, restarts=None)]
     drawn = said(opened("pipelines"))
-    for text in ("2 jobs", "orders-to-lake", "RUNNING", "flink-eu", "checkpoint 88, 2025-11-24", "never-restored"):
+    for text in (
+        "2 jobs",
+        "orders-to-lake",
+        "RUNNING",
+        "flink-eu",
+        "checkpoint 88, <time data-exact=",
+        "never-restored",
+    ):
         assert text in drawn, text
 
 

@@ -192,7 +192,9 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         page = opened(name)
         assert "&lt;img src=x onerror" in said(page), name
         assert "<img" not in said(page), name
-        assert not any("<img" in one or "**bold" in one for one in labels(page)), name
+        # What stands for a press in a live region is the test driver's own button; in a browser it is the markup above.
+        written = [one.label for one in page.button if not (one.key or "").startswith("press-")]
+        assert not any("<img" in one or "**bold" in one for one in written), name
         assert not page.markdown, "no element of these pages reads Markdown from outside"
 
 
@@ -315,8 +317,9 @@ def test_blocked_readers_names_partition_holder_and_each_group(answers):
     page = opened("readers")
     assert "120 offsets hidden on 1 partition, 1 group waits" in said(page)
     assert "88,100 → 88,220" in said(page)
-    assert 'href="transactions?open=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
-    assert "waiting 1 min 05 s" in said(page)
+    assert 'href="/transaction?key=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
+    assert 'href="/partition?topic=orders&amp;partition=2"' in said(page)
+    assert "waiting <time data-since=" in said(page)
     assert "markers only" in said(page)
     assert "No record is hidden" not in said(page)
 

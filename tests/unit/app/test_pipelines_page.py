@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.unit.app.contract_rows import pipeline
+from tests.unit.app.contract_rows import attention, pipeline
 from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, button, opened, said
 
@@ -29,6 +29,15 @@ def test_each_pipeline_is_shown_with_its_state_and_last_heartbeat(answers):
     for text in ("2 pipelines", "ip_count_source → ip_count_sink", "a checkpoint every 5.0 s", "run 88", "stopped",
                  "event checkpoint.completed", "mysql:word_counts"):  # fmt: skip
         assert text in said(page), text
+
+
+def test_a_driver_that_stands_still_is_not_called_running(answers):
+    assert "running</span>" in said(opened("pipelines"))
+    answers.attention = [attention()]
+    page = opened("pipelines")
+    assert "running</span>" not in said(page)
+    assert "frozen</span>" in said(page)
+    assert "No sign of life for 16 s." in said(page)
 
 
 def test_without_a_pipeline_it_says_why_none_is_there(answers):
