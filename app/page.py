@@ -6,8 +6,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
-- Pending: ``filter-words-field``, ``pending`` (the live region); ``evidence`` (the opened transaction), ``evidence-slot``,
-  ``evidence-close``
+- Pending: ``filter-words-field``, ``pending`` (the live region)
 - the pages of objects: ``transaction``, ``batch``, ``pipeline``, ``alert``, ``partition``; ``copy-link``; of a transaction
   ``incident-note``, ``event-kind``, ``event-table``, ``order-table``, ``earlier-table``; of a pipeline ``pipeline-checkpoints``,
   ``pipeline-aborts``

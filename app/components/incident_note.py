@@ -39,7 +39,7 @@ def transaction_note(
     if needs is not None:
         waits = ", ".join(_code(group.group) for group in needs.waits)
         lines += [f"- Who waits: {waits}"] if waits else []
-        lines += [f"- If nobody acts: {_text(needs.consequence)}"]
+        lines += [f"- Without action: {_text(needs.consequence)}"]
     lines += _section("What happened", (f"{exact_time(step.at_ms)}: {_text(step.what)} ({_text(step.source)})"
                                         for step in detail.timeline))  # fmt: skip
     lines += _section(f"Why {detail.verdict.value} (rule {detail.rule})", map(_fact, detail.evidence))

@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
+from lifecycle import page_paths
+
 _NOW: dict[str, tuple[str, dict[str, str]]] = {
     "pending-commits": ("transactions", {}),
     "batches": ("transactions", {"show": "batches"}),
@@ -28,6 +30,9 @@ def routes() -> list[Route]:
 
 async def _redirect(request: Request) -> RedirectResponse:
     path, added = _NOW[request.url.path.rpartition("/")[2]]
+    if opened := request.query_params.get("open"):
+        # So pending commits named the transaction whose evidence was open.
+        return RedirectResponse(page_paths.transaction(opened).removeprefix("/"))
     query = urlencode([*added.items(), *request.query_params.multi_items()])
     # Relative: a proxy may serve the app below a path of its own.
     return RedirectResponse(f"{path}?{query}" if query else path)

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components.cut_name import cut
@@ -22,7 +21,6 @@ from app.components.transaction_groups import TransactionGroup, grouped, matchin
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
-from app.screens import evidence
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.application import ApplicationKind
@@ -36,31 +34,16 @@ PARTS_SHOWN = 20
 MAX_TRANSACTIONS = 500
 MAX_WITH_SETTLED = 200
 """The limit with settled transactions, which even a quiet cluster reaches: the most urgent come first, then the newest."""
-WORDS, VERDICT, SETTLED, OPEN = "filter-words", "verdict", "settled", "open"
+WORDS, VERDICT, SETTLED = "filter-words", "verdict", "settled"
 PATH = "/transactions"
 Counts = Mapping[tuple[ApplicationKind, str, Verdict], TransactionCountRow]
 
 
 def show() -> None:
-    """Write the section: the search, the opened transaction, the list."""
+    """Write the section: the search and the list."""
     search_field(WORDS, "/ search: pipeline, id, topic …")
-    opened = st.query_params.get(OPEN)
-    if opened:
-        live.auto_refresh(_evidence, every_s=live.LIVE_EVERY_S)
-        st.button("Close", key="evidence-close", on_click=_close)
     with st.container(key="pending"):
         show_region("pending", in_address(WORDS, VERDICT, SETTLED, PAGE))
-
-
-def _close() -> None:
-    st.query_params.pop(OPEN, None)
-
-
-def _evidence() -> None:
-    opened = st.query_params.get(OPEN)
-    if opened:
-        known = live.collector().transactions(limit=MAX_TRANSACTIONS)
-        evidence.show(opened, {transaction.key: transaction.transaction for transaction in known})
 
 
 def render(client: CollectorClient, query: Query) -> Picture:

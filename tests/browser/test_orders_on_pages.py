@@ -70,7 +70,7 @@ def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: Demo
     card.get_by_role("link", name="Open").click()
     one = page.locator(".st-key-transaction")
     expect(one).to_contain_text("commit decided by run", timeout=SHOWN_LIMIT_MS)
-    expect(one).to_contain_text("if nobody acts")
+    expect(one).to_contain_text("without action")
     expect(page).to_have_url(re.compile(r"/transaction\?key="))
     expect(hook(page, "event-table")).to_contain_text("decision: commit by", timeout=SHOWN_LIMIT_MS)
     everything, before = written(demo), committed(demo)
@@ -122,7 +122,7 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     expect(held_back).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
     expect(held_back).to_contain_text(downstream.GROUP, timeout=SHOWN_LIMIT_MS)
     held_back.get_by_role("link", name="billing-export-1").first.click()
-    expect(hook(page, "evidence")).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
+    expect(hook(page, "transaction")).to_contain_text("billing-export-1", timeout=SHOWN_LIMIT_MS)
 
     go_to(page, "Transactions")
     foreign = hook(page, "pending").locator("article").filter(has_text="billing-export-1").first

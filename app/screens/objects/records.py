@@ -79,7 +79,7 @@ def _lines(event: RawEventRow) -> list[Html]:
 def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
     live.write(el("h3", "Orders"))
     if not orders:
-        live.write(el("p", "Nobody has ordered anything about it.", class_="empty"))
+        live.write(el("p", "No order was given about it.", class_="empty"))
         return
     rows = [[exact_time(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
             for order in orders]  # fmt: skip

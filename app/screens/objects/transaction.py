@@ -112,7 +112,7 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
         el("div", verdict_badge(detail.verdict), " ", state_text(detail.state), " ", *left, class_="title"),
         el("div", meaning, class_="why"),
         el("div", *_times(detail), class_="facts-line"),
-        needs is not None and el("div", el("small", "if nobody acts: "), needs.consequence, class_="consequence"),
+        needs is not None and el("div", el("small", "without action: "), needs.consequence, class_="consequence"),
     ]
     tone = VERDICT_SIGNS[detail.verdict][1].value
     return el("article", el("div", *said, class_="said"), el("div", *_buttons(detail, needs), class_="remedies"),

@@ -26,7 +26,7 @@ CONSEQUENCES = {
     "A11": "The log forgets decisions that still count, and their rows are written twice.",
     "A12": "Readers count these rows twice.",
     "A13": "Its cause is still there, and it acts again.",
-    "A14": "Nobody decides, and the timeout does.",
+    "A14": "Without a decision, its timeout ends it.",
 }
 """What happens if nobody acts, by the number of the rule."""
 

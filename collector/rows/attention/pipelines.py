@@ -52,7 +52,7 @@ def _card(driver: DriverState, now_ms: int) -> Attention:
         since_ms=driver.since_ms,
         deadline_ms=None,
         consequence=(
-            "Nothing new is written until somebody starts it on its machine: its checkpoint is kept."
+            "Nothing new is written until it is started on its machine: its checkpoint is kept."
             if has_failed
             else "Nothing new is written, and what it left open stays open until its timeout."
         ),
@@ -93,7 +93,7 @@ def _job_card(facts: FlinkJobFacts) -> Attention:
         waits=(),
         since_ms=facts.job.ended_ms or facts.job.changed_ms,
         deadline_ms=None,
-        consequence="Nothing new is written until somebody submits it again from its newest checkpoint.",
+        consequence="Nothing new is written until it is submitted again from its newest checkpoint.",
         remedy=Remedy.OPEN,
         target=facts.pipeline,
         rows=None,

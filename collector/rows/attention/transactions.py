@@ -71,7 +71,7 @@ def consequence(needed: ActionRequired, *, ours: bool) -> str:
     rows = "the rows" if needed.rows is None else f"{needed.rows:,} rows"
     match needed.verdict:
         case Verdict.COMMIT_IT if not has_timeout:
-            return f"It stays prepared: {rows} are invisible and its locks are held until somebody commits it."
+            return f"It stays prepared: {rows} are invisible and its locks are held until it is committed."
         case Verdict.COMMIT_IT if ours:
             return f"The broker aborts it at its timeout, and {rows} are lost until the batch is replayed."
         case Verdict.COMMIT_IT:
@@ -83,7 +83,7 @@ def consequence(needed: ActionRequired, *, ours: bool) -> str:
         case Verdict.ABORT_IT if has_timeout:
             return "Readers wait until the broker aborts it at its timeout; nothing is lost."
         case Verdict.ABORT_IT:
-            return "It stays prepared and holds its locks until somebody ends it; nothing is lost."
+            return "It stays prepared and holds its locks until it is ended; nothing is lost."
         case Verdict.AT_RISK:
             return "If its driver stops now, the broker aborts it before a restart can finish it."
         case Verdict.UNKNOWN if has_timeout:

@@ -45,7 +45,7 @@ def test_the_note_says_who_waits_and_what_happens_if_nobody_acts() -> None:
     (card,) = answers.overview()["attention"]
     note = note_of(detail(), needs=read_row(Attention, card))
     assert "- Who waits: `dashboard`" in note
-    assert "- If nobody acts: The broker aborts it, and decided rows are lost\\." in note
+    assert "- Without action: The broker aborts it, and decided rows are lost\\." in note
 
 
 def test_the_note_has_alerts_and_orders_and_no_other_events() -> None:
