@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from collector.api.dependencies import ApiDependencies, caller_of_request
@@ -60,14 +60,15 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 
 def _partitions(dependencies: ApiDependencies, names: PartitionNames, topic: str, group: str) -> Collection[str]:
-    """Return the partitions of a topic, or those that a group reads, or what both have in common."""
+    """Return the partitions of a topic, or those that a group reads, or what both have in common.
+
+    Raises HTTPException 404 for a group that was never seen: "found nothing" would be a lie.
+    """
     known: Collection[str] = [name for name in names.at(now_ms()) if name.rpartition("-")[0] == topic]
     if not group:
         return known
-    findings = dependencies.partitions()
-    read = {
-        "{}-{}".format(*blocked.snapshot.partition)
-        for blocked in findings.blocked
-        if any(reader.group == group for reader in blocked.readers)
-    }
+    read_by = dependencies.partitions().read_by
+    if group not in read_by:
+        raise HTTPException(404, f"consumer group {group!r} has no committed offsets that the collector knows of")
+    read = {"{}-{}".format(*partition) for partition in read_by[group]}
     return read.intersection(known) if topic else read

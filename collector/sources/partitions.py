@@ -269,7 +269,9 @@ class Partitions(Observer):
 
     def _show(self) -> None:
         hanging = tuple(suspect for suspect in self._suspects.values() if suspect.found_ms is not None)
-        self.findings = PartitionFindings(at_ms=now_ms(), blocked=self._tracker.blocked(), hanging=hanging)
+        self.findings = PartitionFindings(
+            at_ms=now_ms(), blocked=self._tracker.blocked(), hanging=hanging, read_by=self._tracker.read_by()
+        )
         shown = (
             [
                 (

@@ -6,7 +6,7 @@ For the one thread that looks; readers get the frozen findings that it makes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from collector.verdicts.blocked_readers import (
@@ -74,6 +74,8 @@ class PartitionFindings:
     at_ms: int
     blocked: tuple[Blocked, ...] = ()
     hanging: tuple[Suspect, ...] = ()
+    read_by: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
+    """Consumer group -> the partitions on which it has committed offsets, whether it lags or not."""
 
     def hanging_of(self, key: str) -> Suspect | None:
         """Return the proven hanging transaction of that key, or None."""
@@ -133,6 +135,7 @@ class PartitionTracker:
         self._partitions: dict[Partition, PartitionSnapshot] = {}
         self._groups: dict[str, dict[Partition, ReaderSnapshot]] = {}
         self._readers: dict[Partition, set[str]] = {}
+        self._read_by: dict[str, frozenset[Partition]] = {}
         self._holders: dict[Partition, Holder] = {}
         self._restores: dict[Partition, RestoreSnapshot] = {}
         self._blocked: dict[Partition, Blocked] = {}
@@ -159,6 +162,8 @@ class PartitionTracker:
         if is_whole:
             for partition in known.keys() - offsets.keys():
                 self._forget_reader(group, partition)
+        if self._read_by.get(group, frozenset()) != known.keys():
+            self._read_by[group] = frozenset(known)
 
     def saw_holder(self, partition: Partition, holder: Holder | None) -> None:
         """Note who holds a partition's last stable offset back."""
@@ -207,6 +212,11 @@ class PartitionTracker:
             for partition in list(self._groups[group]):
                 self._forget_reader(group, partition)
             del self._groups[group]
+            self._read_by.pop(group, None)
+
+    def read_by(self) -> dict[str, frozenset[Partition]]:
+        """Return group -> the partitions on which it has committed offsets."""
+        return self._read_by.copy()
 
     def hiding(self) -> set[Partition]:
         """Return the partitions that hid records when they were last seen."""

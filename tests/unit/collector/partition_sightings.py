@@ -90,7 +90,7 @@ def partition_findings() -> PartitionFindings:
     tracker.saw_holder(PARTITION, Holder(producer=suspect.producer, key=key, transaction="", opened_ms=None))
     for wanted in tracker.unread_tails(10):
         tracker.read_tail(wanted, has_record=False, read_to=wanted.end)
-    return PartitionFindings(at_ms=T0 + 4_000, blocked=tracker.blocked(), hanging=(suspect,))
+    return PartitionFindings(at_ms=T0 + 4_000, blocked=tracker.blocked(), hanging=(suspect,), read_by=tracker.read_by())
 
 
 def only(blocked: tuple[Blocked, ...], of: Partition = PARTITION) -> Blocked:

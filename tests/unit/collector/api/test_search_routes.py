@@ -90,7 +90,6 @@ def test_every_transaction_of_history_is_found_once_newest_first(api: Api) -> No
         ("topic=invoices", 420),
         ("topic=invoices&outcome=aborted", 42),
         ("topic=nobody", 0),
-        ("group=nobody", 0),
         (f"since_ms={T0 + 100_000}&until_ms={T0 + 110_000}", 10),
         (f"since_ms={T0 + 510_000}&outcome=aborted&pipeline=billing", 1),
     ],
@@ -119,6 +118,8 @@ def test_a_group_finds_what_wrote_where_it_reads(fresh_api: Api) -> None:
     fresh_api.store.flushed()
     assert [row["transaction"] for row in fresh_api.rows("search?group=readers")] == ["writer"]
     assert fresh_api.rows("search?group=readers&topic=sink") == []
+    unknown = fresh_api.client.get("/api/v1/search?group=nobody", headers=VIEWER)
+    assert (unknown.status_code, "consumer group 'nobody'" in unknown.text) == (404, True)
     assert [row["transaction"] for row in fresh_api.rows("search?group=readers&topic=orders")] == ["writer"]
 
 

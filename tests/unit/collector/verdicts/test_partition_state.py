@@ -81,10 +81,13 @@ def test_groups_and_partitions_that_are_gone_are_forgotten() -> None:
         look(seen, ms, 100, 105, stays=100, leaves=100)
         seen.saw_partition(QUIET, 1, 2, T0 + ms)
     assert seen.readers_of(seen.hiding()) == {"stays": [PARTITION], "leaves": [PARTITION]}
+    assert seen.read_by() == {"stays": {PARTITION}, "leaves": {PARTITION}}
     seen.keep_only_groups(["stays"])
+    assert seen.read_by() == {"stays": {PARTITION}}
     assert kinds(seen) == {"stays": "waiting"}
     seen.saw_group("stays", "Stable", {}, T0 + 2_000, is_whole=True)
     assert kinds(seen) == {}
+    assert seen.read_by() == {"stays": frozenset()}
     seen.keep_only([QUIET])
     assert [one.snapshot.partition for one in seen.blocked()] == [QUIET]
     assert seen.hiding() == {QUIET}
@@ -95,6 +98,7 @@ def test_a_part_of_a_groups_offsets_forgets_none_of_the_others() -> None:
     seen.saw_group("g", "Stable", {PARTITION: 1, QUIET: 2}, T0, is_whole=True)
     seen.saw_group("g", "Stable", {PARTITION: 1}, T0 + 1, is_whole=False)
     assert seen.readers_of([QUIET]) == {"g": [QUIET]}
+    assert seen.read_by() == {"g": {PARTITION, QUIET}}
 
 
 def test_only_partitions_where_a_group_has_a_lag_need_a_newer_poll() -> None:
