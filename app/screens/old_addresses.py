@@ -1,4 +1,4 @@
-"""The addresses that pages had before several became sections of one: bookmarks and old notifications still lead there."""
+"""The addresses that pages had before several became sections of one, and that of Overview, which is the start page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.routing import Route
 from lifecycle import page_paths
 
 _NOW: dict[str, tuple[str, dict[str, str]]] = {
+    "overview": (".", {}),
     "pending-commits": ("transactions", {}),
     "batches": ("transactions", {"show": "batches"}),
     "blocked-readers": ("readers", {}),

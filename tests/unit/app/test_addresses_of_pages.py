@@ -14,6 +14,7 @@ from tests.unit.app.page_driver import said
 @pytest.mark.parametrize(
     ("before", "now"),
     [
+        ("/overview", "."),
         ("/pending-commits?open=kafka%3Aa%401", "transaction?key=kafka%3Aa%401"),
         ("/batches?batch-pipeline=ip-count", "transactions?show=batches&batch-pipeline=ip-count"),
         ("/blocked-readers", "readers"),
