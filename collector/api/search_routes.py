@@ -62,13 +62,15 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _partitions(dependencies: ApiDependencies, names: PartitionNames, topic: str, group: str) -> Collection[str]:
     """Return the partitions of a topic, or those that a group reads, or what both have in common.
 
-    Raises HTTPException 404 for a group that was never seen: "found nothing" would be a lie.
+    Raises HTTPException 422 for a group that was never seen: "found nothing" would be a lie.
     """
     known: Collection[str] = [name for name in names.at(now_ms()) if name.rpartition("-")[0] == topic]
     if not group:
         return known
     read_by = dependencies.partitions().read_by
     if group not in read_by:
-        raise HTTPException(404, f"consumer group {group!r} has no committed offsets that the collector knows of")
+        raise HTTPException(
+            422, f"parameter 'group': consumer group {group!r} has no committed offsets that the collector knows of"
+        )
     read = {"{}-{}".format(*partition) for partition in read_by[group]}
     return read.intersection(known) if topic else read

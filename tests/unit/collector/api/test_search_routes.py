@@ -119,7 +119,7 @@ def test_a_group_finds_what_wrote_where_it_reads(fresh_api: Api) -> None:
     assert [row["transaction"] for row in fresh_api.rows("search?group=readers")] == ["writer"]
     assert fresh_api.rows("search?group=readers&topic=sink") == []
     unknown = fresh_api.client.get("/api/v1/search?group=nobody", headers=VIEWER)
-    assert (unknown.status_code, "consumer group 'nobody'" in unknown.text) == (404, True)
+    assert (unknown.status_code, "consumer group 'nobody'" in unknown.text) == (422, True)
     assert [row["transaction"] for row in fresh_api.rows("search?group=readers&topic=orders")] == ["writer"]
 
 
