@@ -60,9 +60,13 @@ def test_rows_of_a_megabyte_pass_with_little_memory(connection: KafkaConnection,
     make_topics(connection, "transaction_lifecycle", "in-large", "out-large")
     rows = [b"%06d" % n + b"x" * 900_000 for n in range(600)]
     produce(connection, "in-large", rows)
-    settings = {"source": "in-large", "sink": "out-large", "prefix": "large", "max_offsets_per_trigger": len(rows)}
+    settings = {"source": "in-large", "sink": "out-large", "prefix": "large", "max_offsets_per_trigger": 100_000}
     with PipelineProcess(connection, tmp_path, spark_properties="spark.driver.memory=600m", **settings) as pipeline:
         commit = tmp_path / "checkpoint" / "commits" / "0"
         wait_until("the batch that holds all rows", lambda: commit.exists() or pipeline.status.get("restarts"))
     assert pipeline.status["restarts"] == 0, pipeline.log
-    assert read_committed(connection, "out-large") == Counter(rows)
+    seen = read_committed(connection, "out-large")
+    # Not the rows themselves: what a failed comparison would print of them has gigabytes.
+    assert Counter({row[:6]: number for row, number in seen.items()}) == Counter(row[:6] for row in rows)
+    damaged = [row[:6] for row in seen if row[6:] != b"x" * 900_000]
+    assert damaged == []
