@@ -1,4 +1,4 @@
-"""Small plots of an application over time, as SVG: bars where something was counted, hatching where nobody looked, marks."""
+"""Small plots of an application over time, as SVG: bars where something was counted, hatching where nothing was observed, marks."""
 
 from __future__ import annotations
 

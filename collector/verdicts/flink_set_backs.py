@@ -1,7 +1,7 @@
 """Whether the records of a Flink transaction are written again, where no path of a restore names the job that wrote them. Pure.
 
 A restored job says which checkpoint it began from. Its path names the job that took it, unless it is a savepoint's, or a cluster
-that nobody watches restored it. Two other facts show a set-back. Under TransactionNamingStrategy.INCREMENTING a job that is
+that is not watched restored it. Two other facts show a set-back. Under TransactionNamingStrategy.INCREMENTING a job that is
 restored from checkpoint q takes the ids from q + 1 on again, and no other does; a pooled id is taken again at any time, so that
 this tells nothing. And a job that uses the prefix of a transaction was restored from a checkpoint of a lower number, or from one
 that ended before the transaction began.

@@ -96,7 +96,7 @@ class HangingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """A topic-partition. ``readers``: its row of GET /blocked, None where it is not watched or nobody reads it.
+    """A topic-partition. ``readers``: its row of GET /blocked, None where it is not watched or no group reads it.
 
     ``hanging`` and ``open``: what is open on it, the oldest first. ``ended``: the newest transactions that wrote to it, the newest
     first.
