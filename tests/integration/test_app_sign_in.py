@@ -50,7 +50,7 @@ def browser(app: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def sent_to_provider(client: httpx.Client, path: str = "/overview") -> httpx.Response:
+def sent_to_provider(client: httpx.Client, path: str = "/transactions") -> httpx.Response:
     """Ask for a page; return the redirect to the provider."""
     first = client.get(path)
     assert first.status_code == 303, first.text
@@ -59,7 +59,7 @@ def sent_to_provider(client: httpx.Client, path: str = "/overview") -> httpx.Res
     return second
 
 
-def signed_in(client: httpx.Client, person: str = CARLA, path: str = "/overview") -> httpx.Response:
+def signed_in(client: httpx.Client, person: str = CARLA, path: str = "/transactions") -> httpx.Response:
     """Sign a person in at the provider; return what the app answers to the way back."""
     return client.get(agreed(client, sent_to_provider(client, path), person))
 
@@ -94,7 +94,7 @@ def test_a_person_signs_in_and_comes_back_to_the_page(app, provider):
         assert (back.status_code, back.headers["location"]) == (303, "/transactions?show=batches")
         cookie = back.headers["set-cookie"]
         assert all(part in cookie for part in ("HttpOnly", "SameSite=lax", "Path=/", "Max-Age=43200"))
-        assert carla.get("/overview").status_code == 200
+        assert carla.get("/transactions").status_code == 200
         for path in WEBSOCKETS:
             with opened(carla, path):
                 pass
@@ -123,7 +123,7 @@ def test_without_a_session_nothing_but_the_health_check_is_served(app):
 def test_a_person_named_by_the_browser_is_nobody(app):
     headers = {**Person(name=CARLA, role=Role.OPERATOR).headers(), "X-Forwarded-User": CARLA, "Remote-User": CARLA}
     with browser(app) as nobody:
-        assert nobody.get("/overview", headers=headers).status_code == 303
+        assert nobody.get("/transactions", headers=headers).status_code == 303
 
 
 def test_a_forged_cookie_counts_for_nothing(app):
@@ -137,7 +137,7 @@ def test_a_forged_cookie_counts_for_nothing(app):
     for text in (forged, flipped, genuine.split(".")[0], "", "."):
         with browser(app) as nobody:
             nobody.cookies.set("indoubt", text)
-            assert nobody.get("/overview").status_code == 303
+            assert nobody.get("/transactions").status_code == 303
             assert refused(nobody) == 403
 
 
@@ -151,7 +151,7 @@ def test_a_session_ends_in_time_and_its_websockets_with_it(provider, tmp_path):
             assert ends(region)
         carla.cookies.clear()
         carla.cookies.set("indoubt", cookie)
-        assert carla.get("/overview").status_code == 303
+        assert carla.get("/transactions").status_code == 303
         assert refused(carla) == 403
 
 
@@ -161,13 +161,13 @@ def test_who_signs_out_is_out_also_with_a_copy_of_the_cookie(app):
         cookie = carla.cookies["indoubt"]
         asked = carla.get("/sign-out")
         assert CARLA in asked.text
-        assert carla.get("/overview").status_code == 200, "to look at that page signs nobody out"
+        assert carla.get("/transactions").status_code == 200, "to look at that page signs nobody out"
         with opened(carla) as pages:
             assert carla.post("/sign-out", headers={"Origin": app}).status_code == 200
             assert ends(pages)
         assert "indoubt" not in carla.cookies
         carla.cookies.set("indoubt", cookie)
-        assert carla.get("/overview").status_code == 303
+        assert carla.get("/transactions").status_code == 303
 
 
 @pytest.mark.parametrize("person", [EMIL, MALLORY])
@@ -176,7 +176,7 @@ def test_who_is_in_no_group_or_not_verified_stays_out(app, person):
         back = signed_in(visitor, person)
         assert back.status_code == 403
         assert "indoubt" not in visitor.cookies
-        assert visitor.get("/overview").status_code == 303
+        assert visitor.get("/transactions").status_code == 303
 
 
 def test_an_answer_of_the_provider_counts_where_it_was_asked_for(app):

@@ -150,7 +150,9 @@ def test_each_listing_that_the_api_has_can_be_asked_with_its_filters(
     values = {"since": "1h", "until": "1h", "outcome": "open", "all": None}
     if name == "search":
         values["cause"] = "timeout"
-    words = [word for f in listing.filters for word in (f"--{f}", values.get(f, "nobody")) if word is not None]
+    # A search names the partitions that a group reads: a group without offsets is refused (test_search_routes.py).
+    filters = [f for f in listing.filters if (name, f) != ("search", "group")]
+    words = [word for f in filters for word in (f"--{f}", values.get(f, "nobody")) if word is not None]
     assert run(name, *words, "--limit", "5", token="viewer-token") == 0
     assert run(name, "--json", token="viewer-token") == 0
     assert "rows" in json.loads(capsys.readouterr().out.splitlines()[-1])
