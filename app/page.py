@@ -103,7 +103,7 @@ def main() -> None:
     by_path = {page.url_path: page for page in pages}
     of_objects = addresses.pages()
     page = st.navigation([*pages, *of_objects], position="top")
-    pressed.go_where_pressed(by_path | {page.url_path: page for page in of_objects})
+    pressed.go_where_pressed(by_path | {page.url_path: page for page in of_objects}, page)
     if offers_faults:
         with st.sidebar:
             live.auto_refresh(fault_injection.show, every_s=fault_injection.EVERY_S)

@@ -176,6 +176,7 @@ def _show_result(asked: AskedOrder, result: OrderResult) -> None:
         live.write(el("div", result_line(asked.action, asked.subject, result),
                       steps_table(result, asked.shown, dry_run=False), class_="order"))  # fmt: skip
     st.button("Close", key="order-close", type="primary", on_click=_put_away)
+    order_form.write_over()
 
 
 def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
@@ -198,3 +199,4 @@ def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
                 args=(asked.action, still),
             )
         st.button("Close", key="order-close", on_click=_put_away)
+    order_form.write_over()

@@ -50,6 +50,14 @@ class Filled:
     complaint: str
 
 
+def write_over() -> None:
+    """Write nothing where the form may stand: behind the result of an order and its button. So the form goes with the result.
+
+    Streamlit removes what a run did not write only when the run has ended in peace, and another run may come between.
+    """
+    live.write(el("span"))
+
+
 def show(
     key: str,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from app.components.key_name import key_text
 from app.components.markup import Html, el
 from app.components.time_text import amount, clock_time, counted, duration, time_left
 from app.components.transaction_groups import rows_held
@@ -125,7 +126,7 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
         head,
         [
             [
-                el("code", names.get(step.key, step.key)),
+                el("code", names[step.key]) if step.key in names else key_text(step.key),
                 step.description,
                 *([] if dry_run else [badge(*_step_sign(step.outcome))]),
                 step.detail,

@@ -18,6 +18,8 @@ from lifecycle.rows.transactions import TransactionRow
 
 _GO_TO, _FAILED = "go_to", "press_failed"
 MAX_ASKED_ONE_BY_ONE = 50
+MOST_SWITCHES = 3
+"""Of one press: a page that changes its own address would be asked for without end."""
 
 
 def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
@@ -42,7 +44,7 @@ def handle(text: str) -> None:
     try:
         match press:
             case OpenPage(path=path):
-                st.session_state[_GO_TO] = path
+                st.session_state[_GO_TO] = (path, 0)
             case AskOrder():
                 _ask_order(press)
             case AskSilence():
@@ -53,14 +55,23 @@ def handle(text: str) -> None:
         st.session_state[_FAILED] = f"Nothing was opened: {error}"
 
 
-def go_where_pressed(pages: Mapping[str, st.Page]) -> None:
-    """Go to the page that a press asked for; ``pages`` by their path. Called once per run, before a page is written."""
+def go_where_pressed(pages: Mapping[str, st.Page], shown: st.Page) -> None:
+    """Go to the page that a press asked for; ``pages`` by their path. Called once per run, before a page is written.
+
+    A widget that is pressed meanwhile asks for the page on which it stands (``shown``), and its run replaces the one that changes
+    the page. So what was asked for is kept until a run is there.
+    """
     if _GO_TO not in st.session_state:
         return
-    path = urlsplit(str(st.session_state.pop(_GO_TO)))
-    page = pages.get(path.path.strip("/"))
-    if page is not None:
-        st.switch_page(page, query_params=parse_qsl(path.query))
+    asked, tries = st.session_state[_GO_TO]
+    path = urlsplit(asked)
+    page, query = pages.get(path.path.strip("/")), parse_qsl(path.query)
+    is_there = page is not None and page.url_path == shown.url_path and st.query_params.to_dict() == dict(query)
+    if page is None or is_there or tries == MOST_SWITCHES:
+        del st.session_state[_GO_TO]
+        return
+    st.session_state[_GO_TO] = (asked, tries + 1)
+    st.switch_page(page, query_params=query)
 
 
 def _ask_order(press: AskOrder) -> None:

@@ -15,6 +15,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorError
 from app.client.collector_rows import Orderable
+from app.components.key_name import key_text
 from app.components.markup import Html, el, plain_label
 from app.components.time_text import duration
 from app.dialogs import order_form
@@ -79,8 +80,10 @@ class TargetOrderDialog(Generic[Target]):
         elif (ended := self._how_it_ended(asked)) is not None:
             with st.container(key=f"{self._key}-result"):
                 live.write(ended)
-            order_form.ask_again_button(self._key, asked, partial(self._ask_again, asked))
-            st.button("Close", key=f"{self._key}-close", type="primary", on_click=self._put_away)
+            with st.container(horizontal=True):
+                order_form.ask_again_button(self._key, asked, partial(self._ask_again, asked))
+                st.button("Close", key=f"{self._key}-close", type="primary", on_click=self._put_away)
+            order_form.write_over()
         else:
             self._show_question(asked)
 
@@ -92,13 +95,9 @@ class TargetOrderDialog(Generic[Target]):
     def _show_question(self, asked: AskedOrder[Target]) -> None:
         live.write(self._texts.what_will_happen(asked.action, asked.target))
         if asked.dry_run_result is not None:
-            steps = "; ".join(f"{step.key}: {step.description}" for step in asked.dry_run_result.steps)
-            live.write(
-                el(
-                    "p",
-                    f"Dry run: nothing was sent. Audit {asked.dry_run_result.audit}. The order would do this: {steps}.",
-                )
-            )
+            steps = [el("li", key_text(step.key), f": {step.description}") for step in asked.dry_run_result.steps]
+            said = f"Dry run: nothing was sent. Audit {asked.dry_run_result.audit}. The order would do this:"
+            live.write(el("div", el("p", said), el("ul", *steps), class_="order"))
         order_form.show(
             self._key,
             go=asked.action.value.capitalize(),
@@ -129,7 +128,7 @@ class TargetOrderDialog(Generic[Target]):
         done = self._texts.done(asked.action, asked.target)
         of_several = len(result.steps) > 1
         answers = [
-            ": ".join(filter(None, (step.key if of_several else "", step.outcome, step.detail)))
+            el("li", of_several and [key_text(step.key), ": "], ": ".join(filter(None, (step.outcome, step.detail))))
             for step in result.steps
         ]
         if result.outcome == "accepted":
@@ -139,7 +138,7 @@ class TargetOrderDialog(Generic[Target]):
         else:
             head, tone = f"✖ not {done}", "urgent"
         return el("div", el("p", el("b", head), f" · audit {result.audit}", class_=f"result {tone}", role="status"),
-                  el("ul", *[el("li", line) for line in answers]), class_="order")  # fmt: skip
+                  el("ul", *answers), class_="order")  # fmt: skip
 
 
 def _refused(asked: order_form.Asked, refusal: CollectorError) -> Html:

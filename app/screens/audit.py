@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import live
 from app.client.audit_entries import AuditEntry
+from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.time_text import counted, exact_time
@@ -75,12 +76,14 @@ def _outcome(outcome: str) -> tuple[str, str, Tone]:
 
 
 def _evidence(row: AuditEntry) -> Html:
-    return el(
+    first = key_link(row.keys[0]) if len(row.keys) == 1 else None
+    folded = el(
         "details",
         el("summary", f"{_named(row)}, {counted(len(row.evidence), 'fact')}"),
-        el("ul", *[el("li", el("code", key)) for key in row.keys]),
+        el("ul", *[el("li", key_link(key)) for key in row.keys]),
         el("ul", *[el("li", line) for line in row.evidence]),
     )
+    return el("div", first, folded)
 
 
 def _named(row: AuditEntry) -> str:

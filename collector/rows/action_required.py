@@ -90,7 +90,7 @@ def headline(
     what = f"{count} transaction{'' if count == 1 else 's'} of {pipeline}{'' if batch is None else f', batch {batch}'}"
     is_single = count == 1
     is_, holds = ("is", "holds") if is_single else ("are", "hold")
-    held = "" if rows is None else f" of {rows:,} rows"
+    held = "data" if rows is None else f"{rows:,} row{'' if rows == 1 else 's'}"
     match verdict:
         case Verdict.COMMIT_IT if not ours:
             them = "it" if is_single else "them"
@@ -101,11 +101,11 @@ def headline(
             return f"{what} {is_} open, and the owner writes the rows again: abort, nothing is lost."
         case Verdict.COMMIT_IT:
             them = "it" if is_single else "them"
-            return f"{what} {is_} decided but not committed: commit {them}, an abort would lose data{held}."
+            return f"{what} {is_} decided but not committed: commit {them}, an abort would lose {held}."
         case Verdict.LOST:
-            return (
-                f"{what} {'was' if is_single else 'were'} decided and then aborted{held}: the batch must be replayed."
-            )
+            was = "was" if is_single else "were"
+            missing = "" if rows is None else f", and {held} {'is' if rows == 1 else 'are'} missing"
+            return f"{what} {was} decided and then aborted{missing}: the batch must be replayed."
         case Verdict.ABORT_IT:
             return f"{what} {is_} undecided and the driver is gone: abort, the batch will be replayed."
         case Verdict.AT_RISK:

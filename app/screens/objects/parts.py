@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
 from app.components.presses import link
 from app.components.time_text import amount, at, duration, exact_time, since, time_left
@@ -35,9 +36,8 @@ SIBLING_HEAD = ["Transaction", "Slot", "State", "Verdict", "Rows"]
 
 def transaction_cells(transaction: BatchTransactionRow, shown: str = "") -> list[object]:
     """Return the cells of one transaction of a batch; ``shown``: the key of the one whose page this is."""
-    name = transaction.key.partition(":")[2]
     return [
-        el("b", name) if transaction.key == shown else link(page_paths.transaction(transaction.key), name),
+        el("b", key_text(transaction.key)) if transaction.key == shown else key_link(transaction.key),
         "–" if transaction.slot is None else str(transaction.slot),
         state_text(transaction.state),
         verdict_badge(transaction.verdict) if transaction.verdict is not Verdict.SETTLED else "settled",

@@ -10,6 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.facts import decision, evidence_list, facts
+from app.components.key_name import key_link
 from app.components.life_line import life_line
 from app.components.markup import Html, el, join
 from app.components.presses import link, order_button
@@ -188,5 +189,5 @@ def _siblings(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactio
         return el("section", el("h4", f"Batch {detail.batch}"), table(SIBLING_HEAD, rows))
     if not detail.siblings:
         return el("section")
-    links = [el("li", link(page_paths.transaction(key), key)) for key in detail.siblings]
+    links = [el("li", key_link(key)) for key in detail.siblings]
     return el("section", el("h4", "Others of its batch"), el("ul", *links))

@@ -229,7 +229,7 @@ def loss(transaction: str = "flink-orders-0-3", **changes: Any) -> dict[str, Any
 def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
     """Return a row of the batches: one that was decided, is committed in MySQL, and open in Kafka, unless changed."""
     return {
-        "key": f"batch:word-count/1f0e/{number}/3",
+        "key": f"word-count/1f0e/{number}/3",
         "pipeline": "word-count",
         "checkpoint_id": "1f0e",
         "batch": number,

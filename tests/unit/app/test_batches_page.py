@@ -61,7 +61,7 @@ def test_a_batch_is_settled_with_a_reason(answers):
     page = press(page, "Settle")
     assert "✔ all transactions committed in 31 ms" in said(page)
     (order,) = answers.orders
-    assert (order["action"], order["seen"]) == ("settle", {"batch:word-count/1f0e/12/3": "r12"})
+    assert (order["action"], order["seen"]) == ("settle", {"word-count/1f0e/12/3": "r12"})
     page = press(page, "Close")
     assert labels(page).count("Settle …") == 0
 
@@ -77,10 +77,11 @@ def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
     page = press(page, "Settle")
     for text in (
         "✖ not all transactions committed",
-        "kafka:words-0:1:7: committed",
-        "mysql:words-0: refused: its database was not told",
+        "<code>words-0</code><small> producer 1, epoch 7</small></span>: committed",
+        "<code>words-0</code><small> mysql</small></span>: refused: its database was not told",
     ):
         assert text in said(page), text
+    assert "kafka:words-0" not in said(page)
 
 
 def test_an_undecided_batch_would_be_aborted(answers):

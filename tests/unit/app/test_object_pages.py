@@ -142,7 +142,7 @@ def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
     page = button(page, "Settle: commit …").click().run()
     page.text_input(key="batch-order-reason").set_value("one side is committed")
     page = page.button(key="batch-order-go").click().run()
-    assert answers.orders[0]["keys"] == ["batch:word-count/1f0e/12/3"]
+    assert answers.orders[0]["keys"] == ["word-count/1f0e/12/3"]
 
 
 def test_a_checkpoint_of_flink_has_the_transactions_that_it_holds(answers):

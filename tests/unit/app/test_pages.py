@@ -206,7 +206,7 @@ def test_the_audit_names_what_was_ordered(answers):
             [
                 ("restart", ["pipeline:words"]),
                 ("commit", ["kafka:1", "kafka:2", "kafka:3"]),
-                ("settle", ["batch:words/1f0e/4/0", "kafka:1", "mysql:2"]),
+                ("settle", ["words/1f0e/4/0", "kafka:words-0-0:1:2", "mysql:words:4:0:0:ab"]),
             ]
         )
     ]  # fmt: skip
@@ -214,6 +214,14 @@ def test_the_audit_names_what_was_ordered(answers):
     assert "1 pipeline, " in page
     assert "3 transactions, " in page
     assert "1 batch, 2 transactions, " in page
+    for path, name in (
+        ("/pipeline?name=words", "words"),
+        ("/batch?pipeline=words&amp;number=4", "batch 4 of words"),
+        ("/transaction?key=kafka%3Awords-0-0%3A1%3A2", "words-0-0"),
+        ("/transaction?key=mysql%3Awords%3A4%3A0%3A0%3Aab", "words:4:0:0:ab"),
+    ):
+        assert f'href="{path}"' in page, path
+        assert f"<code>{name}</code>" in page, name
 
 
 def test_pending_shows_a_row_for_each_batch_whose_parts_unfold(answers):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from collector.alerting.rules import RULES
+from collector.rows.action_required import headline
 from collector.rows.attention.alerts import CONSEQUENCES
 from collector.rows.attention.listing import in_progress
 from collector.rows.attention.observers import existing, up
@@ -38,6 +39,19 @@ ABORT_IT = one(40_000, opened(), pipeline=pipeline(facts=pipeline().facts))
 LOST = one(61_000, lost())
 FOREIGN = one(40_000, foreign())
 PIPELINE = f"pipeline:{PREFIX}"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "rows", "said"),
+    [
+        (Verdict.LOST, 40, "were decided and then aborted, and 40 rows are missing: the batch must be replayed."),
+        (Verdict.LOST, None, "were decided and then aborted: the batch must be replayed."),
+        (Verdict.COMMIT_IT, 1, "are decided but not committed: commit them, an abort would lose 1 row."),
+        (Verdict.COMMIT_IT, None, "are decided but not committed: commit them, an abort would lose data."),
+    ],
+)
+def test_a_headline_says_in_a_sentence_how_many_rows_it_is_about(verdict, rows, said):
+    assert headline(verdict, "ip-count", 92, 2, rows) == f"2 transactions of ip-count, batch 92 {said}"
 
 
 def only(found: list[Attention]) -> Attention:

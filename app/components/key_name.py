@@ -1,0 +1,62 @@
+"""Keys as people read them: the name that an application gave, with producer id and epoch small, and a link to its page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app.components.markup import Html, el
+from app.components.presses import link
+from lifecycle import page_paths
+from lifecycle.orders import PIPELINE_KEY
+from lifecycle.resource_manager_kinds import KINDS
+
+HANGING_KEY = "hanging:"
+_KAFKA = re.compile(r"kafka:(?P<name>.+):(?P<producer>\d+):(?P<epoch>-?\d+)(@\d+)?", re.DOTALL)
+_HANGING = re.compile(rf"{HANGING_KEY}(?P<topic>.+)-(?P<number>\d+):(?P<producer>\d+):(?P<epoch>-?\d+):\d+", re.DOTALL)
+_BATCH = re.compile(r"(?P<pipeline>[^/]+)/[^/]+/(?P<number>\d+)/(?P<attempt>\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyName:
+    """What a key says: the name, what tells it from others of that name, and the page of what it names (empty: none)."""
+
+    name: str
+    detail: str
+    path: str
+
+
+def read_key(key: str) -> KeyName:
+    """Return what a key of a transaction, batch or pipeline says; any other text is a name of its own."""
+    if match := _KAFKA.fullmatch(key):
+        detail = f"producer {match['producer']}, epoch {match['epoch']}"
+        return KeyName(name=match["name"], detail=detail, path=page_paths.transaction(key))
+    if match := _HANGING.fullmatch(key):
+        path = page_paths.partition(match["topic"], int(match["number"]))
+        detail = f"hanging, producer {match['producer']}, epoch {match['epoch']}"
+        return KeyName(name=f"{match['topic']}-{match['number']}", detail=detail, path=path)
+    if match := _BATCH.fullmatch(key):
+        path = page_paths.batch(match["pipeline"], int(match["number"]))
+        name = f"batch {match['number']} of {match['pipeline']}"
+        return KeyName(name=name, detail=f"run {match['attempt']}", path=path)
+    if key.startswith(PIPELINE_KEY):
+        name = key.removeprefix(PIPELINE_KEY)
+        return KeyName(name=name, detail="pipeline", path=page_paths.pipeline(name))
+    resource_manager, _, name = key.partition(":")
+    if name and resource_manager in KINDS:
+        return KeyName(name=name, detail=resource_manager, path=page_paths.transaction(key))
+    return KeyName(name=key, detail="", path="")
+
+
+def key_text(key: str) -> Html:
+    """Return the name that a key says, with what tells it from others of that name small behind it."""
+    said = read_key(key)
+    return el("span", el("code", said.name), said.detail and el("small", f" {said.detail}"))
+
+
+def key_link(key: str) -> Html:
+    """Return the same as ``key_text`` with a link to the page of what the key names."""
+    said = read_key(key)
+    if not said.path:
+        return key_text(key)
+    return el("span", link(said.path, el("code", said.name)), said.detail and el("small", f" {said.detail}"))
