@@ -23,7 +23,6 @@ from lifecycle.outcomes import (
 )
 from lifecycle.resource_manager_kinds import KAFKA
 from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
-from resource_managers.kafka.arrow_producer import PRODUCER_DEFAULTS, PlainWriter, check_columns
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import (
     OPEN_STATES,
@@ -35,6 +34,7 @@ from resource_managers.kafka.descriptions import (
     why_not_aborted,
     why_not_committed,
 )
+from resource_managers.kafka.librdkafka_sender import PRODUCER_DEFAULTS, PlainWriter, check_columns
 from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
 from resource_managers.kafka.partitions import KafkaPartitions, Partition

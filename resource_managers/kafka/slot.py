@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 from lifecycle.errors import Fenced, ResourceManagerError, Unreachable, ZombieWriter
 from lifecycle.identity import Marker, TransactionalId
 from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
-from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, ArrowProducer
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import ONGOING, OPEN_STATES, Described, word
+from resource_managers.kafka.librdkafka_sender import CALL_LIMIT_S, LibrdkafkaSender
 from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.missing_markers import Ended, MissingMarkers
 from resource_managers.kafka.transaction import FENCED, KafkaOpenTransaction, ProducerIdentity
@@ -48,26 +48,26 @@ class KafkaSlot:
     def begin(self, properties: Mapping[str, Any]) -> KafkaOpenTransaction:
         """Return the open transaction. Raises as KafkaResourceManager.begin."""
         own = {"transactional.id": self._id, "transaction.timeout.ms": self._timeout_ms}
-        arrow_producer = ArrowProducer(self._connection, self._topic, {**properties, **own}, client_id=self._id)
+        sender = LibrdkafkaSender(self._connection, self._topic, {**properties, **own}, client_id=self._id)
         try:
             # It connects meanwhile, on threads of its own.
             before = self._described_between_transactions()
-            arrow_producer.connect()
-            arrow_producer.producer.init_transactions(CALL_LIMIT_S)
+            sender.connect()
+            sender.producer.init_transactions(CALL_LIMIT_S)
             self._require_may_write(self._markers.before_writing(self._slot, CALL_LIMIT_S))
             identity = self._identity(self._id)
             # Both ids, after the one is ours and before the first row: see missing_markers.py.
-            self._missing.require_nothing_left_open([self._id, self._other_id], arrow_producer.leaders, CALL_LIMIT_S)
-            arrow_producer.producer.begin_transaction()
+            self._missing.require_nothing_left_open([self._id, self._other_id], sender.leaders, CALL_LIMIT_S)
+            sender.producer.begin_transaction()
         except KafkaException as error:
-            arrow_producer.close()
+            sender.close()
             raise self._not_begun(error.args[0]) from error
         except BaseException:
-            arrow_producer.close()
+            sender.close()
             raise
         return KafkaOpenTransaction(
             self._connection,
-            arrow_producer,
+            sender,
             self._slot,
             replace(identity, is_certain=is_next(before, identity)),
             self._missing,

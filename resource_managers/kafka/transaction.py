@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from lifecycle.clock import now_ms
 from lifecycle.errors import Fenced, MissingTopic, RecordTooLarge, ResourceManagerError
 from lifecycle.identity import Fingerprint, Handle, TransactionalId, marker_group
-from resource_managers.kafka.arrow_producer import CALL_LIMIT_S, ArrowProducer, TransactionFailed
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.librdkafka_sender import CALL_LIMIT_S, LibrdkafkaSender, TransactionFailed
 from resource_managers.kafka.missing_markers import Ended, MissingMarkers
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt, nothing
@@ -44,7 +44,7 @@ class KafkaOpenTransaction:
     def __init__(
         self,
         connection: KafkaConnection,
-        arrow_producer: ArrowProducer,
+        sender: LibrdkafkaSender,
         slot: SlotAttempt,
         identity: ProducerIdentity,
         missing: MissingMarkers,
@@ -52,7 +52,7 @@ class KafkaOpenTransaction:
         decisions_topic: str,
         timeout_ms: int,
     ) -> None:
-        self._connection, self._arrow_producer, self._slot, self._identity = connection, arrow_producer, slot, identity
+        self._connection, self._sender, self._slot, self._identity = connection, sender, slot, identity
         self._missing, self._decisions_topic, self._timeout_ms = missing, decisions_topic, timeout_ms
         self._opened_at_ms: int | None = None
         self._ended = False
@@ -63,7 +63,7 @@ class KafkaOpenTransaction:
             return
         self._opened_at_ms = self._opened_at_ms or now_ms()
         try:
-            self._arrow_producer.write(rows)
+            self._sender.write(rows)
         except (KafkaException, TransactionFailed) as error:
             raise self._classified(error if isinstance(error, KafkaException) else self._cause()) from error
 
@@ -79,8 +79,8 @@ class KafkaOpenTransaction:
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,
             slot=self._slot.slot,
-            rows=self._arrow_producer.rows,
-            bytes=self._arrow_producer.bytes,
+            rows=self._sender.rows,
+            bytes=self._sender.bytes,
             fingerprint=fingerprint,
             opened_at_ms=self._opened_at_ms or now_ms(),
             prepared_at_ms=now_ms(),
@@ -99,21 +99,21 @@ class KafkaOpenTransaction:
         """
         self._opened_at_ms = self._opened_at_ms or now_ms()
         try:
-            self._arrow_producer.flush()
+            self._sender.flush()
             flushed()
             self._send_marker()
         except KafkaException as error:
             raise self._classified(error) from error
         handle = self._handle(str(fingerprint))
         self._ended = True
-        self._arrow_producer.close()
+        self._sender.close()
         return handle
 
     def _send_marker(self) -> None:
         marker = self._slot.marker
         offset = TopicPartition(self._decisions_topic, 0, marker.batch, marker.metadata())
         group = _metadata_of(self._connection, marker_group(self._slot.prefix, self._slot.slot))
-        self._arrow_producer.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
+        self._sender.producer.send_offsets_to_transaction([offset], group, CALL_LIMIT_S)
 
     def abort(self) -> None:
         """Undo it and free the client; safe to call twice. What cannot be undone now, recovery or the timeout undoes."""
@@ -122,11 +122,11 @@ class KafkaOpenTransaction:
         self._ended = True
         reason = ""
         try:
-            self._arrow_producer.producer.purge()
-            self._arrow_producer.producer.abort_transaction(10.0)
+            self._sender.producer.purge()
+            self._sender.producer.abort_transaction(10.0)
         except KafkaException as error:
             reason = error.args[0].str()
-        self._arrow_producer.close()
+        self._sender.close()
         if not self._identity.is_certain:
             # It may be a successor's, which may have prepared what is to be committed.
             if reason:
@@ -154,14 +154,14 @@ class KafkaOpenTransaction:
             return Fenced(f"{self._id}: a newer producer took this transactional id ({cause.str()})")
         if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return RecordTooLarge(
-                f"{self._id}: topic {self._arrow_producer.topic!r} refused a record: {cause.str()}; raise its max.message.bytes"
+                f"{self._id}: topic {self._sender.topic!r} refused a record: {cause.str()}; raise its max.message.bytes"
             )
         if cause.code() in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
             return MissingTopic(
-                f"{self._id}: topic {self._arrow_producer.topic!r} does not exist: create it, or name another sink"
+                f"{self._id}: topic {self._sender.topic!r} does not exist: create it, or name another sink"
             )
         return ResourceManagerError(
-            f"{self._id}: not every record was delivered to {self._arrow_producer.topic!r}: {cause.str()}"
+            f"{self._id}: not every record was delivered to {self._sender.topic!r}: {cause.str()}"
         )
 
 

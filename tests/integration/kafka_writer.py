@@ -21,7 +21,7 @@ def main() -> None:
     transaction = manager.begin(SlotAttempt(prefix=prefix, slot=0, marker=marker))
     transaction.write(rows(b"a", b"b", b"c"))
     if until == "open":
-        transaction._arrow_producer.flush()
+        transaction._sender.flush()
         print(json.dumps({}), flush=True)
     else:
         print(json.dumps(transaction.prepare(fingerprint_of(b"a", b"b", b"c")).to_json()), flush=True)

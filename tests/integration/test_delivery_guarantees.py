@@ -117,9 +117,9 @@ def test_rows_lost_with_the_broker_fail_at_least_once_but_not_none(tmp_path, gua
         produce(connection, sink.topic, [b"first"])
         writer = sink.manager(**{"message.timeout.ms": "2000"}).begin_without_transaction(guarantee)
         writer.write(rows(b"seen"))
-        writer._arrow_producer.flush()
+        writer._sender.flush()
         # Not the minute that a task waits.
-        writer._arrow_producer.flush = partial(writer._arrow_producer.flush, 6.0)
+        writer._sender.flush = partial(writer._sender.flush, 6.0)
         wait_until("the writer's first row", lambda: read_committed(connection, sink.topic)[b"seen"] == 1)
         # The broker stands still: its machine takes what is sent and acknowledges nothing; then it dies.
         stop_wholly(broker.pid)

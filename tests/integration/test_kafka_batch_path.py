@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lifecycle.errors import RecordTooLarge
-from resource_managers.kafka.arrow_producer import PRODUCER_DEFAULTS, ArrowProducer
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.librdkafka_batch import BatchPathUnavailable, BatchProducer
+from resource_managers.kafka.librdkafka_sender import PRODUCER_DEFAULTS, LibrdkafkaSender
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows
 
 pytestmark = pytest.mark.integration
@@ -47,18 +47,16 @@ def records(connection: KafkaConnection, topic: str) -> list[Record]:
 
 def send(
     connection: KafkaConnection, topic: str, batches: list[pa.RecordBatch], *, whole: bool = True, **properties: Any
-) -> ArrowProducer:
-    """Write batches through an ArrowProducer and wait until the broker has them."""
-    arrow_producer = ArrowProducer(
-        connection, topic, {**PRODUCER_DEFAULTS, **properties}, client_id="arrow-producer", batches=whole
-    )
-    arrow_producer.connect()
-    assert arrow_producer.takes_batches is whole
+) -> LibrdkafkaSender:
+    """Write batches through a LibrdkafkaSender and wait until the broker has them."""
+    sender = LibrdkafkaSender(connection, topic, {**PRODUCER_DEFAULTS, **properties}, client_id="sender", batches=whole)
+    sender.connect()
+    assert sender.takes_batches is whole
     for batch in batches:
-        arrow_producer.write(batch)
-    arrow_producer.flush()
-    arrow_producer.close()
-    return arrow_producer
+        sender.write(batch)
+    sender.flush()
+    sender.close()
+    return sender
 
 
 def mixed_batches(type_: pa.DataType) -> list[pa.RecordBatch]:
@@ -115,29 +113,25 @@ def test_a_full_queue_loses_doubles_and_reorders_nothing(connection, whole):
 
 def test_buffers_live_until_the_flush_though_nobody_else_holds_them(connection):
     sink = make_sink(connection, partitions=1)
-    arrow_producer = ArrowProducer(
-        connection, sink.topic, {**PRODUCER_DEFAULTS, "linger.ms": 500}, client_id="arrow-producer"
-    )
-    arrow_producer.connect()
+    sender = LibrdkafkaSender(connection, sink.topic, {**PRODUCER_DEFAULTS, "linger.ms": 500}, client_id="sender")
+    sender.connect()
     for start in range(0, 50_000, 1_000):
-        arrow_producer.write(pa.record_batch({"value": pa.array([b"%08d" % n for n in range(start, start + 1_000)])}))
+        sender.write(pa.record_batch({"value": pa.array([b"%08d" % n for n in range(start, start + 1_000)])}))
         pa.array([b"\xff" * 8] * 1_000)
-    arrow_producer.flush()
-    arrow_producer.close()
+    sender.flush()
+    sender.close()
     assert sorted(v for _, _, v in records(connection, sink.topic)) == [b"%08d" % n for n in range(50_000)]
 
 
 @pytest.mark.parametrize("batches", [True, False], ids=["whole batches", "one by one"])
 def test_an_oversized_record_is_named_and_ends_the_loop(connection, batches):
     sink = make_sink(connection)
-    arrow_producer = ArrowProducer(
-        connection, sink.topic, dict(PRODUCER_DEFAULTS), client_id="arrow-producer", batches=batches
-    )
-    arrow_producer.connect()
+    sender = LibrdkafkaSender(connection, sink.topic, dict(PRODUCER_DEFAULTS), client_id="sender", batches=batches)
+    sender.connect()
     batch = pa.record_batch({"value": pa.array([b"small", b"x" * 2_000_000, b"small"])})
     with pytest.raises(RecordTooLarge, match=r"2,000,000 bytes.*1,000,000"):
-        arrow_producer.write(batch)
-    arrow_producer.close()
+        sender.write(batch)
+    sender.close()
 
 
 def test_a_producer_that_is_not_the_expected_one_is_never_followed(connection):
@@ -160,11 +154,11 @@ def test_the_ordinary_client_serves_where_the_library_is_not_to_be_had(connectio
 
 def test_rows_without_keys_go_to_every_partition_batch_by_batch(connection):
     sink = make_sink(connection, partitions=3)
-    arrow_producer = ArrowProducer(connection, sink.topic, PRODUCER_DEFAULTS, client_id="keyless")
-    arrow_producer.connect()
+    sender = LibrdkafkaSender(connection, sink.topic, PRODUCER_DEFAULTS, client_id="keyless")
+    sender.connect()
     for batch in range(6):
-        arrow_producer.write(rows(*(b"%d-%d" % (batch, row) for row in range(100)), key=None))
-    arrow_producer.flush()
-    arrow_producer.close()
+        sender.write(rows(*(b"%d-%d" % (batch, row) for row in range(100)), key=None))
+    sender.flush()
+    sender.close()
     found = Counter(partition for partition, _, _ in records(connection, sink.topic))
     assert found == {0: 200, 1: 200, 2: 200}

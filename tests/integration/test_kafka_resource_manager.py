@@ -318,7 +318,7 @@ def test_recover_parses_ids_whole(sink):
 def test_fence_aborts_what_is_open_and_shuts_its_writer_out(sink):
     transaction = sink.begin()
     transaction.write(rows(b"a"))
-    transaction._arrow_producer.flush()
+    transaction._sender.flush()
     manager = sink.manager()
     views = manager.recover(sink.prefix)
     assert manager.fence(views, LIMIT_S) == [""]
@@ -406,7 +406,7 @@ def test_a_record_that_the_topic_refuses_is_named_though_flush_returns_0(connect
     def write_and_prepare() -> None:
         for _ in range(batches):
             transaction.write(rows(b"x" * 5_000))
-            assert transaction._arrow_producer.producer.flush(LIMIT_S) == 0, "as if all were well"
+            assert transaction._sender.producer.flush(LIMIT_S) == 0, "as if all were well"
         transaction.prepare(fingerprint_of())
 
     with pytest.raises(RecordTooLarge, match=sink.topic):

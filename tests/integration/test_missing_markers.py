@@ -218,10 +218,10 @@ def without_its_offset(sink: Sink) -> Writer:
     """Return the writer of an open transaction whose coordinator does not know of the slot's marker in it."""
     transaction = sink.begin(batch=2)
     transaction.write(rows(b"a"))
-    transaction._arrow_producer.flush()
+    transaction._sender.flush()
     writer = Writer.now(sink.connection, transaction.provisional_handle.transaction)
     writer.commit_offset(Marker(batch=2, attempt=1, checkpoint_id="L"))
-    transaction._arrow_producer.close()
+    transaction._sender.close()
     return writer
 
 

@@ -59,7 +59,7 @@ class TransactionFailed(Exception):
     """librdkafka takes no more records: an earlier one failed, and with it the transaction."""
 
 
-class ArrowProducer:
+class LibrdkafkaSender:
     """A producer and the fastest way into it that this machine has: whole Arrow batches, or record by record."""
 
     def __init__(
@@ -206,14 +206,14 @@ class PlainWriter:
             # Whole batches have no report for each record. This makes the loss of any one a fatal error of the producer,
             # but for one that timed out, which is dropped without a word: so none does, and the flush's limit tells.
             plain |= {"enable.gapless.guarantee": True, "message.timeout.ms": 0, "on_delivery": self._on_delivery}
-        self._arrow_producer = ArrowProducer(connection, topic, plain, client_id=f"indoubt-{os.getpid()}")
+        self._sender = LibrdkafkaSender(connection, topic, plain, client_id=f"indoubt-{os.getpid()}")
         try:
-            self._arrow_producer.connect()
+            self._sender.connect()
         except KafkaException as error:
-            self._arrow_producer.close()
+            self._sender.close()
             raise Unreachable(f"topic {topic!r}: {error.args[0].str()}") from error
         except BaseException:
-            self._arrow_producer.close()
+            self._sender.close()
             raise
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -223,43 +223,43 @@ class PlainWriter:
     @property
     def rows(self) -> int:
         """Return the rows written so far."""
-        return self._arrow_producer.rows
+        return self._sender.rows
 
     @property
     def bytes(self) -> int:
         """Return the bytes of keys and values written so far."""
-        return self._arrow_producer.bytes
+        return self._sender.bytes
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows. Raises RecordTooLarge, SettingsError, ResourceManagerError."""
         try:
-            self._arrow_producer.write(rows)
+            self._sender.write(rows)
         except (TransactionFailed, KafkaException) as error:
-            reason = self._arrow_producer.fatal_error() or error
+            reason = self._sender.fatal_error() or error
             raise ResourceManagerError(
-                f"the producer for {self._arrow_producer.topic!r} takes no more records: {reason}"
+                f"the producer for {self._sender.topic!r} takes no more records: {reason}"
             ) from error
 
     def finish(self) -> None:
         """Wait until all rows are delivered (none: sent, whatever becomes of them). Raises ResourceManagerError."""
         try:
-            self._arrow_producer.flush()
+            self._sender.flush()
         except KafkaException as error:
             raise self._undelivered(str(error)) from error
         # Raised by flush only if it happened during it; but it stays to be asked for.
-        if reason := self._arrow_producer.fatal_error():
+        if reason := self._sender.fatal_error():
             raise self._undelivered(reason)
         if self._failed:
             raise ResourceManagerError(
-                f"{len(self._failed)} records were not delivered to {self._arrow_producer.topic!r}: {self._failed[0]}"
+                f"{len(self._failed)} records were not delivered to {self._sender.topic!r}: {self._failed[0]}"
             )
 
     def _undelivered(self, reason: str) -> ResourceManagerError:
-        return ResourceManagerError(f"not every record was delivered to {self._arrow_producer.topic!r}: {reason}")
+        return ResourceManagerError(f"not every record was delivered to {self._sender.topic!r}: {reason}")
 
     def abort(self) -> None:
         """Drop what is queued."""
-        self._arrow_producer.close()
+        self._sender.close()
 
 
 def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:
