@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
+CALL_LIMIT_S = 60.0
+"""How long one call to the broker (init, flush, marker) may take before the task fails."""
 RECONNECT_WITHIN_MS = 1_000
 """How long a client waits at most before it tries again to reach a broker.
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka.connection import TOPIC_LIMIT_S, KafkaConnection
+from resource_managers.kafka.connection import CALL_LIMIT_S, TOPIC_LIMIT_S, KafkaConnection
 from resource_managers.kafka.librdkafka_batch import (
     ERR_MSG_SIZE_TOO_LARGE,
     PARTITION_UNASSIGNED,
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 COLUMNS = frozenset({"key", "value"})
 BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
-CALL_LIMIT_S = 60.0
-"""How long one call to the broker (init, flush, marker) may take before the task fails."""
 KEPT_BYTES = 16 << 20
 """Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back, still in the cache."""
 

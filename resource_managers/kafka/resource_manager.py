@@ -35,11 +35,12 @@ from resource_managers.kafka.descriptions import (
     why_not_committed,
 )
 from resource_managers.kafka.librdkafka_sender import PRODUCER_DEFAULTS, PlainWriter, check_columns
+from resource_managers.kafka.librdkafka_transaction import LibrdkafkaTransaction
 from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
 from resource_managers.kafka.partitions import KafkaPartitions, Partition
-from resource_managers.kafka.slot import MAX_TIMEOUT_SETTING, KafkaSlot
-from resource_managers.kafka.transaction import KafkaOpenTransaction, ProducerIdentity
+from resource_managers.kafka.slot import KafkaSlot
+from resource_managers.kafka.transaction import MAX_TIMEOUT_SETTING, KafkaOpenTransaction, ProducerIdentity
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
@@ -103,7 +104,14 @@ class KafkaResourceManager:
             timeout_ms=self._timeout_ms,
             identity=self._identity,
         )
-        return taking.begin(self._properties)
+        sender = LibrdkafkaTransaction(
+            self._connection,
+            self._topic,
+            self._properties,
+            transactional_id=taking.transactional_id,
+            timeout_ms=self._timeout_ms,
+        )
+        return taking.begin(sender)
 
     def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
         """Return a writer for at_least_once or none. Raises MissingTopic, Unreachable."""

@@ -406,7 +406,7 @@ def test_a_record_that_the_topic_refuses_is_named_though_flush_returns_0(connect
     def write_and_prepare() -> None:
         for _ in range(batches):
             transaction.write(rows(b"x" * 5_000))
-            assert transaction._sender.producer.flush(LIMIT_S) == 0, "as if all were well"
+            assert transaction._sender.sender.producer.flush(LIMIT_S) == 0, "as if all were well"
         transaction.prepare(fingerprint_of())
 
     with pytest.raises(RecordTooLarge, match=sink.topic):
