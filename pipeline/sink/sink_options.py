@@ -38,6 +38,7 @@ class SinkOptions:
     commit_limit_ms: int
     decisions_topic: str
     lifecycle_topic: str
+    kafka_producer: str
     producer_properties: str
     crash_points: str = ""
     driver_pids: str = ""
@@ -120,5 +121,6 @@ class SinkOptions:
             databases,
             transaction_timeout_ms=self.transaction_timeout_ms,
             decisions_topic=self.decisions_topic,
+            producer=self.kafka_producer,
             producer_properties=pairs(self.producer_properties),
         )

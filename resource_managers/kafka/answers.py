@@ -49,6 +49,12 @@ class BrokerAnswer:
         return self.kind in (AnswerKind.NOT_AUTHORIZED, AnswerKind.UNSUPPORTED)
 
     @property
+    def may_pass(self) -> bool:
+        """Say whether the same request may be answered otherwise a moment later."""
+        passing = (AnswerKind.NO_ANSWER, AnswerKind.COORDINATOR_MOVED, AnswerKind.LEADER_MOVED)
+        return self.kind in passing or bool(getattr(getattr(kafka_errors, self.name, None), "retriable", False))
+
+    @property
     def asks_for_layout(self) -> bool:
         """Say whether the layout may be old: a leader has moved or does not answer."""
         return self.kind in (AnswerKind.LEADER_MOVED, AnswerKind.NO_ANSWER)
@@ -108,7 +114,11 @@ def answer_of(response: Any) -> BrokerAnswer:
         return response
     if response is None:
         return MISSING_ROW
-    code = getattr(response, "error_code", 0)
+    return answer_of_code(getattr(response, "error_code", 0))
+
+
+def answer_of_code(code: int) -> BrokerAnswer:
+    """Return what an error code of Kafka's means."""
     return answer_of_error(kafka_errors.for_code(code)) if code else DONE
 
 

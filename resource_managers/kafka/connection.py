@@ -21,6 +21,8 @@ from resource_managers.service_variables import is_of_a_service
 if TYPE_CHECKING:
     from resource_managers.kafka.oauth_tokens import TokenProvider
 
+LIBRDKAFKA, ARROW = PRODUCERS = ("librdkafka", "arrow")
+"""What may write the rows of a transaction."""
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 COLUMNS = frozenset({"key", "value"})
 BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+DEFAULT_RECORD_BYTES = 1_000_000
+"""librdkafka's message.max.bytes where it is not set."""
 KEPT_BYTES = 16 << 20
 """Arrow buffers lent to librdkafka without a copy; beyond this much a flush gives them back, still in the cache."""
 
@@ -74,7 +76,7 @@ class LibrdkafkaSender:
         self.rows = 0
         self.bytes = 0
         self._given_back_bytes = 0
-        self._limit_bytes = int(properties.get("message.max.bytes", 1_000_000))
+        self._limit_bytes = int(properties.get("message.max.bytes", DEFAULT_RECORD_BYTES))
         self._batches: BatchProducer | None = None
         self.leaders: dict[int, int] = {}
         """The broker that leads each partition, as ``connect`` found it; below 0: none did."""
@@ -179,12 +181,7 @@ class LibrdkafkaSender:
         if code == 0:
             return
         if code == ERR_MSG_SIZE_TOO_LARGE:
-            largest = max(_sizes(key, value))
-            raise RecordTooLarge(
-                f"a record of {largest:,} bytes for topic {self.topic!r} is larger than the producer takes "
-                f"(message.max.bytes = {self._limit_bytes:,}): raise it in producer_properties, and max.message.bytes of "
-                "the topic with it"
-            )
+            raise too_large(self.topic, max(_sizes(key, value)), self._limit_bytes)
         if code in (KafkaError._STATE, KafkaError._FATAL):
             raise TransactionFailed(KafkaError(code).str())
         raise ResourceManagerError(f"topic {self.topic!r} refused a record: {reason or KafkaError(code).str()}")
@@ -258,6 +255,14 @@ class PlainWriter:
     def abort(self) -> None:
         """Drop what is queued."""
         self._sender.close()
+
+
+def too_large(topic: str, largest: int, limit_bytes: int) -> RecordTooLarge:
+    """Return the error for a record of ``largest`` bytes (key and value) that the producer does not take."""
+    return RecordTooLarge(
+        f"a record of {largest:,} bytes for topic {topic!r} is larger than the producer takes (message.max.bytes = "
+        f"{limit_bytes:,}): raise it in producer_properties, and max.message.bytes of the topic with it"
+    )
 
 
 def columns(rows: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array]:

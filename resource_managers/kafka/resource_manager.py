@@ -23,7 +23,7 @@ from lifecycle.outcomes import (
 )
 from lifecycle.resource_manager_kinds import KAFKA
 from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, KafkaConnection
 from resource_managers.kafka.descriptions import (
     OPEN_STATES,
     Described,
@@ -40,7 +40,12 @@ from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
 from resource_managers.kafka.partitions import KafkaPartitions, Partition
 from resource_managers.kafka.slot import KafkaSlot
-from resource_managers.kafka.transaction import MAX_TIMEOUT_SETTING, KafkaOpenTransaction, ProducerIdentity
+from resource_managers.kafka.transaction import (
+    MAX_TIMEOUT_SETTING,
+    KafkaOpenTransaction,
+    ProducerIdentity,
+    TransactionSender,
+)
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
@@ -61,10 +66,18 @@ class KafkaResourceManager:
         transaction_timeout_ms: int = 900_000,
         decisions_topic: str = "transaction_decisions",
         producer_properties: Mapping[str, str] | None = None,
+        producer: str = LIBRDKAFKA,
     ) -> None:
         self._connection, self._topic = connection, topic
         self._timeout_ms, self._decisions_topic = transaction_timeout_ms, decisions_topic
         self._properties: dict[str, Any] = {**PRODUCER_DEFAULTS, **(producer_properties or {})}
+        self._new_sender: Callable[..., TransactionSender] = LibrdkafkaTransaction
+        self._sending: Any = self._properties
+        if producer == ARROW:
+            # Here, because the collector makes no batches and does without the checksum's package.
+            from resource_managers.kafka.arrow_transaction import ArrowProperties, ArrowTransaction
+
+            self._new_sender, self._sending = ArrowTransaction, ArrowProperties.read(producer_properties or {})
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
         """Return those of these columns that go to the topic: ``value`` and, if there is one, ``key``.
@@ -104,10 +117,10 @@ class KafkaResourceManager:
             timeout_ms=self._timeout_ms,
             identity=self._identity,
         )
-        sender = LibrdkafkaTransaction(
+        sender = self._new_sender(
             self._connection,
             self._topic,
-            self._properties,
+            self._sending,
             transactional_id=taking.transactional_id,
             timeout_ms=self._timeout_ms,
         )

@@ -211,6 +211,20 @@ class KafkaWire:
             responses += self.admin._manager.run(self._gather, bundle, limit_ms)
         return responses
 
+    def post(self, node: int, request: Any, limit_ms: int, answered: Callable[[Any], None]) -> None:
+        """Send a request without waiting; ``answered`` is called with the response, or a BrokerAnswer, on the I/O thread.
+
+        Requests to one node leave in the order in which they are posted.
+        """
+        future = self.admin._manager.call_soon(self.admin._manager.send, request, node, limit_ms)
+        future.add_callback(answered)
+        future.add_errback(lambda error: answered(answer_of_error(type(error))))
+
+    def to_coordinator(self, key: str, kind: CoordinatorType, request: Any) -> Any:
+        """Send one request to the coordinator of a transactional id or a group; return its response or a BrokerAnswer."""
+        (response,) = self._to_coordinators([key], kind, lambda item: item, lambda _: request)
+        return response
+
     def group_coordinators(self, groups: Sequence[str]) -> dict[str, int | BrokerAnswer]:
         """Return the node id of each consumer group's coordinator, or why not; known ones are not asked again."""
         return self._find_coordinators(groups, CoordinatorType.GROUP) if groups else {}

@@ -20,7 +20,9 @@ from lifecycle.errors import (
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
+from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS
 from resource_managers.kafka.markers import KafkaMarkers
+from resource_managers.kafka.missing_markers import MissingMarkers
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
@@ -29,9 +31,15 @@ from tests.integration.pipeline_process import read_committed
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def sink(connection) -> Sink:
-    return make_sink(connection)
+@pytest.fixture(params=PRODUCERS)
+def sink(connection, request) -> Sink:
+    return make_sink(connection, producer=request.param)
+
+
+arrow_in_the_long_run = pytest.mark.parametrize(
+    "sink", [LIBRDKAFKA, pytest.param(ARROW, marks=pytest.mark.long)], indirect=True
+)
+"""On a test that takes seconds."""
 
 
 def seen(sink: Sink) -> Counter[bytes]:
@@ -238,15 +246,23 @@ def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink)
 
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_zombie_that_asks_late_for_its_epoch_aborts_nothing(sink, monkeypatch, writes):
-    """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares."""
-    ask, successors = KafkaResourceManager._identity, []
+    """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares.
 
-    def late(manager, id_):
+    The producer of our own is told them as it takes the id, and stands still right after.
+    """
+    holder, name = (
+        (KafkaResourceManager, "_identity")
+        if sink.producer == LIBRDKAFKA
+        else (MissingMarkers, "require_nothing_left_open")
+    )
+    ask, successors = getattr(holder, name), []
+
+    def late(*arguments):
         monkeypatch.undo()
         successors.append(sink.prepare(b"successor", attempt=2))
-        return ask(manager, id_)
+        return ask(*arguments)
 
-    monkeypatch.setattr(KafkaResourceManager, "_identity", late)
+    monkeypatch.setattr(holder, name, late)
     zombie = sink.begin(attempt=1)
     if writes:
         zombie.write(rows(b"zombie"))
@@ -292,6 +308,7 @@ def test_abort_undoes_and_may_be_called_twice(sink):
     assert sink.prefix not in str(ids(sink.manager().recover(sink.prefix)))
 
 
+@arrow_in_the_long_run
 def test_abort_while_the_first_rows_are_on_their_way_leaves_nothing_open(sink):
     # librdkafka alone ends nothing at the broker while its first AddPartitionsToTxn is unanswered, some 4 ms after the
     # first row: so the abort comes at many moments around that.
@@ -445,6 +462,7 @@ def test_columns_of_other_sinks_are_left_to_them(sink):
     expect(sink, b"a")
 
 
+@arrow_in_the_long_run
 def test_what_no_restart_will_mend_is_a_wrong_setting(sink):
     value = [("value", pa.binary())]
     with pytest.raises(SettingsError, match="no-such-topic"):
@@ -453,6 +471,7 @@ def test_what_no_restart_will_mend_is_a_wrong_setting(sink):
         sink.manager(3_600_000).verify(value)
 
 
+@arrow_in_the_long_run
 def test_missing_sink_topic_is_named(sink):
     absent = dataclasses.replace(sink, topic="no-such-topic")
     with pytest.raises(ResourceManagerError, match="no-such-topic"):

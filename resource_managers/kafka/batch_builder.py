@@ -1,0 +1,186 @@
+"""Arrow rows into record batches: the partition of each row, and batches that keep the limits of their size."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lifecycle.clock import now_ms
+from lifecycle.errors import Unreachable
+from resource_managers.kafka.librdkafka_sender import columns, too_large
+from resource_managers.kafka.murmur2 import partitions_of
+from resource_managers.kafka.record_batch import (
+    HEADER_BYTES,
+    MOST_OVERHEAD_BYTES,
+    Codec,
+    Producer,
+    Sizes,
+    encode_records,
+    frame_batch,
+    sizes,
+)
+
+SLICE_BYTES = 8 << 20
+"""So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""
+SEQUENCES = 1 << 31
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Batch:
+    """A batch of one partition, as it is sent and, if need be, sent again. ``number`` counts the partition's batches."""
+
+    partition: int
+    number: int
+    count: int
+    content: bytes
+    sent_at_s: float = 0.0
+    """When it was sent first, by the monotonic clock; 0: it was not yet."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """The batch of a partition that takes more records, and what the partition has had."""
+
+    sections: list[pa.Buffer] = field(default_factory=list)
+    count: int = 0
+    bytes: int = HEADER_BYTES
+    batches: int = 0
+    records: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """Rows ``start`` to ``end`` go into the partition's open batch, which is complete then with ``complete`` records; 0: not."""
+
+    partition: int
+    start: int
+    end: int
+    complete: int
+
+
+class BatchBuilder:
+    """Takes rows, hands out complete batches; ``finish`` those that are not full. ``leaders`` by partition, below 0: none."""
+
+    def __init__(
+        self,
+        topic: str,
+        leaders: Mapping[int, int],
+        producer: Producer,
+        *,
+        batch_bytes: int,
+        record_bytes: int,
+        codec: Codec,
+    ) -> None:
+        self._topic, self._producer, self._codec = topic, producer, codec
+        self._batch_bytes, self._record_bytes = min(batch_bytes, record_bytes), record_bytes
+        self._partitions = len(leaders)
+        self._open: dict[int, _Open] = {}
+        # One without a leader would hold its rows back until it has one.
+        led = [partition for partition, leader in sorted(leaders.items()) if leader >= 0]
+        first = random.randrange(len(led)) if led else 0
+        self._turn = itertools.cycle(led[first:] + led[:first])
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, rows: pa.RecordBatch) -> Iterator[Batch]:
+        """Yield the batches that these rows complete. Raises RecordTooLarge, SettingsError, Unreachable."""
+        key, value = columns(rows)
+        key, value = None if key is None else _binary(key), _binary(value)
+        turn = next(self._turn, -1)
+        if turn < 0:
+            raise Unreachable(f"no partition of topic {self._topic!r} has a leader: rows cannot be sent")
+        payload = np.maximum(sizes(value), 0)
+        if key is not None:
+            payload += np.maximum(sizes(key), 0)
+        largest = int(payload.max(initial=0))
+        if largest + MOST_OVERHEAD_BYTES + HEADER_BYTES > self._record_bytes:
+            raise too_large(self._topic, largest, self._record_bytes)
+        ends = np.cumsum(payload, dtype=np.int64)
+        start = 0
+        while start < len(value):
+            before = int(ends[start - 1]) if start else 0
+            end = max(start + 1, int(np.searchsorted(ends, before + SLICE_BYTES, side="right")))
+            rows_ = slice(start, end)
+            yield from self._add(None if key is None else key[rows_], value[rows_], payload[rows_], turn)
+            start = end
+        self.rows += len(value)
+        self.bytes += int(ends[-1]) if len(ends) else 0
+
+    def finish(self) -> Iterator[Batch]:
+        """Yield the batches that were waiting for more rows."""
+        for partition, open_ in self._open.items():
+            if open_.count:
+                yield self._sealed(partition, open_, open_.count)
+                open_.count, open_.bytes = 0, HEADER_BYTES
+
+    def _add(self, key: pa.Array | None, value: pa.Array, payload: Sizes, turn: int) -> Iterator[Batch]:
+        runs = [(turn, 0, len(value))]
+        if key is not None:
+            chosen = partitions_of(key, self._partitions)
+            if key.null_count:
+                chosen[pc.is_null(key).to_numpy(zero_copy_only=False)] = turn
+            order = np.argsort(chosen.astype(np.uint16 if self._partitions <= 1 << 16 else np.int32), kind="stable")
+            places = pa.array(order)
+            key, value, payload = key.take(places), value.take(places), payload[order]
+            counts = np.bincount(chosen, minlength=self._partitions)
+            ends = np.cumsum(counts)
+            runs = [(int(p), int(ends[p] - counts[p]), int(ends[p])) for p in np.flatnonzero(counts)]
+        deltas = np.empty(len(value), np.int32)
+        spans = [span for run in runs for span in self._spans(*run, payload, deltas)]
+        _, offsets, data = encode_records(key, value, deltas).buffers()
+        places = np.frombuffer(offsets, np.int32)
+        for span in spans:
+            open_ = self._open[span.partition]
+            first, last = int(places[span.start]), int(places[span.end])
+            if last > first:
+                open_.sections.append(data.slice(first, last - first))
+            if span.complete:
+                yield self._sealed(span.partition, open_, span.complete)
+
+    def _spans(self, partition: int, start: int, end: int, payload: Sizes, deltas: Sizes) -> Iterator[_Span]:
+        """Yield which rows of a run go into which batch, and write their places in it to ``deltas``."""
+        open_ = self._open.setdefault(partition, _Open())
+        needed = np.cumsum(payload[start:end] + MOST_OVERHEAD_BYTES, dtype=np.int64)
+        done = before = 0
+        while done < len(needed):
+            room = self._batch_bytes - open_.bytes
+            fit = int(np.searchsorted(needed, before + room, side="right"))
+            if open_.count == 0:
+                # A record that is larger than a batch should be has one of its own.
+                fit = max(fit, done + 1)
+            deltas[start + done : start + fit] = np.arange(open_.count, open_.count + fit - done, dtype=np.int32)
+            open_.count += fit - done
+            is_last = fit == len(needed)
+            yield _Span(
+                partition=partition, start=start + done, end=start + fit, complete=0 if is_last else open_.count
+            )
+            after = int(needed[fit - 1]) if fit else 0
+            open_.bytes += after - before
+            if not is_last:
+                open_.count, open_.bytes = 0, HEADER_BYTES
+            done, before = fit, after
+
+    def _sealed(self, partition: int, open_: _Open, count: int) -> Batch:
+        content = frame_batch(
+            open_.sections,
+            count,
+            producer=self._producer,
+            sequence=open_.records % SEQUENCES,
+            timestamp_ms=now_ms(),
+            codec=self._codec,
+        )
+        batch = Batch(partition=partition, number=open_.batches, count=count, content=content)
+        open_.sections = []
+        open_.batches += 1
+        open_.records += count
+        return batch
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())

@@ -1,0 +1,188 @@
+"""Kafka's record batches (format 2) from Arrow columns, without a Python object per record.
+
+A record is the concatenation of binary values, so Arrow joins the columns of all records at once; the data buffer of the joined
+column is the records' part of the batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lifecycle.errors import SettingsError
+
+Sizes = npt.NDArray[np.int32]
+
+MOST_OVERHEAD_BYTES = 32
+"""No record takes more beside its key, value and headers: six varints of at most 5 bytes, and its attributes."""
+HEADER_BYTES = 61
+NO_HEADERS = pa.scalar(b"\0", pa.binary())
+_EMPTY = pa.scalar(b"", pa.binary())
+_TRANSACTIONAL = 0x10
+_NO_LEADER_EPOCH, _MAGIC = -1, 2
+_LENGTH_OFFSET = 12
+"""The batch's length counts from here: behind base offset and itself."""
+_LZ4_BLOCK_BYTES = 64 << 10
+_LZ4_HEAD = bytes.fromhex("04224d18604082")
+"""Magic, version 1 with independent blocks of at most 64 KiB and no checksums, and the checksum of these two bytes."""
+_SNAPPY_HEAD = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+"""Frame of snappy-java, which Kafka's own clients write and read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """Who writes a batch, as it stands in the batch."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def sizes(column: pa.Array) -> Sizes:
+    """Return the size of each value in bytes, -1 for null."""
+    found: Sizes = pc.binary_length(column).cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
+
+
+def encode_records(
+    key: pa.Array | None, value: pa.Array, deltas: Sizes, headers: pa.Array | pa.Scalar = NO_HEADERS
+) -> pa.BinaryArray:
+    """Return one encoded record per row; ``deltas`` are the rows' places in their batches. Columns are binary.
+
+    ``headers``: what ``encode_headers`` made, one per row or one for all.
+    """
+    value_sizes = sizes(value)
+    body = 2 + _varint_sizes(deltas) + _varint_sizes(value_sizes) + np.maximum(value_sizes, 0)
+    body += sizes(headers) if isinstance(headers, pa.Array) else len(headers.as_py())
+    zero = np.zeros(1, np.int32)
+    # The record's attributes and its timestamp delta are both 0, and so is their varint.
+    if key is None:
+        body += 1
+        start = _joined_varints([body, zero, zero, deltas, np.full(1, -1, np.int32), value_sizes])
+        parts = [start, value, headers]
+    else:
+        key_sizes = sizes(key)
+        body += _varint_sizes(key_sizes) + np.maximum(key_sizes, 0)
+        start = _joined_varints([body, zero, zero, deltas, key_sizes])
+        parts = [start, key, _joined_varints([value_sizes]), value, headers]
+    return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement=b"")
+
+
+def frame_batch(
+    sections: Sequence[pa.Buffer], count: int, *, producer: Producer, sequence: int, timestamp_ms: int, codec: Codec
+) -> bytes:
+    """Return a transactional batch of ``count`` encoded records; ``sequence`` is the first one's number in its partition."""
+    records = sections[0] if len(sections) == 1 else pa.py_buffer(b"".join(sections))
+    records = codec.compress(records)
+    checked = struct.pack(
+        ">hiqqqhii",
+        codec.number | _TRANSACTIONAL,
+        count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer.producer_id,
+        producer.producer_epoch,
+        sequence,
+        count,
+    )
+    crc = google_crc32c.extend(google_crc32c.value(checked), records)
+    length = HEADER_BYTES - _LENGTH_OFFSET + len(records)
+    return b"".join([struct.pack(">qiibI", 0, length, _NO_LEADER_EPOCH, _MAGIC, crc), checked, records])
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How the records of a batch are compressed: Kafka's name and number."""
+
+    name: str
+    number: int
+
+    def compress(self, records: pa.Buffer) -> pa.Buffer:
+        """Return the records as Kafka's consumers of this codec read them."""
+        if self.name == "none":
+            return records
+        if self.name == "lz4":
+            return _lz4_frame(records)
+        compressed = pa.compress(records, codec=self.name)
+        if self.name == "snappy":
+            return pa.py_buffer(b"".join([_SNAPPY_HEAD, struct.pack(">i", len(compressed)), compressed]))
+        return compressed
+
+
+CODECS = {
+    name: Codec(name, number) for name, number in {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}.items()
+}
+
+
+def codec_named(name: str) -> Codec:
+    """Return the codec of this name. Raises SettingsError."""
+    if name not in CODECS:
+        raise SettingsError(f"compression.type is {name!r}; it takes {', '.join(CODECS)}")
+    return CODECS[name]
+
+
+def _lz4_frame(records: pa.Buffer) -> pa.Buffer:
+    """Return a frame of independent blocks: Kafka's Java reader refuses the dependent ones that Arrow's own frames have."""
+    parts = [_LZ4_HEAD]
+    for start in range(0, len(records), _LZ4_BLOCK_BYTES):
+        block = records.slice(start, min(_LZ4_BLOCK_BYTES, len(records) - start))
+        compressed = pa.compress(block, codec="lz4_raw")
+        if len(compressed) < len(block):
+            parts += [struct.pack("<I", len(compressed)), compressed]
+        else:
+            parts += [struct.pack("<I", len(block) | 1 << 31), block]
+    parts.append(struct.pack("<I", 0))
+    return pa.py_buffer(b"".join(parts))
+
+
+def _zigzag(numbers: Sizes) -> npt.NDArray[np.uint32]:
+    return ((numbers << 1) ^ (numbers >> 31)).view(np.uint32)
+
+
+def _varint_sizes(numbers: Sizes) -> Sizes:
+    left = _zigzag(numbers)
+    found = np.ones(len(left), np.int32)
+    most = int(left.max(initial=0))
+    for bits in range(7, 35, 7):
+        if most >> bits == 0:
+            break
+        found += left >= np.uint32(1 << bits)
+    return found
+
+
+def _joined_varints(fields: Sequence[Sizes]) -> pa.BinaryArray:
+    """Return for each row its varints, one after another; a field of one number is the same in every row."""
+    rows = max(len(field) for field in fields)
+    columns: list[npt.NDArray[np.uint8]] = []
+    needed: list[npt.NDArray[np.bool_] | None] = []
+    for field in fields:
+        left = _zigzag(field)
+        is_needed = None
+        while True:
+            more = left >> np.uint32(7)
+            goes_on = more > 0
+            columns.append(((left & np.uint32(0x7F)) | (goes_on.astype(np.uint32) << np.uint32(7))).astype(np.uint8))
+            needed.append(is_needed)
+            if not goes_on.any():
+                break
+            left, is_needed = more, None if goes_on.all() else goes_on
+    table = np.empty((rows, len(columns)), np.uint8)
+    for place, column in enumerate(columns):
+        table[:, place] = column
+    if all(mask is None for mask in needed):
+        data, ends = table.reshape(-1), np.arange(0, (rows + 1) * len(columns), len(columns), dtype=np.int32)
+    else:
+        used = np.ones(table.shape, np.bool_)
+        for place, mask in enumerate(needed):
+            if mask is not None:
+                used[:, place] = mask
+        data = table[used]
+        ends = np.zeros(rows + 1, np.int32)
+        np.cumsum(used.sum(axis=1), out=ends[1:])
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(data)])

@@ -1,0 +1,145 @@
+"""A producer's own requests about its transaction: take the id, add partitions, write the marker. Each is tried until its limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+from lifecycle.backoff import Backoff
+from lifecycle.errors import Fenced, ResourceManagerError, Unreachable
+from lifecycle.identity import Marker
+from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of, answer_of_code
+from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
+from resource_managers.kafka.transaction import MAX_TIMEOUT_SETTING, ProducerIdentity
+from resource_managers.kafka.wire import wire
+
+RETRY = Backoff(first_s=0.005, max_s=0.2)
+# What these were at transaction.version 0 and 1 does for 2 as well: the partitions are added in so many words.
+INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, COMMIT_OFFSET = 5, 3, 3, 3
+_WRONG_TIMEOUT = kafka_errors.InvalidTransactionTimeoutError.__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionRequests:
+    """Asks the coordinators for one transactional id."""
+
+    connection: KafkaConnection
+    transactional_id: str
+    timeout_ms: int
+
+    def take_id(self) -> ProducerIdentity:
+        """Take the id, shutting out whoever had it. Raises Fenced, Unreachable, ResourceManagerError."""
+
+        def ask() -> Any:
+            request = InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self.timeout_ms,
+                producer_id=-1,
+                producer_epoch=-1,
+                max_version=INIT_PRODUCER_ID,
+            )
+            return wire(self.connection).to_coordinator(self.transactional_id, CoordinatorType.TRANSACTION, request)
+
+        response = self._tried("it could not be taken", ask, answer_of)
+        return ProducerIdentity(
+            producer_id=response.producer_id, producer_epoch=response.producer_epoch, is_certain=True
+        )
+
+    def add_partitions(self, identity: ProducerIdentity, topic: str, partitions: Sequence[int]) -> None:
+        """Add partitions to the transaction, before the first batch to each. Raises as ``take_id``."""
+
+        def ask() -> Any:
+            topics = [
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)),
+            ]
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.producer_epoch,
+                v3_and_below_topics=topics,
+                max_version=ADD_PARTITIONS,
+            )
+            return wire(self.connection).to_coordinator(self.transactional_id, CoordinatorType.TRANSACTION, request)
+
+        def read(response: Any) -> BrokerAnswer:
+            if isinstance(response, BrokerAnswer):
+                return response
+            rows = [row for topic in response.results_by_topic_v3_and_below for row in topic.results_by_partition]
+            answers = [answer_of_code(row.partition_error_code) for row in rows]
+            # OPERATION_NOT_ATTEMPTED stands beside the one that says why.
+            failed = [answer for answer in answers if not answer.is_done]
+            telling = [answer for answer in failed if answer.name != kafka_errors.OperationNotAttemptedError.__name__]
+            return (telling or failed or answers)[0]
+
+        self._tried(f"topic {topic!r} could not be added to it", ask, read)
+
+    def write_marker(self, identity: ProducerIdentity, topic: str, group: str, marker: Marker) -> None:
+        """Commit the marker as an offset of the transaction. Raises as ``take_id``."""
+
+        def add() -> Any:
+            request = AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                group_id=group,
+                max_version=ADD_OFFSETS,
+            )
+            return wire(self.connection).to_coordinator(self.transactional_id, CoordinatorType.TRANSACTION, request)
+
+        def commit() -> Any:
+            topic_ = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+            offset = topic_.TxnOffsetCommitRequestPartition(
+                partition_index=0, committed_offset=marker.batch, committed_metadata=marker.metadata()
+            )
+            request = TxnOffsetCommitRequest(
+                transactional_id=self.transactional_id,
+                group_id=group,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                topics=[topic_(name=topic, partitions=[offset])],
+                max_version=COMMIT_OFFSET,
+            )
+            return wire(self.connection).to_coordinator(group, CoordinatorType.GROUP, request)
+
+        def read(response: Any) -> BrokerAnswer:
+            return answer_of(response if isinstance(response, BrokerAnswer) else response.topics[0].partitions[0])
+
+        self._tried("its marker could not be written", add, answer_of)
+        self._tried("its marker could not be written", commit, read)
+
+    def _tried(self, what: str, ask: Callable[[], Any], read: Callable[[Any], BrokerAnswer]) -> Any:
+        """Return the first response that ``read`` calls done; what may pass is asked again until the limit."""
+        deadline = time.monotonic() + CALL_LIMIT_S
+        for pause_s in RETRY.pauses():
+            response = ask()
+            answer = read(response)
+            if answer.is_done:
+                return response
+            if not answer.may_pass or time.monotonic() > deadline:
+                raise self.failure(what, answer)
+            time.sleep(pause_s)
+        raise AssertionError("unreachable: pauses have no end")
+
+    def failure(self, what: str, answer: BrokerAnswer) -> ResourceManagerError:
+        """Return the error to raise for an answer that ends the transaction."""
+        if answer.kind is AnswerKind.FENCED:
+            return Fenced(f"{self.transactional_id}: a newer producer took this transactional id ({answer})")
+        if answer.name == _WRONG_TIMEOUT:
+            return ResourceManagerError(
+                f"{self.transactional_id}: transaction_timeout_ms is {self.timeout_ms}, above the broker's "
+                f"{MAX_TIMEOUT_SETTING}: lower it"
+            )
+        if answer.may_pass:
+            return Unreachable(f"{self.transactional_id}: {what} in {CALL_LIMIT_S:.0f} s: {answer}")
+        return ResourceManagerError(f"{self.transactional_id}: {what}: {answer}")

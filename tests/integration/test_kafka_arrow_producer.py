@@ -1,0 +1,260 @@
+"""Rows that reach the broker as record batches of our own, read back by an independent read_committed consumer."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from kafka.errors import KafkaConnectionError
+
+from demo.broker import Broker
+from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError
+from lifecycle.identity import Marker
+from lifecycle.outcomes import Committed
+from resource_managers.kafka.answers import answer_of_error
+from resource_managers.kafka.batch_delivery import BatchDelivery
+from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS, KafkaConnection
+from resource_managers.kafka.record_batch import CODECS
+from resource_managers.kafka.wire import wire
+from resource_managers.protocol import SlotAttempt
+from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows
+
+pytestmark = pytest.mark.integration
+
+MARKER = Marker(batch=0, attempt=1, checkpoint_id="L")
+
+
+def committed(sink: Sink) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return every committed (partition, key, value), in order within each partition."""
+    own = {"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer(sink.connection.for_librdkafka(**own, **{"enable.auto.commit": False}))
+    partitions = list(consumer.list_topics(sink.topic, timeout=LIMIT_S).topics[sink.topic].partitions)
+    consumer.assign([TopicPartition(sink.topic, partition, 0) for partition in partitions])
+    found, ended = [], set()
+    deadline = time.monotonic() + LIMIT_S
+    while len(ended) < len(partitions):
+        assert time.monotonic() < deadline, f"{sink.topic} was not read to its end in {LIMIT_S:.0f} s"
+        for message in consumer.consume(1_000, 0.2):
+            error = message.error()
+            if error is None:
+                found.append((message.partition(), message.key(), message.value()))
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(message.partition())
+    consumer.close()
+    return sorted(found, key=lambda record: record[0])
+
+
+def commit(sink: Sink, transaction) -> None:
+    """Prepare and commit; nothing is seen before the commit."""
+    handle = transaction.prepare(fingerprint_of())
+    assert committed(sink) == []
+    assert isinstance(sink.commit(handle), Committed)
+
+
+def write(sink: Sink, *batches: pa.RecordBatch, **properties: str) -> None:
+    """Write and commit one transaction."""
+    transaction = sink.manager(**properties).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=MARKER))
+    for batch in batches:
+        transaction.write(batch)
+    commit(sink, transaction)
+
+
+def close_connections(sink: Sink) -> None:
+    """Close every connection to the brokers that this process has, as a network that fails does."""
+    manager = wire(sink.connection).admin._manager
+
+    def close() -> None:
+        for connection in list(manager._conns.values()):
+            connection.close(KafkaConnectionError("closed by the test"))
+
+    manager.run(close)
+
+
+def mixed(count: int, type_: pa.DataType, seed: int = 3) -> pa.RecordBatch:
+    """Return rows with nulls, empties and long ones, in columns that are slices."""
+    chance = random.Random(seed)
+
+    def column(lengths: list[int], nulls: float) -> pa.Array:
+        values = [None if chance.random() < nulls else "é" * chance.choice(lengths) + "x" for _ in range(count + 3)]
+        values[5] = ""
+        return pa.array(values, pa.string()).cast(type_)[3:]
+
+    return pa.record_batch({"key": column([0, 1, 6, 40], 0.2), "value": column([0, 1, 8, 100, 3_000], 0.1)})
+
+
+def test_rows_without_keys_come_back_in_order(connection):
+    sink = make_sink(connection, partitions=1, producer=ARROW)
+    values = [b"%08d" % number for number in range(30_000)]
+    write(sink, rows(*values[:20_000], key=None), rows(*values[20_000:], key=None))
+    assert [value for _, _, value in committed(sink)] == values
+
+
+@pytest.mark.parametrize("type_", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string()], ids=str)
+def test_nulls_empties_and_long_rows_come_back_as_they_were(connection, type_):
+    sink = make_sink(connection, partitions=7, producer=ARROW)
+    batches = [mixed(3_000, type_, seed) for seed in range(3)]
+    write(sink, *batches)
+    table = pa.Table.from_batches(batches).cast(pa.schema([("key", pa.binary()), ("value", pa.binary())]))
+    expected = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
+    assert Counter((key, value) for _, key, value in committed(sink)) == Counter(expected)
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 50])
+def test_keys_go_to_the_partitions_that_librdkafka_chooses(connection, partitions):
+    chance = random.Random(partitions)
+    keys = [chance.randbytes(chance.choice([0, 1, 2, 3, 4, 5, 8, 16, 33, 200])) for _ in range(5_000)]
+    numbers = [b"%d" % number for number in range(len(keys))]
+    batch = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(numbers, pa.binary())})
+    found = {}
+    for producer in PRODUCERS:
+        sink = make_sink(connection, partitions=partitions, producer=producer)
+        write(sink, batch)
+        found[producer] = committed(sink)
+    assert found[ARROW] == found[LIBRDKAFKA]
+
+
+def test_rows_of_one_key_stay_in_order_over_many_batches(connection):
+    sink = make_sink(connection, partitions=3, producer=ARROW)
+    count = 5_000
+    keys = [b"k%d" % (number % 5) for number in range(count)]
+    values = [b"%08d" % number for number in range(count)]
+    batches = [
+        pa.record_batch({"key": pa.array(keys[start : start + 500]), "value": pa.array(values[start : start + 500])})
+        for start in range(0, count, 500)
+    ]
+    write(sink, *batches, **{"batch.size": "2000"})
+    found = committed(sink)
+    for number in range(5):
+        assert [value for _, key, value in found if key == b"k%d" % number] == values[number::5]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_batches_are_read_by_other_clients(connection, codec):
+    sink = make_sink(connection, partitions=2, producer=ARROW)
+    noise = [random.Random(7).randbytes(200_000), b""]
+    values = [b"%08d of the rows that are alike" % number for number in range(20_000)] + noise
+    write(sink, rows(*values), **{"compression.type": codec})
+    assert Counter(value for _, _, value in committed(sink)) == Counter(values)
+
+
+def test_no_batch_is_larger_than_was_set(connection):
+    sink = make_sink(connection, partitions=2, producer=ARROW, **{"max.message.bytes": "4000"})
+    values = [b"%04d" % number * (number % 200) for number in range(3_000)]
+    write(sink, rows(*values), rows(*values, key=None), **{"batch.size": "4000", "message.max.bytes": "4000"})
+    assert Counter(value for _, _, value in committed(sink)) == Counter(values * 2)
+
+
+def test_rows_of_a_megabyte_have_batches_of_their_own(connection):
+    sink = make_sink(connection, partitions=3, producer=ARROW)
+    large = [bytes([number]) * 999_000 for number in range(40)]
+    values = [value for pair in zip(large, [b"small"] * 40, strict=True) for value in pair]
+    write(sink, rows(*values))
+    assert Counter(value for _, _, value in committed(sink)) == Counter(values)
+
+
+def test_no_row_is_lost_or_doubled_when_connections_close(connection, monkeypatch):
+    sink = make_sink(connection, partitions=3, producer=ARROW)
+    take, unanswered = BatchDelivery._take_one, []
+
+    def count(delivery, batch, answer):
+        unanswered.extend([] if answer.is_done else [answer.name])
+        take(delivery, batch, answer)
+
+    monkeypatch.setattr(BatchDelivery, "_take_one", count)
+    transaction = sink.manager(**{"batch.size": "10000"}).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=MARKER))
+    values = [b"%08d" % number for number in range(60_000)]
+    keys = [b"k%d" % (number % 50) for number in range(len(values))]
+    for start in range(0, len(values), 2_000):
+        part = slice(start, start + 2_000)
+        transaction.write(pa.record_batch({"key": pa.array(keys[part]), "value": pa.array(values[part])}))
+        if start % 6_000 == 0:
+            close_connections(sink)
+    close_connections(sink)
+    commit(sink, transaction)
+    assert unanswered, "every batch was acknowledged before its connection closed: nothing was sent again"
+    found = committed(sink)
+    assert sorted(value for _, _, value in found) == values
+    for number in range(50):
+        assert [value for _, key, value in found if key == b"k%d" % number] == values[number::50]
+
+
+def test_what_a_lost_answer_left_acknowledged_is_not_written_again(connection, monkeypatch):
+    """The first answer to each batch is thrown away: it is sent again with its number, and the broker knows it."""
+    sink = make_sink(connection, partitions=2, producer=ARROW)
+    take, lost = BatchDelivery._take_one, []
+
+    def lose(delivery, batch, answer):
+        if batch.content not in lost:
+            assert answer.is_done
+            lost.append(batch.content)
+            answer = answer_of_error(KafkaConnectionError)
+        take(delivery, batch, answer)
+
+    monkeypatch.setattr(BatchDelivery, "_take_one", lose)
+    values = [b"%08d" % number for number in range(3_000)]
+    write(sink, rows(*values, key=None), **{"batch.size": "5000"})
+    assert len(lost) > 5
+    assert [value for _, _, value in committed(sink)] == values
+
+
+def test_a_gap_in_the_numbers_fails_the_task(connection):
+    sink = make_sink(connection, partitions=1, producer=ARROW)
+    transaction = sink.begin()
+    transaction.write(rows(b"a"))
+    transaction._sender.flush()
+    transaction._sender._builder._open[0].records += 1
+    transaction.write(rows(b"b"))
+    with pytest.raises(ResourceManagerError, match="OutOfOrderSequenceNumberError"):
+        transaction.prepare(fingerprint_of())
+    transaction.abort()
+    assert sink.manager().recover(sink.prefix) == []
+    assert committed(sink) == []
+
+
+def test_a_record_that_the_topic_refuses_is_named(connection):
+    sink = make_sink(connection, producer=ARROW, **{"max.message.bytes": "2000"})
+    transaction = sink.begin()
+    transaction.write(rows(b"x" * 5_000))
+    with pytest.raises(RecordTooLarge, match=sink.topic):
+        transaction.prepare(fingerprint_of())
+    transaction.abort()
+    assert committed(sink) == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "named"),
+    [
+        ({"linger.ms": "5"}, "linger.ms"),
+        ({"acks": "1"}, "acks"),
+        ({"partitioner": "random"}, "partitioner"),
+        ({"compression.type": "brotli"}, "brotli"),
+        ({"batch.size": "much"}, "batch.size"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_property_that_is_not_taken_is_refused_by_name(connection, properties, named):
+    sink = Sink(connection=connection, topic="any", prefix="any", producer=ARROW)
+    with pytest.raises(SettingsError, match=named):
+        sink.manager(**properties)
+
+
+@pytest.mark.long
+def test_a_broker_that_restarts_loses_and_doubles_no_row(tmp_path):
+    with Broker(tmp_path) as broker:
+        sink = make_sink(KafkaConnection(broker.bootstrap_servers), partitions=3, producer=ARROW)
+        transaction = sink.begin()
+        values = [b"%08d" % number for number in range(40_000)]
+        transaction.write(rows(*values[:20_000], key=None))
+        broker.kill()
+        with ThreadPoolExecutor() as pool:
+            writing = pool.submit(transaction.write, rows(*values[20_000:], key=None))
+            broker.start()
+            writing.result(LIMIT_S)
+        commit(sink, transaction)
+        assert sorted(value for _, _, value in committed(sink)) == values

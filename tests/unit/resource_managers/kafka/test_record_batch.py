@@ -1,0 +1,130 @@
+"""Record batches of our own, decoded by kafka-python; hashes compared with Kafka's algorithm, byte by byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords
+
+from lifecycle.errors import SettingsError
+from resource_managers.kafka.batch_builder import BatchBuilder
+from resource_managers.kafka.murmur2 import murmur2
+from resource_managers.kafka.record_batch import CODECS, Producer, codec_named, encode_records, frame_batch
+
+PRODUCER = Producer(producer_id=2**40, producer_epoch=7)
+content = st.none() | st.binary(max_size=300) | st.integers(0, 40_000).map(lambda size: b"x" * size)
+short = st.none() | st.binary(max_size=20) | st.integers(0, 900).map(lambda size: b"x" * size)
+
+
+def decoded(batch: bytes):
+    records = MemoryRecords(batch)
+    found = records.next_batch()
+    assert not records.has_next()
+    assert found.validate_crc()
+    return found
+
+
+@given(rows=st.lists(st.tuples(content, content), min_size=1, max_size=40), keyed=st.booleans())
+@settings(deadline=None)
+def test_an_independent_decoder_reads_what_was_encoded(rows, keyed):
+    keys, values = zip(*rows, strict=True)
+    key = pa.array(keys, pa.binary()) if keyed else None
+    deltas = np.arange(len(rows), dtype=np.int32)
+    encoded = encode_records(key, pa.array(values, pa.binary()), deltas)
+    batch = frame_batch(
+        [encoded.buffers()[2]],
+        len(rows),
+        producer=PRODUCER,
+        sequence=2**31 - 1,
+        timestamp_ms=1_700_000_000_000,
+        codec=CODECS["none"],
+    )
+    found = decoded(batch)
+    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (2**40, 7, 2**31 - 1)
+    assert found.is_transactional
+    records = list(found)
+    assert [record.value for record in records] == list(values)
+    assert [record.key for record in records] == (list(keys) if keyed else [None] * len(keys))
+    assert [record.offset for record in records] == list(range(len(rows)))
+    assert {record.timestamp for record in records} == {1_700_000_000_000}
+    assert all(not record.headers for record in records)
+
+
+@given(
+    batches=st.lists(st.lists(st.tuples(short, short), min_size=1, max_size=15), min_size=1, max_size=4),
+    limit=st.integers(200, 4_000),
+    partitions=st.integers(1, 5),
+)
+@settings(deadline=None, max_examples=40)
+def test_every_row_is_in_one_batch_in_order_and_no_batch_is_too_large(batches, limit, partitions):
+    builder = BatchBuilder(
+        "topic",
+        dict.fromkeys(range(partitions), 1),
+        PRODUCER,
+        batch_bytes=limit,
+        record_bytes=1_000_000,
+        codec=CODECS["none"],
+    )
+    made = []
+    for rows in batches:
+        keys, values = zip(*rows, strict=True)
+        made += builder.add(
+            pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+        )
+    made += builder.finish()
+    found = []
+    for partition in range(partitions):
+        own = [batch for batch in made if batch.partition == partition]
+        assert [batch.number for batch in own] == list(range(len(own)))
+        sequence = 0
+        for batch in own:
+            assert len(batch.content) <= limit or batch.count == 1
+            records = decoded(batch.content)
+            assert records.base_sequence == sequence
+            sequence += batch.count
+            records = list(records)
+            assert len(records) == batch.count
+            found += [(partition, record.key, record.value) for record in records]
+    given_rows = [row for rows in batches for row in rows]
+    assert sorted(map(repr, ((key, value) for _, key, value in found))) == sorted(map(repr, given_rows))
+    for wanted in {key for key, _ in given_rows if key is not None}:
+        assert len({partition for partition, key, _ in found if key == wanted}) == 1
+        assert [value for _, key, value in found if key == wanted] == [
+            value for key, value in given_rows if key == wanted
+        ]
+
+
+def hashed(data: bytes) -> int:
+    """Return murmur2 as Kafka's documentation of the default partitioner has it."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = 0x9747B28C ^ len(data)
+    for start in range(0, len(data) // 4 * 4, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = h * m & mask ^ k
+    rest = data[len(data) // 4 * 4 :]
+    if rest:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
+
+
+@given(keys=st.lists(st.binary(max_size=70), max_size=30), skipped=st.integers(0, 3))
+@settings(deadline=None)
+def test_a_column_of_keys_is_hashed_as_each_key_is(keys, skipped):
+    column = pa.array(keys, pa.binary())[skipped:]
+    assert [int(number) for number in murmur2(column)] == [hashed(key) for key in keys[skipped:]]
+
+
+def test_hashes_are_those_of_kafkas_own_tests():
+    known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
+    found = murmur2(pa.array(list(known), pa.binary())).view(np.int32)
+    assert [int(number) for number in found] == list(known.values())
+
+
+def test_an_unknown_codec_is_refused_by_name():
+    with pytest.raises(SettingsError, match="brotli"):
+        codec_named("brotli")
