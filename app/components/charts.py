@@ -141,7 +141,7 @@ def _add_marks(
     figure.add_scatter(
         x=[_moment(at_ms, zone) for at_ms, _, _, _ in marks],
         y=[length_ms / 1000 for _, length_ms, _, _ in marks],
-        customdata=[[number, _shortened(why, 80)] for _, _, number, why in marks],
+        customdata=[[number, _begun(why)] for _, _, number, why in marks],
         mode="markers",
         marker={"symbol": symbol, "size": 11, "color": LOST},
         name=name,
@@ -159,9 +159,18 @@ def _marker(colour: str, shape: str) -> dict[str, object]:
 
 
 def _shortened(name: str, most: int = 40) -> str:
-    # Plotly reads some HTML in names: the characters that start a tag are written as entities.
-    short = name if len(name) <= most else name[: most - 1] + "…"
-    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Return a name that fits: cut in the middle, because its end tells it from its siblings."""
+    end = most // 2
+    return _escaped(name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}")
+
+
+def _begun(sentence: str, most: int = 80) -> str:
+    return _escaped(sentence if len(sentence) <= most else f"{sentence[: most - 1]}…")
+
+
+def _escaped(text: str) -> str:
+    # Plotly reads some HTML: the characters that start a tag are written as entities.
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _styled(figure: go.Figure, counted: str = "", most: int = 0) -> go.Figure:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
+from app.components.cut_name import cut
 from app.components.markup import Html, el
-from app.components.time_text import at, duration, since
+from app.components.time_text import ago, at, duration, since
 from lifecycle.rows.attention import WaitingGroup
 from lifecycle.rows.transactions import TransactionDetailRow
 from lifecycle.states import TransactionState
@@ -72,7 +73,7 @@ def _driver(detail: TransactionDetailRow, start_ms: int, end_ms: int) -> Html | 
     seen = _share(detail.last_seen_ms, start_ms, end_ms)
     says = el("small", "last sign of life ", at(detail.last_seen_ms))
     if not detail.state.is_final:
-        says = el("small", "last sign of life ", since(detail.last_seen_ms, UTC), " ago")
+        says = el("small", "last sign of life ", ago(detail.last_seen_ms, UTC))
     return _lane("driver", 0.0, seen, "good", says)
 
 
@@ -84,7 +85,7 @@ def _reader(group: WaitingGroup, start_ms: int, end_ms: int) -> Html:
 
 def _lane(name: str, left: float, width: float, tone: str, says: Html) -> Html:
     bar = el("i", class_=tone, style=f"left:{left:.2f}%;width:{max(0.5, width):.2f}%")
-    return el("div", el("span", name), says, el("div", bar, class_="lane", aria_hidden="true"))
+    return el("div", cut(name, "span"), says, el("div", bar, class_="lane", aria_hidden="true"))
 
 
 def _share(at_ms: int, start_ms: int, end_ms: int) -> float:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from app.components.markup import Html, el
 from lifecycle import durations
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 
 NOTHING = "–"
 
@@ -23,6 +24,18 @@ def zone_named(name: str | None) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         return UTC
+
+
+def moment_ms(text: str, zone: tzinfo) -> int | None:
+    """Return epoch ms of a date and time like ``2026-11-21 14:00``, in this zone unless it names one, or None."""
+    try:
+        moment = datetime.fromisoformat(text.removesuffix(" UTC"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC if text.endswith(" UTC") else zone)
+        at_ms = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+    return at_ms if 0 <= at_ms <= MAX_WHOLE_NUMBER else None
 
 
 def clock_time(at_ms: int | None, zone: tzinfo = UTC) -> str:
@@ -79,6 +92,11 @@ def since(at_ms: int | None, zone: tzinfo) -> Html:
 def exact(at_ms: int | None) -> Html:
     """Return date and time in UTC, which the browser writes in the reader's zone."""
     return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms, UTC), data_exact=at_ms)
+
+
+def written(at_ms: int | None, zone: tzinfo) -> Html:
+    """Return date, time to the millisecond and zone in one line, for a table."""
+    return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms, zone))
 
 
 def ago(at_ms: int | None, zone: tzinfo) -> Html:

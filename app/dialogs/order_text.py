@@ -16,6 +16,8 @@ from lifecycle.rows.orders import OrderResult
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Evidence
 
+SHORT = 16
+"""Characters of a cell that is not broken into lines."""
 _STEP_TONES = {
     "committed": ("✔", Tone.GOOD),
     "already committed": ("✔", Tone.GOOD),
@@ -180,12 +182,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], class_: str = "
             el("thead", el("tr", *[el("th", name, scope="col") for name in head])),
             el(
                 "tbody",
-                *[
-                    el("tr", *[el("td", cell, data_name=name) for name, cell in zip(head, row, strict=True)])
-                    for row in rows
-                ],
+                *[el("tr", *[_cell(name, cell) for name, cell in zip(head, row, strict=True)]) for row in rows],
             ),
             class_=class_,
         ),
         class_="scroll",
     )
+
+
+def _cell(name: str, cell: object) -> Html:
+    # A number and its unit stay in one line.
+    is_short = isinstance(cell, str) and not isinstance(cell, Html) and len(cell) <= SHORT
+    return el("td", cell, data_name=name, class_="short" if is_short else None)

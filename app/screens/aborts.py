@@ -12,7 +12,7 @@ from app.components.charts import abort_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.presses import link
-from app.components.time_text import amount, counted, duration, exact_time
+from app.components.time_text import amount, counted, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
 from app.dialogs.order_text import table
 from lifecycle import page_paths
@@ -101,7 +101,7 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
         ["Ended", "Outcome", "Transaction", "Pipeline", "Batch · slot", "Cause", "Certainty", "Open for", "Rows"],
         [
             [
-                exact_time(abort.at_ms, zone),
+                written(abort.at_ms, zone),
                 _LOST if abort.is_lost else _ABORTED,
                 link(page_paths.transaction(abort.key), abort.transaction),
                 link(page_paths.pipeline(abort.pipeline), abort.pipeline),

@@ -11,7 +11,7 @@ from app.client.audit_entries import AuditEntry
 from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.time_text import counted, exact_time
+from app.components.time_text import counted, written
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
 from lifecycle.orders import Action
@@ -56,7 +56,7 @@ def _table(rows: Sequence[AuditEntry]) -> Html:
         [
             [
                 str(row.audit),
-                exact_time(row.at_ms, zone),
+                written(row.at_ms, zone),
                 row.who,
                 row.action,
                 row.reason,

@@ -11,7 +11,7 @@ from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.presses import link
-from app.components.time_text import amount, counted, duration, exact_time
+from app.components.time_text import amount, counted, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
 from lifecycle import page_paths
@@ -66,8 +66,8 @@ def _table(rows: Sequence[CheckpointRow]) -> Html:
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.number), str(row.number)),
                 badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
-                exact_time(row.started_at_ms, zone),
-                exact_time(row.ended_at_ms, zone),
+                written(row.started_at_ms, zone),
+                written(row.ended_at_ms, zone),
                 duration(row.duration_ms),
                 amount(row.transactions),
                 amount(row.rows),

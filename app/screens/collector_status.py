@@ -11,7 +11,7 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.time_text import amount, counted, duration, exact_time, since
+from app.components.time_text import amount, counted, duration, exact_time, since, written
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.order_text import table
 from app.screens import standing_orders
@@ -109,7 +109,7 @@ def _records(records: Sequence[QuarantinedRow], zone: tzinfo) -> Html:
         ["When", "Source", "Partition · offset", "Error", "First characters"],
         [
             [
-                exact_time(record.at_ms, zone),
+                written(record.at_ms, zone),
                 record.source,
                 f"{amount(record.partition)} · {amount(record.offset)}",
                 record.error,

@@ -11,7 +11,7 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.time_text import amount, counted, exact_time, since
+from app.components.time_text import ago, amount, counted
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
 from lifecycle.rows.pipelines import IdsRow
@@ -57,7 +57,7 @@ def _table(prefixes: Sequence[IdsRow], zone: tzinfo) -> Html:
                 amount(prefix.growth_per_hour),
                 amount(prefix.stale_ids),
                 amount(prefix.fenced_last_hour),
-                el("span", since(prefix.newest_at_ms, zone), " ago", title=exact_time(prefix.newest_at_ms, zone)),
+                ago(prefix.newest_at_ms, zone),
                 prefix.why or "–",
             ]
             for prefix in prefixes

@@ -16,7 +16,7 @@ from app.client.collector_rows import Rows
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.presses import link
-from app.components.time_text import amount, counted, exact_time
+from app.components.time_text import amount, counted, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
 from lifecycle import page_paths
@@ -90,7 +90,7 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
         ["Ended", "Lost?", "Transaction", "Pipeline", "Checkpoint", "Why", "Certainty", "Rows", "Partitions"],
         [
             [
-                exact_time(loss.at_ms, zone),
+                written(loss.at_ms, zone),
                 word_badge(_VERDICTS, loss.verdict),
                 link(page_paths.transaction(loss.key), loss.transaction),
                 link(page_paths.pipeline(loss.pipeline), loss.pipeline),

@@ -14,7 +14,7 @@ from app import live
 from app.client.collector_rows import FoundPage
 from app.components.markup import Html, el
 from app.components.presses import link
-from app.components.time_text import amount, counted, duration, exact_time
+from app.components.time_text import amount, counted, duration, moment_ms, written
 from app.components.verdict_signs import certainty_badge, state_text
 from app.dialogs.order_text import table
 from lifecycle import page_paths
@@ -74,13 +74,25 @@ def _filters() -> dict[str, str]:
                              bind="query-params", on_change=_go, args=(None,))  # fmt: skip
         span = st.segmented_control("Opened in the last", list(SPANS), default=SPAN, required=True, key="search-span",
                                     bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+        before = st.text_input("Before", placeholder="now, or 2026-11-21 14:00", key="search-until", width=190,
+                               bind="query-params", on_change=_go, args=(None,))  # fmt: skip
     wanted = {name: actual((text or "").strip()) for name, text in texts.items()}
     wanted |= {"outcome": outcome if outcome != ANY else "", "cause": cause if cause != ANY else ""}
-    length_ms = SPANS.get(span or SPAN)
+    return wanted | _times(SPANS.get(span or SPAN), (before or "").strip())
+
+
+def _times(length_ms: int | None, before: str) -> dict[str, str]:
+    """Return the stretch of time that is searched, as the API's parameters: so long before a moment, or before now."""
+    until_ms = moment_ms(before, live.zone()) if before else None
+    if before and until_ms is None:
+        live.write(
+            el("p", f"{before!r} is no time; it takes a date and a time such as 2026-11-21 14:00.", class_="warn")
+        )
+    wanted = {} if until_ms is None else {"until_ms": str(until_ms)}
     if length_ms is not None:
         # Whole minutes: the pages of one search begin at the same time, and tabs share an answer.
-        now_ms = live.collector().status().now_ms
-        wanted["since_ms"] = str((now_ms - length_ms) // 60_000 * 60_000)
+        end_ms = live.collector().status().now_ms if until_ms is None else until_ms
+        wanted["since_ms"] = str(max(0, end_ms - length_ms) // 60_000 * 60_000)
     return wanted
 
 
@@ -105,7 +117,7 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
         ["Opened", "Transaction", "Application", "Batch", "State", "Cause", "Open for", "Rows", "Partitions"],
         [
             [
-                exact_time(row.opened_at_ms, zone),
+                written(row.opened_at_ms, zone),
                 link(page_paths.transaction(row.key), row.transaction),
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import live
 from app.components.markup import Html, el
-from app.components.time_text import counted, exact_time, since
+from app.components.time_text import ago, counted, exact_time
 from app.components.verdict_signs import Tone, badge
 from app.dialogs import standing_orders_dialog
 from app.dialogs.order_text import table
@@ -55,7 +55,7 @@ def _table(rows: Sequence[StandingOrderRow], zone: tzinfo) -> Html:
                 ", ".join(row.applications),
                 row.when,
                 f"{row.acts} of {row.most_per_hour}, {counted(row.rehearsals, 'rehearsal')}",
-                el("span", since(row.last_at_ms, zone), " ago") if row.last_at_ms is not None else "–",
+                el("span", ago(row.last_at_ms, zone)) if row.last_at_ms is not None else "–",
                 f"{row.held}: {row.why}" if row.held else "–",
             ]
             for row in rows

@@ -123,7 +123,7 @@ def _open_now(timeout: TimeoutRow, zone: tzinfo) -> Sequence[Html]:
     if not timeout.open:
         return []
     left = (
-        join([", times out in ", time_left(timeout.oldest_deadline_ms, zone)])
+        join([", time left ", time_left(timeout.oldest_deadline_ms, zone)])
         if timeout.oldest_deadline_ms is not None
         else ""
     )

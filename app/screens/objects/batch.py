@@ -102,7 +102,9 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
             badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
             row.kind,
             at(row.started_at_ms),
-            at(row.ended_at_ms) if row.ended_at_ms is not None else since(row.started_at_ms, UTC),
+            at(row.ended_at_ms)
+            if row.ended_at_ms is not None
+            else el("span", "runs for ", since(row.started_at_ms, UTC)),
             duration(row.duration_ms),
             amount(row.transactions),
             amount(row.rows),

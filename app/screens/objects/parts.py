@@ -11,7 +11,7 @@ import streamlit as st
 from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
 from app.components.presses import link
-from app.components.time_text import amount, at, duration, exact_time, since, time_left
+from app.components.time_text import amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge
 from app.dialogs.order_text import table
 from lifecycle import page_paths
@@ -82,7 +82,7 @@ def open_table(transactions: Sequence[TransactionRow]) -> Html:
             link(page_paths.transaction(row.key), row.transaction),
             link(page_paths.pipeline(row.pipeline), row.pipeline),
             state_text(row.state),
-            since(row.opened_at_ms, UTC),
+            "ended" if row.state.is_final else since(row.opened_at_ms, UTC),
             time_left(row.deadline_ms, UTC),
             amount(row.rows),
         ]
@@ -96,7 +96,7 @@ def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo) -> Html:
     longest = max((row.open_ms or 0 for row in ended), default=0)
     rows = [
         [
-            link(page_paths.transaction(row.key), exact_time(row.opened_at_ms, zone)),
+            link(page_paths.transaction(row.key), written(row.opened_at_ms, zone)),
             row.transaction,
             link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
             state_text(row.state),

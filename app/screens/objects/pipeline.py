@@ -11,7 +11,7 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
-from app.components.time_text import amount, at, counted, duration, exact_time, since
+from app.components.time_text import ago, amount, at, counted, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
@@ -78,7 +78,7 @@ def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
         el("div", badge(sign, state, tone, meaning), el("b", flow, class_="name"), often, class_="title"),
         needs is not None and el("div", needs.headline, " ", needs.consequence, class_="why"),
         el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
-           el("span", "last sign of life ", since(row.last_seen_at_ms, UTC), " ago: ", row.last_heartbeat or "none"),
+           el("span", "last sign of life ", ago(row.last_seen_at_ms, UTC), ": ", row.last_heartbeat or "none"),
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
@@ -123,12 +123,12 @@ def _past() -> None:
         live.write(_checkpoints(checkpoints) if checkpoints else el("p", "None is known.", class_="empty"))
     live.write(el("h3", "Aborted and lost", el("small", f" among the newest {ENDED_LOOKED_AT} of all applications")))
     with st.container(key="pipeline-aborts"):
-        rows = [_abort(row, exact_time(row.at_ms, zone)) for row in aborts]
+        rows = [_abort(row, written(row.at_ms, zone)) for row in aborts]
         head = ["Ended", "Transaction", "How", "Cause", "Open for", "Rows"]
         live.write(table(head, rows) if rows else el("p", "None.", class_="empty"))
 
 
-def _abort(row: AbortRow, when: str) -> list[object]:
+def _abort(row: AbortRow, when: Html) -> list[object]:
     return [
         when,
         link(page_paths.transaction(row.key), row.transaction),

@@ -12,7 +12,7 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components.incident_note import transaction_note
 from app.components.markup import Html, el
-from app.components.time_text import counted, exact_time
+from app.components.time_text import counted, written
 from app.dialogs.order_text import table
 from app.screens.objects.parts import alerts_of, ended_table, link_to, page_address
 from lifecycle import page_paths
@@ -58,7 +58,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
                            "application/json", key="events-download")  # fmt: skip
     rows = [
         [
-            exact_time(event.at_ms, zone),
+            written(event.at_ms, zone),
             event.kind.value,
             event.what,
             el("small", f"{event.source}{'' if event.partition is None else f'-{event.partition}'} at {event.offset}"),
@@ -81,7 +81,7 @@ def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
     if not orders:
         live.write(el("p", "No order was given about it.", class_="empty"))
         return
-    rows = [[exact_time(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
+    rows = [[written(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
             for order in orders]  # fmt: skip
     with st.container(key="order-table"):
         live.write(table(["Time", "Order", "Reason", ""], rows))

@@ -108,7 +108,7 @@ def _path(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow
 
 def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
     meaning = needs.headline if needs is not None else VERDICT_SIGNS[detail.verdict][2].capitalize() + "."
-    left = [el("b", time_left(detail.deadline_ms, UTC)), " left"] if detail.deadline_ms is not None else []
+    left = ["time left ", el("b", time_left(detail.deadline_ms, UTC))] if detail.deadline_ms is not None else []
     said = [
         el("div", verdict_badge(detail.verdict), " ", state_text(detail.state), " ", *left, class_="title"),
         el("div", meaning, class_="why"),

@@ -85,3 +85,11 @@ def test_failed_and_hung_checkpoints_are_marked_with_why() -> None:
 def test_gaps_of_other_pipelines_do_not_shade_a_chart() -> None:
     other = gaps(pipeline="other", gaps=[checkpoint_gap(T0, T0 + 90_000)])
     assert not checkpoint_chart([completed(1, T0)], [other], UTC).layout.shapes
+
+
+def test_a_long_name_keeps_its_end_in_a_chart() -> None:
+    names = [f"orders-of-a-department-with-a-very-long-name-{number}" for number in (1, 2)]
+    rows = [completed(number, T0 + number * 1000, pipeline=name) for name in names for number in range(3)]
+    shown = [line.name for line in checkpoint_chart(rows, [], UTC).data]
+    assert [name[-6:] for name in shown] == ["name-1", "name-2"]
+    assert all(len(name) <= 40 for name in shown)

@@ -60,6 +60,15 @@ def test_every_filter_is_the_collectors_and_stands_in_the_address(answers):
     assert answers.searches[-1] == {"transaction": "bill", "limit": "100"}
 
 
+def test_a_search_ends_at_a_moment_in_the_readers_zone(answers):
+    page = opened("search", **{"search-until": "2026-11-21 14:00"})
+    assert answers.searches[-1] == {"limit": "100", "until_ms": "1795269600000", "since_ms": "1795183200000"}
+    page.segmented_control(key="search-span").set_value("all").run()
+    assert answers.searches[-1] == {"limit": "100", "until_ms": "1795269600000"}
+    page = page.text_input(key="search-until").set_value("yesterday").run()
+    assert "&#x27;yesterday&#x27; is no time" in said(page)
+
+
 def test_older_ones_are_a_page_further_and_the_way_back_is_there(answers):
     answers.found = [found(f"billing-{number}") for number in range(120)]
     page = opened("search")

@@ -12,12 +12,15 @@ from app.components.time_text import (
     counted,
     duration,
     exact_time,
+    moment_ms,
     since,
     time_left,
     time_left_bar,
+    written,
     zone_named,
 )
 
+BERLIN = zone_named("Europe/Berlin")
 AT_MS = 1795254063250  # 2026-11-21 09:41:03.250 UTC
 
 
@@ -81,3 +84,24 @@ def test_a_timeout_that_is_not_known_is_a_dash_without_a_countdown():
     assert "data-until" not in time_left(None, UTC)
     assert "data-since" not in since(None, UTC)
     assert "data-bar" not in time_left_bar(None, AT_MS)
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("2026-11-21 14:00", 1795266000000),
+        ("2026-11-21T14:00:30.500", 1795266030500),
+        ("2026-11-21 14:00 UTC", 1795269600000),
+        ("2026-11-21T14:00+00:00", 1795269600000),
+        ("2026-11-21", 1795215600000),
+        ("14 o'clock", None),
+        ("", None),
+        ("0001-01-01", None),
+    ],
+)
+def test_a_typed_moment_is_in_the_readers_zone_unless_it_names_one(text, at_ms):
+    assert moment_ms(text, BERLIN) == at_ms
+
+
+def test_a_time_in_a_table_is_one_piece():
+    assert written(AT_MS, UTC) == "<time>2026-11-21 09:41:03.250 UTC</time>"
