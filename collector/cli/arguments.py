@@ -16,7 +16,8 @@ EXIT_CODES = """exit codes:
   0  done (an order without --yes: every check passed, nothing was done)
   1  refused or failed, or not known yet how it ended; the message says which
   2  wrong use: arguments, address or token
-  3  the collector does not answer"""
+  3  the collector does not answer
+  4  only of 'overview': something needs a person, or not every source was seen yet"""
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HELP = {
     "pipeline": "only this pipeline (prefix)",
@@ -49,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     for listing in LISTINGS:
         _listing(commands, listing)
     _command(commands, "status", "who is asked, who asks, and how the observers are")
+    _command(commands, "overview", "is anything wrong? what needs a person, by deadline, and the command that does it")
     _orders(commands)
     _standing_orders(commands)
     return made

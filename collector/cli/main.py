@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from collector.cli import orders, standing_orders
+from collector.cli import orders, overview, standing_orders
 from collector.cli.arguments import moment_ms, parser
 from collector.cli.client import Client, Refused, Unanswered
 from collector.cli.listings import LISTINGS, PARAMETERS, Listing
@@ -19,7 +19,9 @@ from lifecycle.visible_text import actual
 
 DONE, NOT_DONE, WRONG_USE, UNREACHABLE = orders.DONE, orders.NOT_DONE, orders.WRONG_USE, 3
 ORDERS = ("commit", "abort", "settle-batch", "restart", "stop")
-COMMANDS = frozenset({*ORDERS, "status", standing_orders.COMMAND, *(listing.name for listing in LISTINGS)})
+COMMANDS = frozenset(
+    {*ORDERS, "status", overview.COMMAND, standing_orders.COMMAND, *(listing.name for listing in LISTINGS)}
+)
 OBSERVER_COLUMNS = ("name", "state", "delay_ms", "since_ms", "records", "error")
 
 
@@ -47,6 +49,8 @@ def carry_out(client: Client, given: argparse.Namespace) -> int:
         return orders.give(client, given)
     if given.command == "status":
         return _status(client, given)
+    if given.command == overview.COMMAND:
+        return overview.carry_out(client, as_json=given.json)
     if given.command == standing_orders.COMMAND:
         return standing_orders.carry_out(client, given)
     return _list(client, given, next(listing for listing in LISTINGS if listing.name == given.command))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from collector.cli import arguments, main, text_table
+from collector.cli import arguments, main, overview, text_table
 from collector.cli.client import Client, Refused, Unanswered
 from collector.cli.listings import LISTINGS, PARAMETERS
 from lifecycle.errors import SettingsError
-from tests.unit.collector.api.served_api import Api
+from tests.unit.collector.api.served_api import VIEWER, Api
 from tests.unit.collector.api.test_alert_routes import AlertApi
 
 pytestmark = pytest.mark.slow
@@ -204,6 +204,45 @@ def test_alerts_are_listed_by_how_severe_they_are_and_by_pipeline(
 def test_status_shows_who_asks(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status") == 0
     assert re.search(r"^role: operator$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_the_overview_says_what_needs_a_person_and_how_it_is_done(
+    run: Run, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("overview", token="viewer-token") == 4
+    head, *lines = capsys.readouterr().out.splitlines()
+    cards = api.client.get("/api/v1/overview", headers=VIEWER).json()["attention"]
+    assert head.startswith(f"{len(cards)} things need attention, first deadline passed ")
+    assert f"1. {cards[0]['badge']}: {cards[0]['headline']}" in lines
+    (commit,) = (card for card in cards if card["remedy"] == "commit")
+    assert f"   do: python -m collector commit {commit['keys'][0]}" in lines
+    assert "   without action: " + commit["consequence"] in lines
+    assert run("overview", "--json") == 4
+    assert len(json.loads(capsys.readouterr().out)["attention"]) == len(cards)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({}, 0, "all well since "),
+        ({"all_well_since_ms": None}, 4, "nothing is known to be wrong, but not every source"),
+    ],
+)
+def test_the_overview_is_all_well_only_if_every_source_was_seen(
+    changes: dict[str, Any], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = {"now_ms": NOW_MS, "attention": [], "all_well_since_ms": NOW_MS - 5_000, "pipelines_alive": 1,
+              "observers_up": 3, "observers": 3, "counts": {"open": 2, "waiting_groups": 0}}  # fmt: skip
+
+    class Known(Client):
+        def __init__(self) -> None:
+            self.url = "http://known"
+
+        def get(self, path: str, **parameters: str) -> Any:
+            return answer | changes
+
+    assert overview.carry_out(Known(), as_json=False) == code
+    assert capsys.readouterr().out.startswith(said)
 
 
 def keys_of(api: Api) -> dict[str, str]:
