@@ -36,7 +36,7 @@ STREAMLIT_SETTINGS = {
     "server.fileWatcherType": "none",
     "server.runOnSave": False,
     "theme.light.primaryColor": "#1f5fbf",
-    "theme.dark.primaryColor": "#3b7ddd",
+    "theme.dark.primaryColor": "#2f6fd0",
     "theme.light.backgroundColor": "#ffffff",
     "theme.dark.backgroundColor": "#11151c",
     "theme.light.secondaryBackgroundColor": "#f3f5f8",

@@ -34,19 +34,19 @@ def decision(detail: TransactionDetailRow) -> Html:
             if detail.ours
             else "None: it is a foreign transaction, and indoubt's decision log does not cover it."
         )
-        return el("section", el("h4", "Decision"), el("p", text, class_="empty"))
+        return el("section", el("h3", "Decision"), el("p", text, class_="empty"))
     return facts("Decision", row_to_json(detail.decision))
 
 
 def facts(title: str, values: Json | None) -> Html:
     """Return a section of names and values; names that end in ``_ms`` are times and lengths."""
     if not values:
-        return el("section", el("h4", title), el("p", "Unknown.", class_="empty"))
+        return el("section", el("h3", title), el("p", "Unknown.", class_="empty"))
     pairs = [
         (el("dt", name.removesuffix(_LENGTHS_END).replace("_", " ")), el("dd", _value(name, value)))
         for name, value in values.items()
     ]
-    return el("section", el("h4", title), el("dl", *[part for pair in pairs for part in pair], class_="facts"))
+    return el("section", el("h3", title), el("dl", *[part for pair in pairs for part in pair], class_="facts"))
 
 
 def _value(name: str, value: object) -> object:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from app.components.markup import Html, el
 from lifecycle.orders import Action
 
+DESTRUCTIVE = (Action.ABORT, Action.STOP)
+"""Orders whose buttons are red."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPage:
@@ -68,7 +71,7 @@ def chip(path: str, text: str, *, is_on: bool) -> Html:
 def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False) -> Html:
     """Return the button that opens the dialog of an order; it is off for who may not order."""
     press = {"order": action.value, "subject": subject, "keys": list(keys)}
-    tone = " destructive" if action in (Action.ABORT, Action.STOP) else " main" if is_main else ""
+    tone = " destructive" if action in DESTRUCTIVE else " main" if is_main else ""
     return el(
         "button",
         f"{word} …",

@@ -31,8 +31,8 @@ def what_will_happen(batch: BatchRow) -> str:
 
 
 def _question(_: Action, batch: BatchRow) -> Html:
-    return el("div", el("h4", "What will happen"), el("p", what_will_happen(batch)),
-              el("h4", "Current state"), el("p", batch.explanation), class_="order")  # fmt: skip
+    return el("div", el("h3", "What will happen"), el("p", what_will_happen(batch)),
+              el("h3", "Current state"), el("p", batch.explanation), class_="order")  # fmt: skip
 
 
 DIALOG: TargetOrderDialog[BatchRow] = TargetOrderDialog(

@@ -14,6 +14,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorError, Failure
 from app.components.markup import el, join, plain_label
+from app.components.presses import DESTRUCTIVE
 from app.components.time_text import counted
 from app.components.transaction_groups import TransactionGroup
 from app.dialogs import order_form
@@ -105,9 +106,9 @@ def _body() -> None:
 
 def _show_question(asked: AskedOrder) -> None:
     zone = live.zone()
-    live.write(el("div", el("h4", "What will happen"), el("p", what_will_happen(asked.action, asked.shown)),
+    live.write(el("div", el("h3", "What will happen"), el("p", what_will_happen(asked.action, asked.shown)),
                   transactions_table(asked.shown, zone),
-                  el("h4", "Why it is safe" if not asked.confirmation_text else "What is known"),
+                  el("h3", "Why it is safe" if not asked.confirmation_text else "What is known"),
                   safety_facts(asked.action, asked.shown, zone), class_="order"))  # fmt: skip
     if asked.dry_run_result is not None:
         with st.container(key="order-dry-result"):
@@ -115,7 +116,7 @@ def _show_question(asked: AskedOrder) -> None:
             live.write(
                 el(
                     "div",
-                    el("h4", heading),
+                    el("h3", heading),
                     steps_table(asked.dry_run_result, asked.shown, dry_run=True),
                     class_="order",
                 )
@@ -128,6 +129,7 @@ def _show_question(asked: AskedOrder) -> None:
         else "A commit is right only if the job is then restored from this checkpoint or a later one. If so",
         confirmation_text=asked.confirmation_text,
         complaint=asked.complaint,
+        is_destructive=asked.action in DESTRUCTIVE,
         give=partial(_give, asked),
         cancel=_put_away,
     )

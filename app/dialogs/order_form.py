@@ -65,10 +65,14 @@ def show(
     warning: str,
     confirmation_text: str,
     complaint: str,
+    is_destructive: bool,
     give: Callable[[bool], None],
     cancel: Callable[[], None],
 ) -> None:
-    """Write the form; its widgets' keys begin with ``key``, and ``give`` gets True for a dry run."""
+    """Write the form; its widgets' keys begin with ``key``, and ``give`` gets True for a dry run.
+
+    The button of a destructive order is red.
+    """
     with st.form(f"{key}-form", border=False, enter_to_submit=False):
         st.text_input("Reason", key=f"{key}-reason", max_chars=500, placeholder="the audit keeps it with your name")
         if confirmation_text:
@@ -76,7 +80,7 @@ def show(
             st.text_input("Confirmation", key=f"{key}-confirm", autocomplete="off")
         if complaint:
             live.write(el("p", el("b", "✖ "), complaint, class_="warn", role="alert"))
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, key=f"{key}-{'destructive' if is_destructive else 'buttons'}"):
             st.form_submit_button(go, key=f"{key}-go", type="primary", on_click=give, args=(False,))
             st.form_submit_button("Dry run", key=f"{key}-dry-run", on_click=give, args=(True,))
             st.form_submit_button("Cancel", key=f"{key}-cancel", on_click=cancel)

@@ -17,6 +17,7 @@ from app.client.collector_client import CollectorError
 from app.client.collector_rows import Orderable
 from app.components.key_name import key_text
 from app.components.markup import Html, el, plain_label
+from app.components.presses import DESTRUCTIVE
 from app.components.time_text import duration
 from app.dialogs import order_form
 from lifecycle.orders import Action
@@ -104,6 +105,7 @@ class TargetOrderDialog(Generic[Target]):
             warning=self._texts.warning,
             confirmation_text=self._texts.confirmation_text(asked.action, asked.target),
             complaint=asked.complaint,
+            is_destructive=asked.action in DESTRUCTIVE,
             give=partial(self._give, asked),
             cancel=self._put_away,
         )

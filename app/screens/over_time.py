@@ -56,6 +56,6 @@ def _head(series: Series) -> Html:
 def _name(row: ApplicationSeries) -> Html:
     if not row.pipeline:
         return el(
-            "h4", "Holder not known", el("small", " records are hidden, and no transaction is known that hides them")
+            "h3", "Holder not known", el("small", " records are hidden, and no transaction is known that hides them")
         )
-    return el("h4", link(page_paths.pipeline(row.pipeline), row.pipeline))
+    return el("h3", link(page_paths.pipeline(row.pipeline), row.pipeline))

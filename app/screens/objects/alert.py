@@ -39,8 +39,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
     labels = [el("li", name, ": ", el("code", text)) for name, text in alert.labels.items()]
     return {
         "head": _head(alert, silence),
-        "evidence": el("section", el("h4", "What it rests on"), evidence_list(alert.evidence)),
-        "labels": el("section", el("h4", "Labels"), el("ul", *labels)),
+        "evidence": el("section", el("h3", "What it rests on"), evidence_list(alert.evidence)),
+        "labels": el("section", el("h3", "Labels"), el("ul", *labels)),
         "same": alert_list(same) if same else el("section"),
     }
 

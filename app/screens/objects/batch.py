@@ -57,7 +57,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         picture[f"attempt-{attempt.attempt}"] = _attempt(attempt)
     written = [] if attempts else _of_checkpoint(client, pipeline, int(number))
     if written:
-        picture["written"] = el("section", el("h4", "Transactions that it holds"), open_table(written))
+        picture["written"] = el("section", el("h3", "Transactions that it holds"), open_table(written))
     if not attempts and not checkpoints and not written:
         picture["none"] = not_there(f"nothing of batch {number} of {pipeline} is in the collector's memory")
     if checkpoints:
@@ -114,4 +114,4 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
         for row in rows
     ]
     head = ["State", "Kind", "Started", "Ended", "Took", "Transactions", "Rows", "Source", "Why it failed"]
-    return el("section", el("h4", "Its checkpoint"), table(head, cells))
+    return el("section", el("h3", "Its checkpoint"), table(head, cells))

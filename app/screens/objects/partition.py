@@ -42,10 +42,10 @@ def render(client: CollectorClient, query: Query) -> Picture:
     for hanging in row.hanging:
         picture[f"hanging-{hanging.key}"] = _hanging(hanging)
     nothing = el("p", "No transaction is open on it.", class_="empty")
-    picture["open"] = el("section", el("h4", "Open on it"), open_table(row.open) if row.open else nothing)
+    picture["open"] = el("section", el("h3", "Open on it"), open_table(row.open) if row.open else nothing)
     none_ended = el("p", "None in the collector's memory.", class_="empty")
     ended = ended_table(row.ended, UTC) if row.ended else none_ended
-    picture["ended"] = el("section", el("h4", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
+    picture["ended"] = el("section", el("h3", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
     return picture
 
 

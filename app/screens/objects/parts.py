@@ -60,13 +60,13 @@ def alerts_of(detail: TransactionDetailRow, alerts: Sequence[AlertRow]) -> list[
 def alert_list(alerts: Sequence[AlertRow]) -> Html:
     """Return the alerts as a list, each with a link to its page, where it can be silenced."""
     if not alerts:
-        return el("section", el("h4", "Alerts"), el("p", "None about it.", class_="empty"))
+        return el("section", el("h3", "Alerts"), el("p", "None about it.", class_="empty"))
     items = [
         el("li", link(page_paths.alert(alert.key), f"{alert.rule} {alert.name}"),
            f" {alert.state} ", el("small", "since ", at(alert.since_ms)), f" {alert.summary}")
         for alert in alerts
     ]  # fmt: skip
-    return el("section", el("h4", "Alerts"), el("ul", *items))
+    return el("section", el("h3", "Alerts"), el("ul", *items))
 
 
 def not_there(error: str) -> Html:

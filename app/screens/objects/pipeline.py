@@ -10,7 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
-from app.components.presses import link
+from app.components.presses import link, order_button
 from app.components.time_text import ago, amount, at, counted, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
@@ -18,8 +18,9 @@ from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
 from app.screens.objects.parts import alert_list, link_to, open_table, page_address
-from app.screens.pipelines import STATES, pipeline_buttons
+from app.screens.pipelines import STATES
 from lifecycle import page_paths
+from lifecycle.orders import Action
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
@@ -56,7 +57,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
         picture["foreign"] = el("p", text, class_="empty")
     more = f" and {running.more:,} more" if running.more else ""
-    heading = el("h4", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
+    heading = el("h3", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
     nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
     picture["open"] = el("section", heading, open_table(running) if running else nothing)
     picture["timeout"] = _timeout(timeout)
@@ -81,7 +82,10 @@ def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
-    buttons = pipeline_buttons(row, is_main=True)
+    buttons = [
+        order_button("Restart", Action.RESTART, "pipeline", [row.key], is_main=True),
+        order_button("Stop", Action.STOP, "pipeline", [row.key]),
+    ]
     return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")
 
 
@@ -106,7 +110,7 @@ def _timeout(row: TimeoutRow | None) -> Html:
         return el("section")
     lengths = f"p50 {duration(row.p50_ms)}, p99 {duration(row.p99_ms)}, longest {duration(row.longest_ms)}"
     text = f"Timeout {duration(row.timeout_ms)}: {row.risk}. {row.advice}"
-    return el("section", el("h4", "Its timeout"), el("p", text),
+    return el("section", el("h3", "Its timeout"), el("p", text),
               el("p", f"Open in the last 24 hours: {lengths}; {row.timed_out} of {row.transactions:,} timed out."))  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
         if chosen in (ALL, event.kind.value)
     ]
     with st.container(key="event-table"):
-        live.write(table(["Time", "Source", "Event", "Where it stands", ""], rows))
+        live.write(table(["Time", "Source", "Event", "Where it stands", "Record"], rows))
 
 
 def _lines(event: RawEventRow) -> list[Html]:
@@ -84,7 +84,7 @@ def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
     rows = [[written(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
             for order in orders]  # fmt: skip
     with st.container(key="order-table"):
-        live.write(table(["Time", "Order", "Reason", ""], rows))
+        live.write(table(["Time", "Order", "Reason", "Entry"], rows))
 
 
 def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:

@@ -144,9 +144,8 @@ def _buttons(detail: TransactionDetailRow, needs: Attention | None) -> list[Html
         # What loses rows is ordered one by one.
         buttons.append(order_button(f"Abort{'' if detail.loses_data else of}", Action.ABORT, "transactions",
                                     [detail.key] if detail.loses_data else keys))  # fmt: skip
-    if needs is not None and needs.remedy in (Remedy.RESTART, Remedy.START):
-        action = Action(needs.remedy.value)
-        buttons.append(order_button(action.value.capitalize(), action, "pipeline", [needs.target], is_main=True))
+    if needs is not None and needs.remedy is Remedy.RESTART:
+        buttons.append(order_button("Restart", Action.RESTART, "pipeline", [needs.target], is_main=True))
     return buttons
 
 
@@ -154,7 +153,7 @@ def _why(detail: TransactionDetailRow) -> Html:
     broker = detail.broker and {**detail.broker, "client_transaction_version": detail.client_transaction_version}
     why = el(
         "section",
-        el("h4", f"Why “{detail.verdict.value}”", el("small", f" rule {detail.rule}")),
+        el("h3", f"Why “{detail.verdict.value}”", el("small", f" rule {detail.rule}")),
         evidence_list(detail.evidence),
         detail.loss is not None and el("p", el("b", f"Data: {detail.loss.verdict}. "), detail.loss.why),
     )
@@ -167,7 +166,7 @@ def _why(detail: TransactionDetailRow) -> Html:
 def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html:
     """Return a row for each partition: where it wrote, as far as that is known, and who waits there."""
     if not detail.partitions:
-        return el("section", el("h4", "Writes"), el("p", "No partition is known.", class_="empty"))
+        return el("section", el("h3", "Writes"), el("p", "No partition is known.", class_="empty"))
     ranges = {offsets.partition: offsets for offsets in detail.loss.offsets} if detail.loss is not None else {}
     readers = {row.topic_partition: row for row in blocked}
     rows = []
@@ -181,14 +180,14 @@ def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html
         hidden = amount(row.hidden) if row is not None and held else "–"
         rows.append([partition_link(name), amount(first), amount(following), hidden, groups or "–"])
     head = ["Partition", "First offset", "Next offset", "Hidden behind it", "Readers"]
-    return el("section", el("h4", "Writes", el("small", f" {amount(detail.rows)} rows")), table(head, rows))
+    return el("section", el("h3", "Writes", el("small", f" {amount(detail.rows)} rows")), table(head, rows))
 
 
 def _siblings(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:
     if len(same_batch) > 1:
         rows = [transaction_cells(transaction, detail.key) for transaction in same_batch]
-        return el("section", el("h4", f"Batch {detail.batch}"), table(SIBLING_HEAD, rows))
+        return el("section", el("h3", f"Batch {detail.batch}"), table(SIBLING_HEAD, rows))
     if not detail.siblings:
         return el("section")
     links = [el("li", key_link(key)) for key in detail.siblings]
-    return el("section", el("h4", "Others of its batch"), el("ul", *links))
+    return el("section", el("h3", "Others of its batch"), el("ul", *links))
