@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collector.rows.action_required import RequiredGroup
-from collector.rows.attention.pipelines import remedy_of as remedy_of_pipeline
 from collector.rows.attention.readers import Waits
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
+from collector.verdicts.driver_state import DriverCondition
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from lifecycle.rows.overview import ActionRequired
@@ -17,15 +17,18 @@ _BADGES = {Verdict.FOREIGN: "foreign, stuck"}
 
 def transaction_cards(situation: Situation, waits: Waits) -> list[Attention]:
     """Return a card for each group of transactions that require an action, in the order given."""
-    of_pipelines = {
-        driver.run.facts.pipeline: remedy_of_pipeline(driver, situation.startable) for driver in situation.drivers
+    # An order to restart is read by the supervisor: where it has ended nobody would answer.
+    restartable = {
+        driver.run.facts.pipeline
+        for driver in situation.drivers
+        if driver.condition not in (DriverCondition.STOPPED, DriverCondition.FAILED)
     }
-    return [_card(group, waits, of_pipelines.get(group.needed.pipeline, Remedy.OPEN)) for group in situation.required]
+    return [_card(group, waits, restartable) for group in situation.required]
 
 
-def _card(group: RequiredGroup, waits: Waits, of_pipeline: Remedy) -> Attention:
+def _card(group: RequiredGroup, waits: Waits, restartable: set[str]) -> Attention:
     needed = group.needed
-    remedy = remedy_of(group, of_pipeline)
+    remedy = remedy_of(group, is_restartable=needed.pipeline in restartable)
     is_open = needed.verdict is not Verdict.LOST
     batch = "" if needed.batch is None else f"|{needed.batch}"
     return Attention(
@@ -43,25 +46,22 @@ def _card(group: RequiredGroup, waits: Waits, of_pipeline: Remedy) -> Attention:
         deadline_ms=needed.deadline_ms,
         consequence=consequence(needed, ours=group.ours),
         remedy=remedy,
-        target=PIPELINE_KEY + needed.pipeline if remedy in (Remedy.RESTART, Remedy.START) else "",
+        target=PIPELINE_KEY + needed.pipeline if remedy is Remedy.RESTART else "",
         rows=needed.rows,
         partitions=needed.partitions,
         alerts=(),
     )
 
 
-def remedy_of(group: RequiredGroup, of_pipeline: Remedy) -> Remedy:
-    """Return what to do about a group: an order only where it is offered for every one of its transactions.
-
-    ``of_pipeline``: what makes its pipeline go on, which then replays what was lost.
-    """
+def remedy_of(group: RequiredGroup, *, is_restartable: bool) -> Remedy:
+    """Return what to do about a group: an order only where it is offered for every one of its transactions."""
     verdict = group.needed.verdict
     if verdict in (Verdict.COMMIT_IT, Verdict.HANGING) and all(one.may_commit for one in group.judgements):
         return Remedy.COMMIT
     if verdict in (Verdict.ABORT_IT, Verdict.HANGING) and all(one.may_abort for one in group.judgements):
         return Remedy.ABORT
-    if verdict is Verdict.LOST and group.ours:
-        return of_pipeline
+    if verdict is Verdict.LOST and group.ours and is_restartable:
+        return Remedy.RESTART
     return Remedy.OPEN
 
 

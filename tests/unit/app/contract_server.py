@@ -230,7 +230,6 @@ class Answers:
             "commit": "committed",
             "abort": "aborted",
             "restart": "restarted",
-            "start": "started",
             "stop": "stopped",
             "settle": "committed",
         }

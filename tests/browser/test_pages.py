@@ -1,0 +1,187 @@
+"""Every page in Chromium, with what a real broker holds: no error, nothing that axe-core finds, on desk, phone and in the dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+from demo.broker import Broker
+from resource_managers.kafka.connection import KafkaConnection
+from tests.browser.shown_page import (
+    PHONE,
+    SHOWN_LIMIT_MS,
+    exceptions,
+    focused,
+    open_whole,
+    show_in,
+    too_wide,
+    violations,
+    wait_whole,
+    watched,
+)
+from tests.browser.stuck_cluster import FOREIGN, StuckCluster, running_stuck_cluster
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+ADDRESSES = (
+    "/",
+    "/transactions",
+    "/transactions?show=batches",
+    "/readers",
+    "/pipelines",
+    "/pipelines?show=checkpoints",
+    "/pipelines?show=timeouts",
+    "/alerts",
+    "/history",
+    "/history?show=losses",
+    "/history?show=ids",
+    "/history?show=search",
+    "/audit",
+    "/collector",
+)
+OBJECTS = ("transaction", "foreign transaction", "batch", "pipeline", "alert", "partition")
+TABS = 25
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StuckCluster]:
+    """Return a cluster that is stuck, with a broker of its own: what other tests leave open would be on the pages too."""
+    directory = Path(tmp_path_factory.mktemp("stuck"))
+    with (
+        Broker(directory / "broker") as broker,
+        running_stuck_cluster(KafkaConnection(broker.bootstrap_servers), directory) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Return one browser session for the module: its pages come out of its cache."""
+    with browser.new_context(viewport={"width": 1440, "height": 1000}, timezone_id="Europe/Berlin") as context:
+        yield context
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """Return a light page on a desk; the test fails with any error on it."""
+    page = context.new_page()
+    wrong = watched(page)
+    yield page
+    wrong += exceptions(page)
+    page.close()
+    assert wrong == []
+
+
+def look_everywhere(page: Page, address: str) -> None:
+    """Open an address; expect nothing to be wrong in light, in the dark and on a phone."""
+    open_whole(page, address)
+    found = {"light": violations(page)}
+    show_in(page, "dark")
+    found["dark"] = violations(page)
+    page.set_viewport_size(PHONE)
+    wait_whole(page)
+    found["phone"] = too_wide(page)
+    assert {where: wrong for where, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_page_is_right_in_light_in_dark_and_on_a_phone(page: Page, stuck: StuckCluster, address: str) -> None:
+    look_everywhere(page, stuck.app + address)
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_an_object_page_is_right_in_light_in_dark_and_on_a_phone(page: Page, stuck: StuckCluster, kind: str) -> None:
+    look_everywhere(page, stuck.app + stuck.object_paths()[OBJECTS.index(kind)])
+
+
+def test_on_a_phone_time_and_button_stand_under_each_sentence(page: Page, stuck: StuckCluster) -> None:
+    page.set_viewport_size(PHONE)
+    open_whole(page, stuck.app)
+    card = page.locator(".st-key-overview article").filter(has=page.locator("[data-order=commit]")).first
+    said, left, button = (box(card.locator(part).first) for part in (".said", ".left", "[data-order=commit]"))
+    assert said["y"] + said["height"] <= left["y"]
+    assert left["y"] + left["height"] <= button["y"]
+    assert button["width"] >= 0.9 * said["width"]
+    card.locator("[data-order=commit]").click()
+    dialog = page.get_by_role("dialog")
+    reason = dialog.get_by_label("Reason")
+    reason.fill("to see it on a phone")
+    for part in (dialog, reason, dialog.locator(".st-key-order-go button")):
+        part.scroll_into_view_if_needed()
+        where = box(part)
+        assert where["x"] >= 0
+        assert where["x"] + where["width"] <= PHONE["width"]
+    dialog.locator(".st-key-order-dry-run button").click()
+    expect(dialog.locator(".st-key-order-dry-result")).to_contain_text("nothing was sent", timeout=SHOWN_LIMIT_MS)
+
+
+@pytest.mark.parametrize(("action", "colour"), [("commit", "main"), ("abort", "red")])
+def test_the_dialog_of_an_order_is_right_in_light_and_dark(
+    page: Page, stuck: StuckCluster, action: str, colour: str
+) -> None:
+    open_whole(page, f"{stuck.app}/transactions")
+    page.locator(f"[data-order={action}]").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    go = dialog.locator(".st-key-order-go button")
+    red = go.evaluate("button => getComputedStyle(button).backgroundColor").startswith("rgb(180, 35, 24)")
+    assert red == (colour == "red")
+    found = {"light": violations(page)}
+    show_in(page, "dark")
+    found["dark"] = violations(page)
+    assert {scheme: wrong for scheme, wrong in found.items() if wrong} == {}
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0, timeout=SHOWN_LIMIT_MS)
+
+
+def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckCluster) -> None:
+    audited = len(stuck.collector.rows("audit"))
+    open_whole(page, f"{stuck.app}/transactions")
+    page.keyboard.press("/")
+    expect(page.locator("[data-testid=stTextInput] input").first).to_be_focused()
+    page.locator("[data-testid=stTextInput] input").first.blur()
+    items = page.locator("[data-item]")
+    for key, place in (("j", 0), ("j", 1), ("k", 0)):
+        page.keyboard.press(key)
+        expect(items.nth(place)).to_be_focused()
+    for action, key in (("commit", "c"), ("abort", "a")):
+        item = items.filter(has=page.locator(f"[data-order={action}]")).first
+        item.focus()
+        page.keyboard.press(key)
+        reason = page.get_by_role("dialog").get_by_label("Reason")
+        expect(reason).to_be_visible(timeout=SHOWN_LIMIT_MS)
+        reason.fill("a key must not order")
+        reason.press("Enter")
+        expect(page.locator(f".st-key-order-{'destructive' if action == 'abort' else 'buttons'}")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0, timeout=SHOWN_LIMIT_MS)
+        wait_whole(page)
+    items.filter(has_text=FOREIGN).first.focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/transaction\?key="), timeout=SHOWN_LIMIT_MS)
+    assert len(stuck.collector.rows("audit")) == audited
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_one_sees_where_the_focus_is(page: Page, stuck: StuckCluster, scheme: str) -> None:
+    open_whole(page, stuck.app)
+    show_in(page, scheme)
+    reached, unseen = set(), []
+    for _ in range(TABS):
+        page.keyboard.press("Tab")
+        at = focused(page)
+        reached.add(at["text"])
+        if not at["is_visible"]:
+            unseen.append(at["text"])
+    assert unseen == []
+    assert any("Commit" in text for text in reached), reached
+
+
+def box(element: Locator) -> dict[str, float]:
+    """Return where an element stands."""
+    found = element.bounding_box()
+    assert found is not None, f"{element} is not shown"
+    return dict(found)
