@@ -137,7 +137,7 @@ def _serve(
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
 
-    changes, cluster = Changes(), ClusterName(connection)
+    changes, cluster, firing = Changes(), ClusterName(connection), alert_routes.FiringRows()
     watch = Watch(
         current,
         AttentionLimits(
@@ -148,7 +148,7 @@ def _serve(
         Surroundings(
             observers=statuses,
             partitions=lambda: partitions.findings,
-            firing=lambda: alert_routes.firing_rows(alerts.evaluator),
+            firing=lambda: firing.of(alerts.evaluator),
             history_error=lambda: store.error,
         ),
     )

@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.alerting import rules, silences
@@ -58,6 +58,8 @@ class AlertEvaluator:
         self._shifted_ms = self._shift_seen_ms = CLOCK.shifted_ms
         self._settled_s = 0.0
         self._shown = AlertStates()
+        self._in_order: tuple[Mapping[str, Alert], list[Alert]] = ({}, [])
+        """What was shown last, and its alerts by urgency."""
         self._silences: tuple[Silence, ...] = ()
         self._silencing = threading.Lock()
         self._stopping = threading.Event()
@@ -76,12 +78,16 @@ class AlertEvaluator:
 
     def alerts(self) -> list[ShownAlert]:
         """Return every alert: firing first, then pending, then resolved; of each the most severe, then the newest, first."""
-        at_ms, known = now_ms(), self._silences
-        found = [
-            ShownAlert(alert=alert, silence=silences.covering(known, alert.finding.labels, at_ms))
-            for alert in self._shown.alerts.values()
+        at_ms, known, alerts = now_ms(), self._silences, self._shown.alerts
+        of, in_order = self._in_order
+        if of is not alerts:
+            in_order = sorted(alerts.values(), key=_urgency)
+            self._in_order = alerts, in_order
+        if not known:
+            return [ShownAlert(alert=alert, silence=None) for alert in in_order]
+        return [
+            ShownAlert(alert=alert, silence=silences.covering(known, alert.finding.labels, at_ms)) for alert in in_order
         ]
-        return sorted(found, key=lambda shown: _urgency(shown.alert))
 
     def silences(self) -> list[Silence]:
         """Return the silences, newest first, those that ended too."""

@@ -40,7 +40,10 @@ def findings(snapshot: AlertSnapshot, limits: AlertSettings) -> list[Finding]:
             continue
         of_rule = [finding for finding in rule.find(snapshot, limits) if finding.key not in unavailable_sources]
         of_rule.sort(key=lambda finding: finding.subject)
-        found += [replace(finding, for_ms=rule.for_ms) for finding in of_rule[:MAX_FINDINGS]]
+        found += [
+            finding if finding.for_ms == rule.for_ms else replace(finding, for_ms=rule.for_ms)
+            for finding in of_rule[:MAX_FINDINGS]
+        ]
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from collector.alerting.evaluator import AlertEvaluator
+from collector.alerting.findings import Finding
 from collector.alerting.notifiers.alertmanager import Alertmanager
 from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryPolicy
 from collector.alerting.notifiers.slack import Slack
@@ -20,6 +21,7 @@ from collector.config.settings import TunableSettings
 from collector.history.store import Store
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock import now_ms
+from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views import aborts_and_losses
@@ -53,10 +55,12 @@ class AlertService:
             lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
         )
 
+        near: Remembered[Finding] = Remembered()
+
         def snapshot() -> AlertSnapshot:
             at_ms = now_ms()
             seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
-            return replace(seen, standing=standing())
+            return replace(seen, standing=standing(), near=near)
 
         self.dispatcher = NotificationDispatcher(
             self._kept, notifiers(receivers, settings.repeat_ms), policy, public_url

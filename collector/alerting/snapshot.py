@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from collector.alerting.findings import Finding
 from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
+from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverStatus
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
@@ -125,3 +127,5 @@ class AlertSnapshot:
     unavailable_sources: frozenset[Source] = frozenset()
     unobserved_pipelines: frozenset[str] = frozenset()
     standing: StandingReport = NO_STANDING_ORDERS
+    near: Remembered[Finding] = field(default_factory=Remembered, compare=False)
+    """What rule A1 found in earlier snapshots: of thousands that are past their time little changes."""

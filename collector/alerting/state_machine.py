@@ -165,7 +165,7 @@ def step(
     alerts = {key: a for key, a in alerts.items() if key in notified or not _is_old(a, now_ms, timing)}
     number = notifications[-1].number if notifications else states.number
     return Step(
-        states=AlertStates(alerts=alerts, groups=groups, number=number),
+        states=AlertStates(alerts=states.alerts if alerts == states.alerts else alerts, groups=groups, number=number),
         alerts=tuple(a for key, a in alerts.items() if key not in kept.alerts or kept.alerts[key].kept() != a.kept()),
         dropped_alerts=tuple(sorted(states.alerts.keys() - alerts.keys())),
         groups=tuple(group for key, group in groups.items() if kept.groups.get(key) != group),
@@ -183,7 +183,9 @@ def advance(
             known = Alert(finding=finding, state=AlertState.PENDING, since_ms=now_ms, found_ms=now_ms)
         if known.state is AlertState.PENDING and now_ms - known.found_ms >= finding.for_ms:
             return replace(known, finding=finding, state=AlertState.FIRING, since_ms=now_ms, fired_ms=now_ms)
-        return replace(known, finding=finding, absent_ms=None)
+        # What stays as it was stays the same object: whoever shows it need not look at it again.
+        is_same = known.finding == finding and known.absent_ms is None
+        return known if is_same else replace(known, finding=finding, absent_ms=None)
     if known is None or known.state is AlertState.RESOLVED:
         return known
     if is_held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from collector.alerting.findings import Finding, Severity, application_group, batch_group
@@ -12,6 +13,7 @@ from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle import page_paths
 from lifecycle.states import TransactionState
@@ -26,6 +28,7 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
     Recovery needs checkpoint interval + checkpoint duration + restart delay, from the pipeline's own history. The age
     keeps a pipeline quiet whose timeout is shorter than its recovery (verdict "at risk" says so all the same).
     """
+    snapshot.near.next_round()
     for judged in snapshot.transactions:
         t, history = judged.view, judged.pipeline
         if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
@@ -35,26 +38,28 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
         usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
         if left_ms >= needs_ms or age_ms < min(usual_ms, t.timeout_ms // 2):
             continue
-        decided = t.listing is not None
         left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
-        yield Finding(
-            rule="A1",
-            subject=t.key,
-            group=application_group(t.pipeline),
-            batch_group=batch_of(t),
-            severity=Severity.CRITICAL if decided else Severity.WARNING,
-            summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(t)}",
-            evidence=(
-                Evidence(
-                    fact=f"open for {seconds(age_ms)} of {seconds(t.timeout_ms)}", source=BROKER, at_ms=t.opened_ms
-                ),
-                Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
-                Evidence(fact=_need(history, needs_ms), source=CHECKPOINTS),
-            ),
-            subject_labels=_labels(t),
-            remedy=remedy_of(judged),
-            object_path=page_paths.transaction(t.key),
-        )
+        yield snapshot.near.of(t.key, (judged, left, needs_ms), functools.partial(_near, judged, left, needs_ms))
+
+
+def _near(judged: Judged, left: str, needs_ms: int) -> Finding:
+    t = judged.view
+    return Finding(
+        rule="A1",
+        subject=t.key,
+        group=application_group(t.pipeline),
+        batch_group=batch_of(t),
+        severity=Severity.CRITICAL if t.listing is not None else Severity.WARNING,
+        summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(t)}",
+        evidence=(
+            Evidence(fact=f"opened with a timeout of {seconds(t.timeout_ms or 0)}", source=BROKER, at_ms=t.opened_ms),
+            Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
+            Evidence(fact=_need(judged.pipeline, needs_ms), source=CHECKPOINTS),
+        ),
+        subject_labels=_labels(t),
+        remedy=remedy_of(judged),
+        object_path=page_paths.transaction(t.key),
+    )
 
 
 def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
-from collector.rows.action_required import action_required, by_urgency, groups, hanging_groups
-from collector.rows.attention.listing import attention, in_progress
+from collector.rows.action_required import (
+    RequiredGroup,
+    action_required,
+    by_urgency,
+    groups,
+    hanging_groups,
+    next_required_ms,
+)
+from collector.rows.attention.listing import AttentionList, in_progress
 from collector.rows.attention.observers import existing, up
 from collector.rows.attention.pipelines import alive
 from collector.rows.attention.situation import AttentionLimits, Situation
 from collector.runtime.clock import now_ms
+from collector.runtime.remembered import Remembered
 from collector.runtime.timed_cache import NowAndThen
 from collector.sources.source import ObserverStatus
-from collector.verdicts.judging import percentile
+from collector.verdicts.judging import Judged, percentile
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views.application_names import applications_of_hanging
 from collector.views.current_state import CurrentState
@@ -33,6 +42,8 @@ from lifecycle.states import TransactionState
 MINUTES = 60
 RECOUNT_MS = 2_000
 WATCH_EVERY_MS = 500
+PAUSE_TIMES, MAX_PAUSE_MS = 10, 1_500
+"""With thousands of cards a look takes long: it stands for so many times as long. A verdict is shown within 2 s all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +66,8 @@ class Look:
     attention: tuple[Attention, ...]
     is_all_well: bool
     """Nothing needs attention, and every observer sees its source."""
+    stands_ms: int
+    """So long it is shown although something changed since: it took a while."""
 
 
 class Watch:
@@ -65,6 +78,11 @@ class Watch:
         self._quiet_since_ms: int | None = now_ms()
         self._well_since_ms: int | None = None
         self._kept: Look | None = None
+        self._urgent: tuple[Sequence[Judged], list[Judged], int | None] = ((), [], None)
+        """The transactions of the last look, those that require an action, and when age alone adds the next (epoch ms)."""
+        self._groups: Remembered[RequiredGroup] = Remembered()
+        self._required: Remembered[tuple[RequiredGroup, ...]] = Remembered()
+        self._attention = AttentionList()
         self._looking = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="verdict watch", daemon=True)
@@ -92,8 +110,10 @@ class Watch:
         """Return everything as it is now; while nothing changes it is judged twice a second, however many ask."""
         with self._looking:
             version, at_ms, kept = self._current.version, now_ms(), self._kept
-            if kept is not None and kept.version == version and 0 <= at_ms - kept.situation.now_ms < WATCH_EVERY_MS:
-                return kept
+            if kept is not None:
+                stands_ms = max(kept.stands_ms, WATCH_EVERY_MS if kept.version == version else 0)
+                if 0 <= at_ms - kept.situation.now_ms < stands_ms:
+                    return kept
             self._kept = look = self._look(version, at_ms)
             if look.situation.required:
                 self._quiet_since_ms = None
@@ -106,16 +126,16 @@ class Watch:
             return look
 
     def _look(self, version: int, at_ms: int) -> Look:
-        current, around = self._current, self._surroundings
+        current, around, began_s = self._current, self._surroundings, time.thread_time()
         partitions, judged = around.partitions(), current.judged(at_ms=at_ms)
-        urgent = action_required(judged, at_ms, self._limits.foreign_old_ms)
+        urgent = self._required_of(judged, at_ms)
         with current.reading() as state:
             applications = applications_of_hanging(state, partitions.hanging)
         situation = Situation(
             now_ms=at_ms,
             limits=self._limits,
             judged=judged,
-            required=by_urgency([*hanging_groups(partitions, applications), *groups(urgent)]),
+            required=self._grouped(urgent, hanging_groups(partitions, applications)),
             partitions=partitions,
             drivers=drivers(current, judged, at_ms),
             jobs=current.jobs(),
@@ -123,14 +143,32 @@ class Watch:
             observers=[observer_row(status) for status in around.observers()],
             history_error=around.history_error(),
         )
-        found = attention(situation)
+        found = self._attention.of(situation)
         is_all_well = not found and len(up(situation)) == len(existing(situation))
-        return Look(version=version, situation=situation, attention=found, is_all_well=is_all_well)
+        took_ms = int(1000 * (time.thread_time() - began_s))
+        stands_ms = min(MAX_PAUSE_MS, PAUSE_TIMES * took_ms)
+        return Look(version=version, situation=situation, attention=found, is_all_well=is_all_well, stands_ms=stands_ms)
+
+    def _required_of(self, judged: Sequence[Judged], at_ms: int) -> list[Judged]:
+        before, urgent, next_ms = self._urgent
+        is_earlier = self._kept is not None and at_ms < self._kept.situation.now_ms
+        if judged is not before or is_earlier or (next_ms is not None and at_ms >= next_ms):
+            urgent = action_required(judged, at_ms, self._limits.foreign_old_ms)
+            self._urgent = judged, urgent, next_required_ms(judged, at_ms, self._limits.foreign_old_ms)
+        return urgent
+
+    def _grouped(self, urgent: list[Judged], hanging: list[RequiredGroup]) -> tuple[RequiredGroup, ...]:
+        self._required.next_round()
+        return self._required.of("", (urgent, hanging), lambda: by_urgency([*hanging, *groups(urgent, self._groups)]))
 
     def _run(self) -> None:
+        seen: tuple[object, object] = (None, None)
         before: object = None
         while not self._stopping.wait(WATCH_EVERY_MS / 1000):
             look = self.look()
+            if look.situation.judged is seen[0] and look.attention is seen[1]:
+                continue
+            seen = look.situation.judged, look.attention
             verdicts = {(item.view.key, item.judgement.verdict) for item in look.situation.judged}
             cards = [(card.key, card.severity, card.keys, card.alerts) for card in look.attention]
             if (verdicts, cards) != before:

@@ -65,6 +65,8 @@ class FlinkState:
     """When each cluster's REST API answered last, by our clock."""
     out_of_reach: dict[str, dict[tuple[str, int | None], str]] = field(default_factory=dict)
     """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
+    version: int = 0
+    """Another one whenever any of this changed, but for when a cluster answered."""
     _without_list: list[str] | None = None
     """The jobs of which no checkpoint was read whole; None: to be found again."""
     _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class FlinkState:
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
+        self.version += 1
         known = self.jobs.get(seen.job) or FlinkJobFacts(job=seen)
         restores = known.restores
         if seen.restored_ms is not None and seen.restored_number is not None:
@@ -90,6 +93,7 @@ class FlinkState:
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look."""
+        self.version += 1
         facts = self.jobs.get(seen.job)
         if facts is None:
             started = FlinkJob(
@@ -111,6 +115,7 @@ class FlinkState:
 
     def see_committables(self, seen: FlinkCommittables) -> None:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
+        self.version += 1
         self._without_list = None
         of_job = self.committables.setdefault((seen.cluster, seen.job), {})
         gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.rows.transactions import urgency
+from collector.runtime.remembered import Remembered
 from collector.verdicts.hanging_transactions import Suspect, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
@@ -40,15 +42,32 @@ def _is_required(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:
     return item.view.is_running and opened is not None and at_ms - opened >= foreign_old_ms
 
 
-def groups(urgent: Sequence[Judged]) -> tuple[RequiredGroup, ...]:
-    """Return what requires an action, grouped by verdict, pipeline and batch, in the order given."""
+def next_required_ms(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> int | None:
+    """Return when the next of them requires an action by its age alone (epoch ms), or None."""
+    opened = (
+        item.view.opened_ms
+        for item in judged
+        if item.judgement.verdict is Verdict.FOREIGN and item.view.is_running and item.view.opened_ms is not None
+    )
+    return min((at + foreign_old_ms for at in opened if at is not None and at_ms - at < foreign_old_ms), default=None)
+
+
+def groups(urgent: Sequence[Judged], remembered: Remembered[RequiredGroup] | None = None) -> tuple[RequiredGroup, ...]:
+    """Return what requires an action, grouped by verdict, pipeline and batch, in the order given.
+
+    ``remembered``: the groups of earlier looks, of which most have the same members still.
+    """
+    remembered = remembered if remembered is not None else Remembered()
+    remembered.next_round()
     found: dict[tuple[Verdict, str, int | None], list[Judged]] = {}
     for item in urgent:
         batch_attempt = item.view.batch_attempt
         found.setdefault(
             (item.judgement.verdict, item.view.pipeline, batch_attempt.batch if batch_attempt else None), []
         ).append(item)
-    return tuple(_group(*key, members) for key, members in found.items())
+    return tuple(
+        remembered.of(key, tuple(members), functools.partial(_group, *key, members)) for key, members in found.items()
+    )
 
 
 def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence[Judged]) -> RequiredGroup:

@@ -85,6 +85,7 @@ def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTran
 def drop_transaction(state: State, identity: BrokerIdentity) -> None:
     """Let one transaction leave memory, with what was reported of it."""
     dropped = state.broker[identity]
+    state.touched.add(identity)
     handle = dropped.handle_identity
     if of_handle(state, handle) == identity:
         state.reported.pop(handle, None)

@@ -47,6 +47,7 @@ from collector.records.observations import (
 from collector.records.observer_kind import ObserverKind
 from collector.state.eviction import trim_when_needed
 from collector.state.state import LastDecided, State, holds_offsets, put_with_older, take_from_older
+from collector.state.transaction_join import named_by
 from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
@@ -150,6 +151,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     before = state.broker.get(identity)
     after = new if before is None else merged(before, new)
     state.broker[identity] = after
+    state.touched.add(identity)
     if after.is_final:
         state.open.discard(identity)
         state.settled.add(identity)
@@ -226,6 +228,7 @@ def _event(state: State, event: LifecycleEvent) -> None:
 def put_reported(state: State, new: ReportedTransaction) -> None:
     """Fold what one event or decision, or several about one transaction, report of it."""
     known = state.reported.get(new.identity)
+    state.touched_ids.add(new.identity.transaction)
     state.reported[new.identity] = new if known is None else merged_reports(known, new)
 
 
@@ -269,6 +272,9 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
     else:
         # As it was when what it rests on was there: a snapshot repeats it, or history kept it while older rows left.
         counts = state.ledger.repeat(Kept(offset=seen.offset, counts=seen.counts, record=record))
+    if isinstance(record, Outcome):
+        named = (named_by(key) for key in record.handle_keys)
+        state.touched_ids.update(handle.transaction for handle, _ in filter(None, named))
     if isinstance(record, Decision):
         if counts and record.ruling is Ruling.COMMIT:
             decided = LastDecided(record.batch_attempt.batch, record.batch_attempt.attempt, record.at_ms)

@@ -77,6 +77,10 @@ class State:
     rolled_back: int = 0
     events: int = 0
     malformed: int = 0
+    touched: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions about which their coordinator told since whoever keeps verdicts looked last (views/kept_verdicts.py)."""
+    touched_ids: set[str] = field(default_factory=set)
+    """Transactional ids about which anything else was told since."""
     newer_decision: str = ""
     """Which decision in history a newer collector wrote."""
     trim_at: int = 0

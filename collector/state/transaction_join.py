@@ -34,12 +34,16 @@ def views(state: State, *, settled: bool) -> Iterator[TransactionView]:
     """Yield in no order every transaction whose verdict may be another than settled, and with ``settled`` all in memory."""
     for identity in state.broker if settled else state.open:
         yield at_coordinator(state, identity)
+    yield from elsewhere(state, settled=True) if settled else not_open(state)
+
+
+def not_open(state: State) -> Iterator[TransactionView]:
+    """Yield in no order those of them that are not open at a coordinator, as far as their verdict may be another than settled."""
     # Without anything reported nothing was decided, and what was undone is settled.
-    if not settled and state.reported:
-        for identity in state.aborted:
-            if identity not in state.open and not is_quiet(state, state.broker[identity]):
-                yield at_coordinator(state, identity)
-    yield from elsewhere(state, settled=settled)
+    for identity in state.aborted if state.reported else ():
+        if identity not in state.open and not is_quiet(state, state.broker[identity]):
+            yield at_coordinator(state, identity)
+    yield from elsewhere(state, settled=False)
 
 
 def elsewhere(state: State, *, settled: bool) -> Iterator[TransactionView]:

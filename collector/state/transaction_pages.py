@@ -30,6 +30,7 @@ from collector.state.transaction_join import (
 from collector.state.transaction_view import NO_PRODUCER, TransactionView, opening_ms
 from lifecycle.branch_id import BranchId
 from lifecycle.decisions import BatchAttempt
+from lifecycle.identity import transaction_key
 from lifecycle.states import TransactionState
 
 EndKey = tuple[int, str, int, int]
@@ -77,8 +78,8 @@ def ended(
         return key[0] >= since_ms and transaction in (None, key[1]) and (before is None or key < before)
 
     with_committed = TransactionState.COMMITTED in wanted
-    # What is not done with, and what no coordinator has, is in memory by the hundreds: it is joined at once.
-    others = [at_coordinator(state, identity) for identity in state.open]
+    # What is not done with at its coordinator has ended where the decision log says so.
+    others = [at_coordinator(state, identity) for identity in state.open if _may_have_an_outcome(state, identity)]
     others += elsewhere(state, settled=with_committed)
     others = [view for view in others if view.state in wanted]
     found = [view for view in (*others, *also_branches) if fits(end_sort_key(view))]
@@ -97,6 +98,11 @@ def ended(
     total = older + len(chosen) + len(found) - len(newest)
     found.sort(key=end_sort_key, reverse=True)
     return Newest(views=tuple(found[:most]), more=max(0, total - most))
+
+
+def _may_have_an_outcome(state: State, identity: BrokerIdentity) -> bool:
+    handle = state.broker[identity].handle_identity
+    return handle in state.reported or state.ledger.outcome(transaction_key(KAFKA, *handle)) is not None
 
 
 def settled(

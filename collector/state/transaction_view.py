@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 from collector.records.branches import BranchDetail, BranchFacts
 from collector.records.facts import KAFKA, BrokerTransaction, ReportedTransaction
@@ -18,9 +19,12 @@ NO_PRODUCER = -1
 """What stands for the producer id, where transactions are ordered, of one that has none: a branch in a database."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TransactionView:
-    """One transaction, joined. Times are epoch ms; None: not known."""
+    """One transaction, joined. Times are epoch ms; None: not known.
+
+    Without slots: what is asked of it again and again is found out once.
+    """
 
     transaction: str
     producer_id: int | None
@@ -55,7 +59,7 @@ class TransactionView:
         """Return its application's name: the prefix of a pipeline of ours, else what all ids of the application go by."""
         return self.application.name
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Return the text that names it and no later one: the handle's key, and where it is known the start time."""
         name = f"kafka:{self.transaction}:{self.producer_id}:{self.producer_epoch}"
@@ -79,7 +83,7 @@ class TransactionView:
             return self.broker.identity
         return (self.transaction, NO_PRODUCER if self.producer_id is None else self.producer_id, self.opened_ms or 0)
 
-    @property
+    @cached_property
     def named_prefix(self) -> str | None:
         """Return the prefix that its id names, whether or not a pipeline ever ran under it; None for an id of another form."""
         parse = TransactionalId.parse if self.resource_manager == KAFKA else BranchId.parse
@@ -141,13 +145,13 @@ class TransactionView:
             return self.broker.timeout_ms
         return (self.listed_handle.timeout_ms or None) if self.listed_handle is not None else None
 
-    @property
+    @cached_property
     def is_running(self) -> bool:
         """True while the timeout's clock runs: only Ongoing expires."""
         open_states = (TransactionState.OPEN, TransactionState.PREPARED, TransactionState.DECIDED)
         return self.state in open_states and not (self.superseded or self.has_vanished or self.is_only_reported)
 
-    @property
+    @cached_property
     def deadline_ms(self) -> int | None:
         """Return when the resource manager will abort it, or None when it will not."""
         if not self.is_running or self.opened_ms is None or self.timeout_ms is None:

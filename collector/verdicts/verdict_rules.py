@@ -238,6 +238,8 @@ RULES: tuple[Rule, ...] = (
     rule_13_driver_silent,
     rule_14_at_risk,
 )
+TIMELESS_RULES = frozenset({1, 6, 7})
+"""Of a transaction that only its coordinator knows, neither they nor the rules before them read the time."""
 
 
 def _judgement(

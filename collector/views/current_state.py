@@ -46,6 +46,7 @@ from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from collector.views.kept_verdicts import KeptVerdicts
 from collector.views.replay import read_kept
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
@@ -69,6 +70,7 @@ class CurrentState:
     ) -> None:
         self._store = store
         self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept, offsets_topics=offsets_topics)
+        self._verdicts = KeptVerdicts()
         self._lock = threading.Lock()
         self._limits = limits
         self._log_status = (DecisionLogStatus.UNREADABLE, "")
@@ -248,8 +250,15 @@ class CurrentState:
             return branch_view.unproven_branches(self._state, resource_manager)
 
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
-        """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory."""
-        return judging.judged(self.cases(settled=settled, at_ms=at_ms))
+        """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory.
+
+        Without ``settled`` it is the same list as before while no verdict changed: nobody may change it.
+        """
+        if settled:
+            return judging.judged(self.cases(settled=True, at_ms=at_ms))
+        moment = self._moment(at_ms)
+        with self._lock:
+            return self._verdicts.judged(self._state, moment)
 
     def cases(self, *, settled: bool = False, at_ms: int | None = None) -> list[Case]:
         """Return what the rules read of the same transactions, in no order."""
@@ -392,6 +401,7 @@ class CurrentState:
         with self._lock:
             before = self._state.flink.out_of_reach.get(cluster, {})
             self._state.flink.out_of_reach[cluster] = why
+            self._state.flink.version += before != why
         if before != why:
             self.changed()
 
@@ -407,6 +417,7 @@ class CurrentState:
             before = self._state.flink.polled_ms.pop(cluster, None)
             if at_ms is not None:
                 self._state.flink.polled_ms[cluster] = at_ms
+            self._state.flink.version += (before is None) is not (at_ms is None)
         if (before is None) is not (at_ms is None):
             self.changed()
 

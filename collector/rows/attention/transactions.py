@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 from collector.rows.action_required import RequiredGroup
 from collector.rows.attention.readers import Waits
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
+from collector.runtime.remembered import Remembered
 from collector.verdicts.driver_state import DriverCondition
 from lifecycle.orders import PIPELINE_KEY
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.overview import ActionRequired
 from lifecycle.verdicts import Verdict
 
@@ -15,24 +18,35 @@ _CRITICAL = frozenset({Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict
 _BADGES = {Verdict.FOREIGN: "foreign, stuck"}
 
 
-def transaction_cards(situation: Situation, waits: Waits) -> list[Attention]:
-    """Return a card for each group of transactions that require an action, in the order given."""
+def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered[Attention]) -> list[Attention]:
+    """Return a card for each group of transactions that require an action, in the order given.
+
+    ``remembered``: the cards of earlier looks.
+    """
+    remembered.next_round()
     # An order to restart is read by the supervisor: where it has ended nobody would answer.
     restartable = {
         driver.run.facts.pipeline
         for driver in situation.drivers
         if driver.condition not in (DriverCondition.STOPPED, DriverCondition.FAILED)
     }
-    return [_card(group, waits, restartable) for group in situation.required]
+    found = []
+    for group in situation.required:
+        needed = group.needed
+        is_restartable = needed.pipeline in restartable
+        waiting = waits.behind(needed.keys, needed.partitions) if needed.verdict is not Verdict.LOST else ()
+        batch = "" if needed.batch is None else f"|{needed.batch}"
+        key = f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}"
+        make = functools.partial(_card, key, group, waiting, is_restartable=is_restartable)
+        found.append(remembered.of(key, (group, waiting, is_restartable), make))
+    return found
 
 
-def _card(group: RequiredGroup, waits: Waits, restartable: set[str]) -> Attention:
+def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], *, is_restartable: bool) -> Attention:
     needed = group.needed
-    remedy = remedy_of(group, is_restartable=needed.pipeline in restartable)
-    is_open = needed.verdict is not Verdict.LOST
-    batch = "" if needed.batch is None else f"|{needed.batch}"
+    remedy = remedy_of(group, is_restartable=is_restartable)
     return Attention(
-        key=f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}",
+        key=key,
         kind=AttentionKind.TRANSACTIONS,
         badge=_BADGES.get(needed.verdict, needed.verdict.value),
         verdict=needed.verdict,
@@ -41,7 +55,7 @@ def _card(group: RequiredGroup, waits: Waits, restartable: set[str]) -> Attentio
         batch=needed.batch,
         keys=needed.keys,
         headline=needed.headline,
-        waits=waits.behind(needed.keys, needed.partitions) if is_open else (),
+        waits=waits,
         since_ms=group.since_ms,
         deadline_ms=needed.deadline_ms,
         consequence=consequence(needed, ours=group.ours),
