@@ -2,12 +2,14 @@
 
 A standing order acts on certainty alone: REST must have reported the checkpoint as completed. flink.sh kills its job as soon as
 the checkpoint's ``_metadata`` is there, some ms before that. So its killwatch.py is stopped until the collector knows that the
-checkpoint counts, and kills at once then. The job may have committed by then; such a round shows nothing.
+checkpoint counts, and kills at once then. The job may have committed by then, or the collector may have been ready too late:
+such a try shows nothing, and the round is tried again.
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +41,13 @@ rehearse = false
 """
 POLLING_MS = "20"
 START_LIMIT_S, CHECKPOINT_LIMIT_S = 180.0, 180.0
+TRIES = 12
+"""How often a round is tried before it is given up."""
 T = TypeVar("T")
+
+
+class ShowedNothing(RuntimeError):
+    """This try had nothing to save, or did not see the checkpoint in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +59,19 @@ class StandingOutcome:
     committed: int
     committed_s: float | None
 
-    @property
-    def shows_nothing(self) -> bool:
-        """Say whether the job had committed everything before it was killed: there was nothing to save."""
-        return not (self.committed or self.lost or self.duplicates)
-
 
 def run(peer: flink.Flink, connection: KafkaConnection, work: Path, outage_s: int, timeout_ms: int) -> StandingOutcome:
-    """Run the failure once, with a collector that has a standing order. Raises RuntimeError."""
+    """Run the failure until a try shows something. Raises RuntimeError when none of ``TRIES`` does."""
+    for number in range(TRIES):
+        try:
+            return _try(peer, connection, work / str(number), outage_s, timeout_ms)
+        except ShowedNothing as why:
+            print(f"try {number}: {why}", file=sys.stderr)
+    raise RuntimeError(f"none of {TRIES} tries had a transaction to save")
+
+
+def _try(peer: flink.Flink, connection: KafkaConnection, work: Path, outage_s: int, timeout_ms: int) -> StandingOutcome:
+    """Run the failure once, with a collector that has a standing order. Raises RuntimeError, ShowedNothing."""
     work.mkdir(parents=True, exist_ok=True)
     orders = work / "standing_orders.toml"
     orders.write_text(ORDER)
@@ -76,24 +89,26 @@ def run(peer: flink.Flink, connection: KafkaConnection, work: Path, outage_s: in
             lost, duplicates = failure.result()
             audit = collector.get("audit?limit=100")["rows"]
     done = [row for row in audit if row["who"] == OWNER and row["outcome"] == "accepted"]
+    if not (done or lost or duplicates):
+        raise ShowedNothing("the job had committed before it was killed")
     last_s = max((row["at_ms"] for row in done), default=0) / 1000 - killed_s if done else None
     return StandingOutcome(lost=lost, duplicates=duplicates, committed=len(done), committed_s=last_s)
 
 
 def _await_checkpoint(collector: RunningCollector) -> None:
-    """Wait until the collector knows that the checkpoint is completed. Raises RuntimeError when it came too late to see that."""
+    """Wait until the collector knows that the checkpoint is completed. Raises ShowedNothing when it came too late to see that."""
 
     def completed() -> int:
         rows = collector.get("checkpoints?limit=10")["rows"]
         return max((row["number"] for row in rows if row["state"] == "completed"), default=0)
 
     if completed() >= CHECKPOINT:
-        raise RuntimeError(f"checkpoint {CHECKPOINT} was completed before the collector was ready: run it again")
+        raise ShowedNothing(f"checkpoint {CHECKPOINT} was completed before the collector was ready")
     number = _wait(
         f"checkpoint {CHECKPOINT}", lambda: at if (at := completed()) >= CHECKPOINT else None, CHECKPOINT_LIMIT_S
     )
     if number != CHECKPOINT:
-        raise RuntimeError(f"checkpoint {number} was completed before {CHECKPOINT} was seen: run it again")
+        raise ShowedNothing(f"checkpoint {number} was completed before {CHECKPOINT} was seen")
 
 
 @contextmanager

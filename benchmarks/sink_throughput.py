@@ -2,6 +2,8 @@
 
     python -m benchmarks.sink_throughput [--flink DIR] [--records 20000000] [--rounds 3] [--json]
 
+Sides that are measured only when they are named: exactly once with kafka_producer=arrow, and a Python sink that drops all.
+
 Each side copies a topic with 4 partitions and records of 100 bytes without keys: indoubt's sink exactly once and at least
 once, Spark's own Kafka sink, and Flink's KafkaSink exactly once and at least once (--flink: the directory of flink.sh;
 without it Flink is not measured). Each run is a fresh process over all records; each round runs every side once and starts
@@ -35,18 +37,22 @@ from benchmarks.spark_run import NULL, SPARK, Batch, Ran, SparkRun, marks
 from benchmarks.topics import VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 
 SOURCE = "throughput_source"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE = "flink_exactly_once", "flink_at_least_once"
+ARROW_EXACTLY_ONCE = "arrow_exactly_once"
 SIDES = (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK, FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE)
 BOUND = NULL
-"""Not a side but a bound, run only by name: the time that Spark takes to bring rows to any Python sink."""
+"""Not a side but a bound: the time that Spark takes to bring rows to any Python sink."""
+BY_NAME = (ARROW_EXACTLY_ONCE, BOUND)
+"""Measured only when they are named."""
 FLINK_GUARANTEES = {FLINK_EXACTLY_ONCE: flink.EXACTLY_ONCE, FLINK_AT_LEAST_ONCE: flink.AT_LEAST_ONCE}
 NAMES = {
     EXACTLY_ONCE: "ours, exactly once",
+    ARROW_EXACTLY_ONCE: "ours, kafka_producer=arrow",
     AT_LEAST_ONCE: "ours, at least once",
     SPARK: "Spark's own, at least once",
     FLINK_EXACTLY_ONCE: "Flink, exactly once",
@@ -129,7 +135,8 @@ class Bench:
         if side != BOUND:
             make_topic(self.connection, sink)
         run = SparkRun(
-            side=side,
+            side=EXACTLY_ONCE if side == ARROW_EXACTLY_ONCE else side,
+            kafka_producer=ARROW if side == ARROW_EXACTLY_ONCE else LIBRDKAFKA,
             bootstrap_servers=self.connection.bootstrap_servers,
             source=SOURCE,
             sink=sink,
@@ -145,16 +152,16 @@ class Bench:
 
 
 def report(results: dict[str, Results], records: int, rounds: int) -> None:
-    """Print the table: medians, ratios to our exactly_once, and where Spark's batches spend their time."""
+    """Print the table: medians, ratios to our exactly_once where it was measured, and where Spark's batches spend their time."""
     print(f"{records:,} records of {VALUE_BYTES} bytes, median of {rounds} rounds in turns, records/s:")
     print(row("", "steady", "whole run", "ours / this", "rounds"))
-    ours = results[EXACTLY_ONCE]
-    for side in (*SIDES, *(side for side in results if side == BOUND)):
+    ours = results.get(EXACTLY_ONCE)
+    for side in (*SIDES, *(side for side in BY_NAME if side in results)):
         if side not in results:
             print(row(NAMES[side], flink.NOT_MEASURED if side in FLINK_GUARANTEES else "not selected"))
             continue
         result = results[side]
-        ratio = f"{median_ratio(ours.steady, result.steady):.2f}"
+        ratio = f"{median_ratio(ours.steady, result.steady):.2f}" if ours is not None else "-"
         spread = f"{min(result.steady) / 1e3:,.0f}k-{max(result.steady) / 1e3:,.0f}k"
         figures = (f"{statistics.median(result.steady):,.0f}", f"{statistics.median(result.whole):,.0f}")
         print(row(NAMES[side], *figures, ratio, spread))
@@ -166,10 +173,21 @@ def report(results: dict[str, Results], records: int, rounds: int) -> None:
         print(row(NAMES[side], *(f"{value:.2f}" for value in (*used, sum(used), busy))))
     print("a micro-batch, median in ms by Spark's own report:")
     print(row("", *STEPS.values()))
-    for side in (side for side in (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK, BOUND) if side in results):
+    for side in (side for side in (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK, *BY_NAME) if side in results):
         parts = [statistics.median(b.durations_ms.get(step, 0) for b in results[side].batches) for step in STEPS]
         print(row(NAMES[side], *(f"{part:,.0f}" for part in parts)))
     print(machine.describe())
+
+
+def chosen(text: str, *, with_flink: bool) -> list[str]:
+    """Return the sides to run, of names that are comma separated. Raises ValueError for an unknown name, or if none is left."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if unknown := [name for name in names if name not in NAMES]:
+        raise ValueError(f"there is no side {unknown[0]!r}; the sides are {', '.join(NAMES)}")
+    found = [side for side in NAMES if side in names and (with_flink or side not in FLINK_GUARANTEES)]
+    if not found:
+        raise ValueError("no side is left to measure: Flink's need --flink")
+    return found
 
 
 def main() -> int:
@@ -180,12 +198,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=1, help="rounds before that are not counted")
     parser.add_argument("--flink", type=Path, metavar="DIR", help="directory of flink.sh")
-    parser.add_argument("--sides", default=",".join(SIDES), help="measure only these: " + ", ".join((*SIDES, BOUND)))
+    parser.add_argument("--sides", default=",".join(SIDES), help="measure only these: " + ", ".join((*SIDES, *BY_NAME)))
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
-    sides = [side for side in (*SIDES, BOUND) if side in arguments.sides.split(",")]
-    if arguments.flink is None:
-        sides = [side for side in sides if side not in FLINK_GUARANTEES]
+    try:
+        sides = chosen(arguments.sides, with_flink=arguments.flink is not None)
+    except ValueError as error:
+        parser.error(str(error))
     os.environ["JAVA_HOME"] = java_home()
     with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work:
         machine.require_room(Path(work), arguments.records * VALUE_BYTES, COPIES)
@@ -214,7 +233,7 @@ def main() -> int:
     if arguments.json:
         medians = {
             side: round(statistics.median(bench.results[side].steady)) if side in bench.results else None
-            for side in SIDES
+            for side in (*SIDES, *(side for side in BY_NAME if side in bench.results))
         }
         whole = {side: round(statistics.median(result.whole)) for side, result in bench.results.items()}
         print(json.dumps({**medians, "whole_run": whole}))

@@ -30,7 +30,7 @@ from pipeline.recovery.recovery import Recovery
 from pipeline.run.driver import make_spark
 from pipeline.run.group_offsets import GroupOffsets
 from pipeline.sink.data_source import TwoPhaseCommitSink
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK, NULL = "spark", "null"
@@ -76,6 +76,7 @@ class SparkRun:
     checkpoint: str
     batch_records: int
     prefix: str = "bench"
+    kafka_producer: str = LIBRDKAFKA
     spark_properties: str = ""
 
     def run(self, others: dict[str, int] | None = None) -> Ran:
@@ -113,6 +114,7 @@ class SparkRun:
             sink=self.sink,
             max_offsets_per_trigger=self.batch_records,
             delivery_guarantee=self.side if self.side in GUARANTEES else DeliveryGuarantee.EXACTLY_ONCE.value,
+            kafka_producer=self.kafka_producer,
             spark_properties=self.spark_properties,
         )
 

@@ -150,6 +150,7 @@ def _serve(
             partitions=lambda: partitions.findings,
             firing=lambda: firing.of(alerts.evaluator),
             history_error=lambda: store.error,
+            startable=settings.start_commands.keys(),
         ),
     )
     current.listen(changes.tell)
@@ -170,6 +171,7 @@ def _serve(
         DecisionLog(connection, tunable.decision_topic),
         tunable.pipeline_order_topic,
         limit_ms=tunable.pipeline_order_limit_ms,
+        start_commands=settings.start_commands,
     )
     more_probes = {**hanging.by_kind(), KIND: pipelines.probe}
     follow_up = _follow_up(settings, connection, current, store, participants, more_probes)
@@ -206,6 +208,7 @@ def _serve(
         ),
         max_body_bytes=tunable.max_body_bytes,
         partitions=lambda: partitions.findings,
+        startable=settings.start_commands.keys(),
     )
     standing = StandingOrderService(
         settings.standing_orders,

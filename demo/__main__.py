@@ -18,7 +18,7 @@ from demo.judge import CannotJudge
 from demo.offset_log import OffsetLogUnreadable
 from demo.prerequisites import ROOT, Missing
 from demo.readers import NotRead
-from demo.run import DemoRun, RunSettings, page_port, say
+from demo.run import DemoRun, RunSettings, page_port, page_url, say
 from demo.waiting import DemoFailed
 
 PAGE_RATE = 200.0
@@ -107,10 +107,10 @@ def _headless(settings: RunSettings, fault: Fault, for_s: float, report_file: Pa
 def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int:
     with DemoRun(settings) as run:
         run.start_broker()
-        run.start_collector()
-        run.start_pipeline()
         desk = FaultDesk(run)
         fault_server = FaultServer(desk)
+        run.start_collector(public_url=page_url(port), fault_injection_url=fault_server.url)
+        run.start_pipeline()
         run.start_app(port, fault_server.url)
         run.wait_for_collector()
         run.start_generator()

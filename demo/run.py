@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import subprocess
@@ -130,12 +131,19 @@ class DemoRun:
             raise DemoFailed(f"the broker did not create the demo's topics: {why}") from None
         say(f"broker {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
 
-    def start_collector(self) -> None:
-        """Start the collector; its API answers when ``wait_for_collector`` returns."""
+    def start_collector(self, *, public_url: str = "", fault_injection_url: str = "") -> None:
+        """Start the collector; its API answers when ``wait_for_collector`` returns.
+
+        ``public_url``: where its notifications link to; ``fault_injection_url``: what starts a stopped pipeline again.
+        """
         port = free_port()
         self.collector_url = f"http://127.0.0.1:{port}"
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--directory", str(self.directory / "collector")]
         arguments += ["--port", str(port), "--checkpoint", f"{PREFIX}={self.checkpoint}"]
+        arguments += ["--public-url", public_url] if public_url else []
+        if fault_injection_url:
+            command = shlex.join([sys.executable, "-m", "demo.start_pipeline", fault_injection_url])
+            arguments += ["--start-command", f"{PREFIX}={command}"]
         environment = {
             "INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}",
             "INDOUBT_FOREIGN_OLD_MS": FOREIGN_OLD_MS,
@@ -187,7 +195,7 @@ class DemoRun:
 
     def start_app(self, port: int, fault_injection_url: str) -> None:
         """Start the app on that port; its pages answer when ``wait_for_app`` returns."""
-        self.app_url = f"http://127.0.0.1:{port}"
+        self.app_url = page_url(port)
         environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_FAULT_INJECTION_URL": fault_injection_url}
         self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
 
@@ -300,6 +308,11 @@ def _answers(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+def page_url(port: int) -> str:
+    """Return the address of the pages on this port."""
+    return f"http://127.0.0.1:{port}"
 
 
 def page_port(wanted: int | None) -> int:

@@ -18,13 +18,15 @@ class Action(Enum):
     """Of a batch as a whole: commit all that its decision lists, or abort all of an undecided one."""
     RESTART = "restart"
     """Of a pipeline: end its driver in order, start the next run."""
+    START = "start"
+    """Of a pipeline that does not run: start it, by the command that its collector was given for that."""
     STOP = "stop"
     """Of a pipeline: end its driver in order, and its supervisor."""
 
     @property
     def is_of_pipeline(self) -> bool:
         """True for orders about a pipeline, not about transactions."""
-        return self in (Action.RESTART, Action.STOP)
+        return self in (Action.RESTART, Action.START, Action.STOP)
 
 
 class Role(Enum):

@@ -122,5 +122,7 @@ def remedies(item: Attention) -> list[Html]:
             return [order_button(f"Abort{size}", Action.ABORT, "transactions", item.keys), opening]
         case Remedy.RESTART:
             return [order_button("Restart", Action.RESTART, "pipeline", [item.target], is_main=True), opening]
-        case Remedy.START | Remedy.OPEN:
+        case Remedy.START:
+            return [order_button("Start", Action.START, "pipeline", [item.target], is_main=True), opening]
+        case Remedy.OPEN:
             return [opening]

@@ -1,4 +1,4 @@
-"""The orders to a pipeline's supervisor: restart it, stop it."""
+"""The orders about a pipeline: restart it, start it, stop it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.dialogs.target_order_dialog import TargetOrderDialog, Texts
 from lifecycle.orders import Action
 from lifecycle.rows.pipelines import PipelineRow
 
-_DONE = {Action.RESTART: "restarted", Action.STOP: "stopped"}
+_DONE = {Action.RESTART: "restarted", Action.START: "started", Action.STOP: "stopped"}
 
 
 def show_if_asked() -> None:
@@ -19,6 +19,11 @@ def show_if_asked() -> None:
 
 def what_will_happen(action: Action, pipeline: PipelineRow) -> str:
     """Return what the order does to this run and to its transactions in doubt."""
+    if action is Action.START:
+        return (
+            "The collector runs the command that it was given for this pipeline; a dry run shows it. The next run first settles "
+            f"what run {pipeline.attempt} left: it commits what was decided, rolls back the rest, and replays it."
+        )
     ends = (
         f"An order for run {pipeline.attempt} is written to the topic of orders. The pipeline's supervisor ends the driver; if "
         "the driver does not react, it kills the driver. "

@@ -87,7 +87,7 @@ def _evidence(row: AuditEntry) -> Html:
 
 
 def _named(row: AuditEntry) -> str:
-    if row.action in (Action.RESTART.value, Action.STOP.value):
+    if row.action in (Action.RESTART.value, Action.START.value, Action.STOP.value):
         return counted(len(row.keys), "pipeline")
     if row.action == Action.SETTLE.value and row.keys:
         # The batch's own key comes before the keys of its transactions.

@@ -52,6 +52,15 @@ def render(client: CollectorClient, query: Query) -> Picture:
     return picture | _jobs(client)
 
 
+def pipeline_buttons(pipeline: PipelineRow, *, is_main: bool) -> list[Html]:
+    """Return the buttons of the orders about a pipeline; ``is_main``: it needs one of them. What does not run may be started."""
+    first = Action.START if pipeline.may_start else Action.RESTART
+    return [
+        order_button(first.value.capitalize(), first, "pipeline", [pipeline.key], is_main=is_main),
+        order_button("Stop", Action.STOP, "pipeline", [pipeline.key]),
+    ]
+
+
 def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
     sign, tone, meaning = STATES.get(pipeline.state, UNKNOWN_SIGN)
     word = pipeline.state
@@ -72,8 +81,7 @@ def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
         class_="said",
     )
     buttons = [
-        order_button("Restart", Action.RESTART, "pipeline", [pipeline.key], is_main=needs is not None),
-        order_button("Stop", Action.STOP, "pipeline", [pipeline.key]),
+        *pipeline_buttons(pipeline, is_main=needs is not None),
         link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
     ]
     return el(

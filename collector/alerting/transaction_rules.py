@@ -204,7 +204,7 @@ def a12_duplicated(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[F
 
 def _of_loss(loss: Loss, rule: str, severity: Severity, what: str) -> Finding:
     """Return what a rule finds of an ended transaction; ``what`` it says of its application."""
-    pipeline = loss.pipeline or loss.view.pipeline
+    pipeline = loss.view.pipeline
     return Finding(
         rule=rule,
         subject=loss.view.key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -44,6 +44,8 @@ class ApiDependencies:
     cluster: Callable[[], str]
     observers: Callable[[], Sequence[ObserverStatus]]
     partitions: Callable[[], PartitionFindings]
+    startable: Collection[str] = ()
+    """Prefixes of the pipelines that an order may start."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     max_body_bytes: int = MAX_BODY_BYTES
 

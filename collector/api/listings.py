@@ -102,7 +102,7 @@ def losses(current: CurrentState, store: Store, query: ListQuery, *, transaction
         fitting = [
             loss
             for loss in found
-            if query.verdict in (None, loss.verdict.value) and query.pipeline in (None, loss.pipeline)
+            if query.verdict in (None, loss.verdict.value) and query.pipeline in (None, loss.view.pipeline)
         ]
         found, more = fitting[: query.limit], max(0, len(fitting) - query.limit)
     return _newest(found, [loss_row(loss) for loss in found], more)

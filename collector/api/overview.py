@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.history import sql
@@ -55,6 +55,8 @@ class Surroundings:
     firing: Callable[[], Sequence[AlertRow]] = tuple
     """The alerts that fire and are not silenced."""
     history_error: Callable[[], str] = str
+    startable: Collection[str] = ()
+    """Prefixes of the pipelines that an order may start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,7 @@ class Watch:
             alerts=around.firing(),
             observers=[observer_row(status) for status in around.observers()],
             history_error=around.history_error(),
+            startable=around.startable,
         )
         found = self._attention.of(situation)
         is_all_well = not found and len(up(situation)) == len(existing(situation))

@@ -21,6 +21,7 @@ from collector.rows.ids import id_row
 from collector.rows.partitions import blocked_rows, hanging_rows
 from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, count_rows, job_row
 from collector.runtime.clock import now_ms
+from collector.verdicts.driver_state import gives_signs
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging
@@ -143,7 +144,15 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     def pipelines(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
         found = [run for run in dependencies.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
         found.sort(key=lambda run: run.facts.pipeline)
-        return table_answer(request, PipelineRow, first([pipeline_row(run) for run in found], limit))
+        at_ms, limits = now_ms(), dependencies.current.limits
+        rows = [
+            pipeline_row(
+                run,
+                may_start=run.facts.pipeline in dependencies.startable and not gives_signs(run, limits, at_ms),
+            )
+            for run in found
+        ]
+        return table_answer(request, PipelineRow, first(rows, limit))
 
     @app.get("/api/v1/ids", dependencies=protected)
     def ids(request: Request, limit: Limit = 500, after: After = None) -> Response:

@@ -136,6 +136,7 @@ def _orders(commands: Any) -> None:
     settle.add_argument("batch", type=int, help="the batch's number")
     for name, what in (
         ("restart", "end a pipeline's driver and start the next run"),
+        ("start", "start a pipeline that does not run, by the collector's command for it"),
         ("stop", "end a pipeline's driver and its supervisor"),
     ):
         _order(commands, name, what).add_argument("pipeline", help="the pipeline's prefix")

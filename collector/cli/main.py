@@ -18,7 +18,7 @@ from lifecycle.errors import SettingsError
 from lifecycle.visible_text import actual
 
 DONE, NOT_DONE, WRONG_USE, UNREACHABLE = orders.DONE, orders.NOT_DONE, orders.WRONG_USE, 3
-ORDERS = ("commit", "abort", "settle-batch", "restart", "stop")
+ORDERS = ("commit", "abort", "settle-batch", "restart", "start", "stop")
 COMMANDS = frozenset(
     {*ORDERS, "status", overview.COMMAND, standing_orders.COMMAND, *(listing.name for listing in LISTINGS)}
 )

@@ -58,7 +58,7 @@ def give(client: Client, given: argparse.Namespace) -> int:
 
 def _wanted(client: Client, given: argparse.Namespace) -> list[Wanted]:
     match given.command:
-        case "restart" | "stop":
+        case "restart" | "start" | "stop":
             rows = client.get("/api/v1/pipelines", pipeline=given.pipeline)["rows"]
             if not rows:
                 raise Refused(f"no run of a pipeline {given.pipeline!r} is known: is the prefix right?")

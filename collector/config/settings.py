@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from collector.config import named_locations, public_url, receivers, standing_orders, tokens
+from collector.config import named_locations, public_url, receivers, standing_orders, start_commands, tokens
 from collector.config.alerts import AlertSettings, Whole
 from collector.config.databases import OPTION, PASSWORDS, read_databases
 from collector.config.flink_access import OPTION as FLINK_OPTION
@@ -160,6 +160,8 @@ class Settings:
     """None: none were given, so they are made at start."""
     receivers: ReceiverSettings
     standing_orders: StandingOrders
+    start_commands: Mapping[str, tuple[str, ...]]
+    """What starts a pipeline, by its prefix."""
     public_url: str
     """The app's address as people reach it, without a slash at its end; empty: notifications have no links."""
 
@@ -202,6 +204,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         tokens=tokens.read(environment),
         receivers=receivers.read(environment),
         standing_orders=standing_orders.read(given.standing_orders or environment.get(standing_orders.VARIABLE, "")),
+        start_commands=start_commands.read(given.start_command),
         public_url=public_url.read(given.public_url or environment.get(public_url.VARIABLE, "")),
     )
 
@@ -286,6 +289,13 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         metavar="URL",
         help="address at which people open the app: notifications link to it",
+    )
+    parser.add_argument(
+        start_commands.OPTION,
+        action="append",
+        default=[],
+        metavar="NAME=COMMAND",
+        help="what starts the pipeline of this prefix, when an operator orders it; it must return",
     )
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     parser.add_argument("--version", action="version", version=f"indoubt {VERSION}", help="say which version this is")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
+from collector.orders import start_command
 from collector.orders.audit import Intent
 from collector.orders.plan import ActionResult, Plan, PlannedAction
 from collector.records.orders import Order, StepOutcome
 from collector.runtime.clock import now_ms
-from collector.verdicts.driver_state import state_of
+from collector.verdicts.driver_state import gives_signs, state_of
 from collector.verdicts.judging import PipelineNow
 from collector.views.current_state import CurrentState
 from lifecycle.durations import duration
@@ -26,11 +29,17 @@ from resource_managers.topics.pipeline_order_topic import write_order
 
 KIND = "pipeline"
 CHECK_EVERY_S = 0.1
-_DONE = {Action.RESTART: StepOutcome.RESTARTED, Action.STOP: StepOutcome.STOPPED}
+_DONE = {
+    Action.RESTART: StepOutcome.RESTARTED,
+    Action.START: StepOutcome.STARTED,
+    Action.STOP: StepOutcome.STOPPED,
+}
+StartCommands = Mapping[str, tuple[str, ...]]
+"""The words of the command that starts a pipeline, by its prefix."""
 
 
 class PipelineOrders:
-    """Writes orders and waits for their answers. Thread-safe."""
+    """Writes orders, runs what starts a pipeline, and waits for the answers. Thread-safe."""
 
     def __init__(
         self,
@@ -40,7 +49,9 @@ class PipelineOrders:
         topic: str,
         *,
         limit_ms: int,
+        start_commands: StartCommands | None = None,
     ) -> None:
+        self._start_commands = start_commands or {}
         self._current, self._connection, self._log, self._topic = current, connection, decision_log, topic
         self._limit_s = limit_ms / 1000
         self._lock = threading.Lock()
@@ -48,8 +59,8 @@ class PipelineOrders:
     def plan(self, order: Order, who: str, evidence: list[Any]) -> Plan:
         """Return the plan of an order about one pipeline; adds what is known of it to ``evidence``.
 
-        Raises OrderRefused when no run of it is known, a newer run started since it was looked at, or a stop lacks the
-        prefix typed; DecisionLogUnreadable, ResourceManagerError.
+        Raises OrderRefused when no run of it is known, a newer run started since it was looked at, a stop lacks the prefix
+        typed, or what shall start runs or has no command for it; DecisionLogUnreadable, ResourceManagerError.
         """
         (key,) = order.keys
         prefix = prefix_of(key)
@@ -61,7 +72,6 @@ class PipelineOrders:
             raise OrderRefused(
                 f"nothing starts {prefix} again by itself once it is stopped: repeat its prefix in 'confirm'"
             )
-        ensure_topic(self._connection, self._topic)
         id_ = uuid.uuid4().hex
         target = {
             "kind": KIND,
@@ -70,6 +80,9 @@ class PipelineOrders:
             "attempt": run.attempt,
             "order": id_,
         }
+        if order.action is Action.START:
+            return self._plan_start(key, prefix, now, target)
+        ensure_topic(self._connection, self._topic)
         planned = PlannedAction(
             key=key,
             description=f"order to {order.action.value} for run {run.attempt} of {prefix}, in the topic {self._topic}",
@@ -85,6 +98,25 @@ class PipelineOrders:
                 PipelineOrder(run=run, action=action, who=who, reason=order.reason, id=id_, at_ms=now_ms()),
             )
             return [self._wait(planned, order.action)]
+
+        return Plan(actions=(planned,), carry_out=carry_out)
+
+    def _plan_start(self, key: str, prefix: str, now: PipelineNow | None, target: Mapping[str, Any]) -> Plan:
+        command = self._start_commands.get(prefix)
+        if command is None:
+            raise OrderRefused(
+                f"the collector has no command that starts {prefix}: start it on its machine, or give the collector "
+                f"--start-command {prefix}=COMMAND"
+            )
+        if now is not None and gives_signs(now, self._current.limits, now_ms()):
+            raise OrderRefused(f"{prefix} runs ({_checked(now)}): order a restart")
+        planned = PlannedAction(
+            key=key, description=f"run: {shlex.join(command)}", target=target, checked=_checked(now)
+        )
+
+        def carry_out() -> list[ActionResult]:
+            failed = start_command.run(command)
+            return [(StepOutcome.REFUSED, failed) if failed else self._wait(planned, Action.START)]
 
         return Plan(actions=(planned,), carry_out=carry_out)
 
@@ -108,11 +140,13 @@ class PipelineOrders:
     def _answer(self, planned: PlannedAction, action: Action) -> ActionResult:
         prefix, attempt, id_ = planned.target["prefix"], planned.target["attempt"], planned.target["order"]
         now = self._current.newest_run(prefix)
+        if action is Action.START and (now is None or now.attempt <= attempt):
+            return StepOutcome.UNKNOWN, f"the start command has returned; no run after run {attempt} has begun yet"
         if now is None:
             return StepOutcome.UNKNOWN, silence(prefix, attempt, self._topic)
         facts = now.facts
         # The log proves that a newer run began; only the pipeline itself can report that its query started.
-        if action is Action.RESTART and now.attempt > attempt and facts.started_attempt >= now.attempt:
+        if action is not Action.STOP and now.attempt > attempt and facts.started_attempt >= now.attempt:
             return _DONE[action], f"run {now.attempt} started"
         if action is Action.STOP and facts.stop_answer[1] == id_:
             return _DONE[action], f"run {attempt} ended and its supervisor too"
@@ -144,7 +178,7 @@ def silence(prefix: str, attempt: int, topic: str) -> str:
     )
 
 
-def pipeline_row(now: PipelineNow) -> PipelineRow:
+def pipeline_row(now: PipelineNow, *, may_start: bool = False) -> PipelineRow:
     """Return a row of GET /pipelines."""
     facts, interval_ms = now.facts, now.facts.settings.get("interval_ms")
     return PipelineRow(
@@ -162,6 +196,7 @@ def pipeline_row(now: PipelineNow) -> PipelineRow:
         interval_ms=interval_ms if isinstance(interval_ms, int) else None,
         source=_text(facts.settings.get("source")),
         sink=_text(facts.settings.get("sink")),
+        may_start=may_start,
         revision=str(now.attempt),
     )
 

@@ -58,6 +58,7 @@ class StepOutcome(Enum):
     REFUSED = "refused"
     """Another process decided first: nothing was done to it."""
     RESTARTED = "restarted"
+    STARTED = "started"
     STOPPED = "stopped"
     DRY_RUN = "dry run"
 
@@ -76,6 +77,7 @@ _FULFILS = {
     Action.ABORT: (StepOutcome.ABORTED,),
     Action.SETTLE: (StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED, StepOutcome.ABORTED),
     Action.RESTART: (StepOutcome.RESTARTED,),
+    Action.START: (StepOutcome.STARTED,),
     Action.STOP: (StepOutcome.STOPPED,),
 }
 

@@ -17,7 +17,7 @@ def loss_row(loss: Loss) -> LossRow:
         transaction=view.transaction,
         producer_id=view.producer_id,
         producer_epoch=view.producer_epoch,
-        pipeline=loss.pipeline,
+        pipeline=view.pipeline,
         checkpoint=loss.checkpoint,
         verdict=loss.verdict.value,
         certainty=loss.certainty.value,

@@ -74,7 +74,6 @@ class Loss:
     why: str
     cause: Inference | None = None
     checkpoint: int | None = None
-    pipeline: str = ""
     offsets: tuple[OffsetsSeen, ...] = ()
     """The offsets concerned, where they were found."""
 
@@ -89,26 +88,15 @@ def judge_loss(case: LossCase) -> Loss | None:
     checkpoint = (
         batch_attempt.batch if batch_attempt is not None else case.flink.checkpoint if case.flink is not None else None
     )
-    pipeline = (case.flink.pipeline if case.flink is not None else "") or view.pipeline
     if view.state in COMMITTED:
         verdict, certainty, why = _committed(case)
-        return Loss(
-            view=view, verdict=verdict, certainty=certainty, why=why, checkpoint=checkpoint, pipeline=pipeline
-        )  # fmt: skip
+        return Loss(view=view, verdict=verdict, certainty=certainty, why=why, checkpoint=checkpoint)
     if view.state not in UNDONE:
         return None
     cause = explain(case.clues)
     answers = (rule(case, cause) for rule in RULES)
     verdict, certainty, why = next((answer for answer in answers if answer is not None), None) or _unknown(case, cause)
-    return Loss(
-        view=view,
-        verdict=verdict,
-        certainty=certainty,
-        why=why,
-        cause=cause,
-        checkpoint=checkpoint,
-        pipeline=pipeline,
-    )
+    return Loss(view=view, verdict=verdict, certainty=certainty, why=why, cause=cause, checkpoint=checkpoint)
 
 
 def _committed(case: LossCase) -> Answer:

@@ -64,6 +64,12 @@ def state_of(now: PipelineNow) -> str:
     return max(times, key=lambda what: times[what])
 
 
+def gives_signs(run: PipelineNow, limits: Limits, now_ms: int) -> bool:
+    """Say whether a pipeline runs as far as its own signs tell: it did not report its end, and was heard of lately."""
+    last_ms = max(_last_sign_ms(run, now_ms), _alive_ms(run, now_ms))
+    return state_of(run) != "stopped" and now_ms - last_ms <= limits.driver_silent_ms
+
+
 def plain_state(run: PipelineNow, limits: Limits, now_ms: int) -> DriverState | None:
     """Return how it stands where its last sign alone tells it, else None: its history, which takes long to gather, is needed."""
     last_ms = _last_sign_ms(run, now_ms)

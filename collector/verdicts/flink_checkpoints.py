@@ -40,13 +40,12 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The fate, how it is known, and of which checkpoint of which job; ``sure``: no other reading is left."""
+    """The fate, how it is known, and of which checkpoint; ``sure``: no other reading is left."""
 
     fate: Fate
     why: str
     sure: bool = False
     checkpoint: int | None = None
-    pipeline: str = ""
     rule: int = 0
     """The rule about jobs that says so; 0: another source."""
     restored_ms: int = 0
@@ -70,8 +69,7 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
         again_ms = taken_again_ms(transaction, sink, restored_ms=restored_ms, held_ms=held_ms)
         is_doubtful = sink.naming is Naming.UNKNOWN and again_ms is not None
         return replace(found, sure=False) if is_doubtful else found
-    pipeline = again.pipeline or found.pipeline
-    return replace(found, fate=Fate.REPLAYED, why=again.why, sure=False, pipeline=pipeline, rule=0)
+    return replace(found, fate=Fate.REPLAYED, why=again, sure=False, rule=0)
 
 
 def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence:
@@ -91,7 +89,7 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
         return by_ids or Evidence(fate=Fate.UNSEEN, why=unknown)
     found = _by_job(transaction, parsed, sink, flink, job)
     if by_ids is not None and found.fate not in (Fate.COMPLETED, Fate.REPLAYED):
-        return replace(by_ids, pipeline=job.pipeline)
+        return by_ids
     if by_ids is not None and found.fate is by_ids.fate:
         found = replace(found, sure=True)
     after_ms = max(transaction.identity.start_ms, found.restored_ms)
@@ -113,7 +111,7 @@ def _by_job(
         if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False, newest=newest))
         if found.fate is not if_pooled.fate:
             why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
-            return Evidence(fate=Fate.UNSEEN, why=why, pipeline=job.pipeline)
+            return Evidence(fate=Fate.UNSEEN, why=why)
     return found
 
 
@@ -158,9 +156,7 @@ class JobCase:
 
     def answer(self, rule: int, fate: Fate, why: str, checkpoint: int | None, *, sure: bool = False) -> Evidence:
         """Return what a rule says."""
-        return Evidence(
-            fate=fate, why=why, rule=rule, sure=sure, checkpoint=checkpoint, pipeline=self.facts.pipeline
-        )  # fmt: skip
+        return Evidence(fate=fate, why=why, rule=rule, sure=sure, checkpoint=checkpoint)
 
 
 def job_case(
@@ -303,18 +299,14 @@ def _by_listing(case: flink_cases.FlinkCase | None) -> Evidence | None:
             f"{case.name} was restored from checkpoint {restore.number}, before checkpoint {case.first.number} that lists it: "
             "it is written again"
         )
-        return Evidence(
-            fate=Fate.REPLAYED, why=why, sure=True, checkpoint=case.first.number, pipeline=case.name
-        )  # fmt: skip
+        return Evidence(fate=Fate.REPLAYED, why=why, sure=True, checkpoint=case.first.number)
     completed = case.completed()
     if completed is None:
         return None
     number, _, proof = completed
     why = f"checkpoint {number} of {case.name} lists it and counts ({proof})"
     restored_ms = restore.at_ms if restore is not None else 0
-    return Evidence(
-        fate=Fate.COMPLETED, why=why, sure=True, checkpoint=number, pipeline=case.name, restored_ms=restored_ms
-    )
+    return Evidence(fate=Fate.COMPLETED, why=why, sure=True, checkpoint=number, restored_ms=restored_ms)
 
 
 def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink, taken_ms: int) -> Evidence | None:

@@ -90,7 +90,7 @@ def evidence(
     if again is None:
         return None
     number = case.first.number if case is not None else parsed.number if sink.naming is Naming.INCREMENTING else None
-    return Evidence(fate=Fate.REPLAYED, why=again.why, checkpoint=number, pipeline=again.pipeline)
+    return Evidence(fate=Fate.REPLAYED, why=again, checkpoint=number)
 
 
 def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence | None:
@@ -147,4 +147,4 @@ def _evidence(name: str, back: Collection[Restore], holds: int | None, how: str,
     why = (
         f"{name} was restored from checkpoint {last.number} at {utc(last.at_ms)}, {before}: its rows are written again"
     )
-    return Evidence(fate=Fate.REPLAYED, why=why, sure=sure, checkpoint=holds, pipeline=name)
+    return Evidence(fate=Fate.REPLAYED, why=why, sure=sure, checkpoint=holds)

@@ -10,7 +10,6 @@ that ended before the transaction began.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
@@ -21,14 +20,6 @@ from collector.verdicts.flink_jobs_of_sinks import fits
 
 TAKEN_BY_ORDER_MS = 2_000
 """An order that aborts a transaction may take its id to shut out its writer (brokers before 4.0): within this."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetBackSign:
-    """What shows that the work was set back to before a transaction, in one sentence; ``pipeline`` empty: by no known job."""
-
-    why: str
-    pipeline: str = ""
 
 
 def taken_again_ms(
@@ -57,15 +48,15 @@ def set_back(
     held_ms: int = 0,
     taken_ms: int = 0,
     counts_takes: bool = True,
-) -> SetBackSign | None:
-    """Return what shows that an ended transaction is written again, or None.
+) -> str | None:
+    """Return what shows that an ended transaction is written again, in one sentence, or None.
 
     Only restores later than ``restored_ms`` (epoch ms) count, and only takes of its id that are later than ``taken_ms`` and not
     between ``held_ms`` and ``restored_ms``, where ``counts_takes``.
     """
     again_ms = taken_again_ms(transaction, sink, after_ms=taken_ms, restored_ms=restored_ms, held_ms=held_ms)
     if again_ms is not None and counts_takes and sink.naming is Naming.INCREMENTING:
-        return SetBackSign(why=taken_again(again_ms))
+        return taken_again(again_ms)
     parsed = FlinkId.parse(transaction.identity.transaction)
     if parsed is None:
         return None
@@ -82,11 +73,10 @@ def set_back(
     if not found:
         return None
     at_ms, restored, facts = max(found, key=lambda each: each[0])
-    why = (
+    return (
         f"{facts.pipeline}, which uses the prefix {sink.prefix}, was restored from checkpoint {restored} at {utc(at_ms)}, before "
         "it: it is written again"
     )
-    return SetBackSign(why=why, pipeline=facts.pipeline)
 
 
 def taken_again(at_ms: int) -> str:

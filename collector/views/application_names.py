@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from collector.records.facts import HandleIdentity
 from collector.state import transaction_join
 from collector.state.state import State
-from collector.verdicts.hanging_transactions import Suspect
+from collector.verdicts.hanging_transactions import KEY_PREFIX, Suspect
 from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
+_HANGING_KEY = re.compile(rf"{KEY_PREFIX}.*:(?P<producer_id>[0-9]+):-?[0-9]+:[0-9]+", re.DOTALL)
 _BATCH_KEY = re.compile(r"(?P<prefix>[^/]+)/[^/]+/[0-9]+/[0-9]+")
 PIPELINE_KEY = "pipeline:"
 
@@ -47,8 +48,17 @@ def name_of_key(state: State, key: str) -> str:
         return key.removeprefix(PIPELINE_KEY)
     if found := _KAFKA_KEY.fullmatch(key):
         return name_of_id(state, found["id"])
+    if found := _HANGING_KEY.fullmatch(key):
+        return _name_of_producer(state, int(found["producer_id"]))
     prefixes = state.ledger.prefixes()
     if (found := _BATCH_KEY.fullmatch(key)) and found["prefix"] in prefixes:
         return found["prefix"]
     branch = BranchId.parse(key.partition(":")[2])
     return branch.prefix if branch is not None and branch.prefix in prefixes else ""
+
+
+def _name_of_producer(state: State, producer_id: int) -> str:
+    """Return the application of a producer id, '' where none or more than one is known."""
+    ids = {identity.transaction for identity in state.broker if identity.producer_id == producer_id}
+    names = {name_of_id(state, id_) for id_ in ids}
+    return names.pop() if len(names) == 1 else ""

@@ -9,7 +9,10 @@ from lifecycle.checkpoints import CheckpointState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineRow:
-    """A pipeline and its newest run: ``attempt`` is that run's number, ``state`` what it reported last."""
+    """A pipeline and its newest run: ``attempt`` is that run's number, ``state`` what it reported last.
+
+    ``may_start``: it gives no sign that it runs, and the collector has a command that starts it.
+    """
 
     key: str
     pipeline: str
@@ -25,6 +28,7 @@ class PipelineRow:
     interval_ms: int | None
     source: str | None
     sink: str | None
+    may_start: bool | None
     revision: str
 
 

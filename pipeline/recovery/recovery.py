@@ -16,7 +16,7 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import Decision, RunStarted, Settled
 from lifecycle.identity import Handle
 from pipeline.checkpoints.checkpoint_directory import CheckpointIdentity
-from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sink_settings import SinkSettings, pairs
 from pipeline.config.sinks import make_resource_managers, read_sinks
 from pipeline.recovery.log_keeping import keep_short
 from pipeline.recovery.run_start import RunStart
@@ -71,6 +71,8 @@ class Recovery:
             self._databases,
             transaction_timeout_ms=settings.transaction_timeout_ms,
             decisions_topic=settings.decisions_topic,
+            producer=settings.kafka_producer,
+            producer_properties=pairs(settings.producer_properties),
         ).verify(columns)
 
     def recover(self, run: str = "") -> Recovered:

@@ -27,14 +27,15 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
     content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     words = lengths // 4
     most = int(words.max(initial=0))
-    everywhere = bool((words == most).all())
-    longer = np.arange(len(keys))
-    for word in range(most):
-        if not everywhere:
+    if len(keys) and (lengths == lengths[0]).all():
+        table = content[starts[0] : starts[0] + len(keys) * int(lengths[0])].reshape(len(keys), int(lengths[0]))
+        for word in range(most):
+            hashed = _mixed(hashed, np.ascontiguousarray(table[:, 4 * word : 4 * word + 4]).view("<u4").reshape(-1))
+    else:
+        longer = np.arange(len(keys))
+        for word in range(most):
             longer = longer[words[longer] > word]
-        k = _little_endian(content, starts[longer] + 4 * word) * _M
-        k ^= k >> _R
-        hashed[longer] = hashed[longer] * _M ^ k * _M
+            hashed[longer] = _mixed(hashed[longer], _little_endian(content, starts[longer] + 4 * word))
     rest = lengths % 4
     tails = starts + 4 * words
     for place in (2, 1, 0):
@@ -46,6 +47,14 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
     hashed *= _M
     hashed ^= hashed >> np.uint32(15)
     return hashed
+
+
+def _mixed(hashed: npt.NDArray[np.uint32], k: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    k = k * _M
+    k ^= k >> _R
+    k *= _M
+    k ^= hashed * _M
+    return k
 
 
 def _little_endian(content: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:

@@ -16,8 +16,10 @@ import threading
 import time
 import traceback
 from concurrent.futures import as_completed
+from dataclasses import replace
 from pathlib import Path
 
+from resource_managers.kafka.connection import LIBRDKAFKA, PRODUCERS
 from tests.crash.catalogue import FAULTS
 from tests.crash.checker import Checker
 from tests.crash.schedule import Schedule, schedule_of
@@ -45,6 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--records", type=int, help="how many are produced under each fault (default: the seed's choice)"
     )
+    parser.add_argument("--kafka-producer", choices=PRODUCERS, default=LIBRDKAFKA, help="the pipelines' setting")
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
     parser.add_argument(
         "--directory", type=Path, help="directory for data of failed seeds (default: a temporary directory)"
@@ -57,7 +60,10 @@ def main() -> int:
         parser.error("--seeds must be at least 1, and a seed is a number from 1 on")
     only = [name.strip() for name in arguments.faults.split(",") if name.strip()]
     try:
-        schedules = {seed: schedule_of(seed, only, arguments.records) for seed in seeds}
+        schedules = {
+            seed: replace(schedule_of(seed, only, arguments.records), kafka_producer=arguments.kafka_producer)
+            for seed in seeds
+        }
     except ValueError as error:
         parser.error(str(error))
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="indoubt-crash-"))

@@ -54,6 +54,7 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "trigger_interval_ms": schedule.trigger_ms,
         "restart_delay_ms": 300,
         "restart_attempts": ALL_RESTARTS,
+        "kafka_producer": schedule.kafka_producer,
         "producer_properties": f"message.max.bytes={LARGEST_MESSAGE_BYTES}",
         # Two tasks at once; Spark retries a failed task twice, as on a cluster.
         "spark_master": "local[2,3]",

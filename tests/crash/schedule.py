@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from resource_managers.kafka.connection import LIBRDKAFKA
 from tests.crash.catalogue import FAULTS, TASK_POINTS, Fault, Own, Sink
 
 SEEDS_OF_A_DEAL = 10
@@ -83,6 +84,7 @@ class Schedule:
     trims_log: bool
     min_isr: int
     strikes: tuple[Strike, ...] = field(default_factory=tuple)
+    kafka_producer: str = LIBRDKAFKA
 
     @property
     def owns(self) -> frozenset[Own]:
@@ -102,7 +104,8 @@ class Schedule:
         head = (
             f"seed {self.seed}: {self.sink.value}; {self.partitions} source partitions, {self.keys} keys, trigger "
             f"{self.trigger_ms} ms, transaction timeout {self.timeout_ms} ms, {self.first_records} records, checkpoint as "
-            f"{'URI' if self.checkpoint_is_uri else 'path'}{', decision log kept short' if self.trims_log else ''}, then"
+            f"{'URI' if self.checkpoint_is_uri else 'path'}{', decision log kept short' if self.trims_log else ''}"
+            f"{f', kafka_producer {self.kafka_producer}' if self.kafka_producer != LIBRDKAFKA else ''}, then"
         )
         if self.broker is not None:
             least = f" (min.insync.replicas {self.min_isr})" if self.broker is Own.CLUSTER else ""

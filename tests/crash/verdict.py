@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from resource_managers.kafka.connection import LIBRDKAFKA
 from tests.crash.judge import Anomaly
 from tests.crash.schedule import Schedule, schedule_of
 
@@ -61,6 +62,9 @@ def again(schedule: Schedule) -> str:
     """Return the command that runs a schedule again."""
     faults = [strike.fault for strike in schedule.strikes]
     command = f".venv/bin/python -m tests.crash --seed {schedule.seed}"
+    if schedule.kafka_producer != LIBRDKAFKA:
+        command += f" --kafka-producer {schedule.kafka_producer}"
+        schedule = replace(schedule, kafka_producer=LIBRDKAFKA)
     if schedule == schedule_of(schedule.seed):
         return command
     command += f" --faults {','.join(faults)}"

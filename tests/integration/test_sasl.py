@@ -18,9 +18,11 @@ from confluent_kafka.admin import (
 
 from demo.broker import Broker
 from lifecycle.errors import SettingsError, Unreachable
-from resource_managers.kafka.connection import KafkaConnection
+from lifecycle.outcomes import Committed
+from resource_managers.kafka.connection import PRODUCERS, KafkaConnection
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
+from tests.integration.kafka_fixtures import make_sink
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
 pytestmark = pytest.mark.integration
@@ -70,6 +72,13 @@ def test_pipeline_and_resource_manager_work_over_sasl(sasl_broker, tmp_path):
     assert read_committed(connection, "sasl-out") == Counter({b"row %d" % n: 1 for n in range(50)})
     assert PASSWORD not in pipeline.log
     assert KafkaResourceManager(connection, topic="sasl-out").recover("sasl") == []
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_a_transaction_is_written_over_sasl(sasl_broker, producer):
+    sink = make_sink(KafkaConnection(sasl_broker.bootstrap_servers, properties(PASSWORD)), producer=producer)
+    assert isinstance(sink.commit(sink.prepare(b"a", b"b")), Committed)
+    wait_until("both rows", lambda: read_committed(sink.connection, sink.topic) == Counter([b"a", b"b"]))
 
 
 def test_wrong_password_is_said_and_not_shown(sasl_broker):

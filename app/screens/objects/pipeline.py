@@ -10,7 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
-from app.components.presses import link, order_button
+from app.components.presses import link
 from app.components.time_text import ago, amount, at, counted, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
@@ -18,9 +18,8 @@ from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
 from app.screens.objects.parts import alert_list, link_to, open_table, page_address
-from app.screens.pipelines import STATES
+from app.screens.pipelines import STATES, pipeline_buttons
 from lifecycle import page_paths
-from lifecycle.orders import Action
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
@@ -82,10 +81,7 @@ def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
-    buttons = [
-        order_button("Restart", Action.RESTART, "pipeline", [row.key], is_main=True),
-        order_button("Stop", Action.STOP, "pipeline", [row.key]),
-    ]
+    buttons = pipeline_buttons(row, is_main=True)
     return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")
 
 

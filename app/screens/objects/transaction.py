@@ -144,8 +144,9 @@ def _buttons(detail: TransactionDetailRow, needs: Attention | None) -> list[Html
         # What loses rows is ordered one by one.
         buttons.append(order_button(f"Abort{'' if detail.loses_data else of}", Action.ABORT, "transactions",
                                     [detail.key] if detail.loses_data else keys))  # fmt: skip
-    if needs is not None and needs.remedy is Remedy.RESTART:
-        buttons.append(order_button("Restart", Action.RESTART, "pipeline", [needs.target], is_main=True))
+    if needs is not None and needs.remedy in (Remedy.RESTART, Remedy.START):
+        action = Action(needs.remedy.value)
+        buttons.append(order_button(action.value.capitalize(), action, "pipeline", [needs.target], is_main=True))
     return buttons
 
 

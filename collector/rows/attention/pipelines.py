@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from collector.records.flink_facts import FlinkJobFacts
 from collector.rows.attention.situation import CRITICAL, Situation
@@ -16,7 +16,7 @@ JOB_FAILED, JOB_RUNNING = "FAILED", "RUNNING"
 
 def pipeline_cards(situation: Situation) -> list[Attention]:
     """Return a card for each pipeline that does not go on by itself."""
-    ours = [_card(driver, situation.now_ms) for driver in situation.drivers if driver.needs_attention]
+    ours = [_card(driver, situation) for driver in situation.drivers if driver.needs_attention]
     return [*ours, *(_job_card(facts) for facts in newest_jobs(situation.jobs) if facts.job.state == JOB_FAILED)]
 
 
@@ -36,8 +36,18 @@ def newest_jobs(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
     return list(newest.values())
 
 
-def _card(driver: DriverState, now_ms: int) -> Attention:
+def remedy_of(driver: DriverState, startable: Collection[str]) -> Remedy:
+    """Return what makes a pipeline go on: an order to restart is read by its supervisor alone, which may have ended too."""
+    if driver.condition in (DriverCondition.STOPPED, DriverCondition.FAILED):
+        return Remedy.START if driver.run.facts.pipeline in startable else Remedy.OPEN
+    is_gone = driver.condition is DriverCondition.SILENT and driver.run.facts.pipeline in startable
+    return Remedy.START if is_gone else Remedy.RESTART
+
+
+def _card(driver: DriverState, situation: Situation) -> Attention:
     name, has_failed = driver.run.facts.pipeline, driver.condition is DriverCondition.FAILED
+    remedy = remedy_of(driver, situation.startable)
+    where = "" if remedy is Remedy.START else " on its machine"
     return Attention(
         key=f"pipeline:{name}",
         kind=AttentionKind.PIPELINE,
@@ -47,17 +57,16 @@ def _card(driver: DriverState, now_ms: int) -> Attention:
         pipeline=name,
         batch=None,
         keys=(),
-        headline=_headline(driver, now_ms),
+        headline=_headline(driver, situation.now_ms),
         waits=(),
         since_ms=driver.since_ms,
         deadline_ms=None,
         consequence=(
-            "Nothing new is written until it is started on its machine: its checkpoint is kept."
+            f"Nothing new is written until it is started{where}: its checkpoint is kept."
             if has_failed
             else "Nothing new is written, and what it left open stays open until its timeout."
         ),
-        # No supervisor is left that would read an order to restart.
-        remedy=Remedy.OPEN if has_failed else Remedy.RESTART,
+        remedy=remedy,
         target=PIPELINE_KEY + name,
         rows=None,
         partitions=(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from collector.records.flink_facts import FlinkJobFacts
@@ -29,7 +29,10 @@ class AttentionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Everything known at ``now_ms``. ``alerts``: those that fire unsilenced; ``history_error``: empty while it is written."""
+    """Everything known at ``now_ms``. ``alerts``: those that fire unsilenced; ``history_error``: empty while it is written.
+
+    ``startable``: prefixes of the pipelines that an order may start.
+    """
 
     now_ms: int
     limits: AttentionLimits
@@ -41,3 +44,4 @@ class Situation:
     alerts: Sequence[AlertRow] = ()
     observers: Sequence[ObserverRow] = ()
     history_error: str = ""
+    startable: Collection[str] = ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 
 from collector.rows.action_required import RequiredGroup
+from collector.rows.attention.pipelines import remedy_of as remedy_of_pipeline
 from collector.rows.attention.readers import Waits
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
 from collector.runtime.remembered import Remembered
-from collector.verdicts.driver_state import DriverCondition
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.overview import ActionRequired
@@ -24,27 +24,24 @@ def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered
     ``remembered``: the cards of earlier looks.
     """
     remembered.next_round()
-    # An order to restart is read by the supervisor: where it has ended nobody would answer.
-    restartable = {
-        driver.run.facts.pipeline
-        for driver in situation.drivers
-        if driver.condition not in (DriverCondition.STOPPED, DriverCondition.FAILED)
+    of_pipelines = {
+        driver.run.facts.pipeline: remedy_of_pipeline(driver, situation.startable) for driver in situation.drivers
     }
     found = []
     for group in situation.required:
         needed = group.needed
-        is_restartable = needed.pipeline in restartable
+        of_pipeline = of_pipelines.get(needed.pipeline, Remedy.OPEN)
         waiting = waits.behind(needed.keys, needed.partitions) if needed.verdict is not Verdict.LOST else ()
         batch = "" if needed.batch is None else f"|{needed.batch}"
         key = f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}"
-        make = functools.partial(_card, key, group, waiting, is_restartable=is_restartable)
-        found.append(remembered.of(key, (group, waiting, is_restartable), make))
+        make = functools.partial(_card, key, group, waiting, of_pipeline)
+        found.append(remembered.of(key, (group, waiting, of_pipeline), make))
     return found
 
 
-def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], *, is_restartable: bool) -> Attention:
+def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], of_pipeline: Remedy) -> Attention:
     needed = group.needed
-    remedy = remedy_of(group, is_restartable=is_restartable)
+    remedy = remedy_of(group, of_pipeline)
     return Attention(
         key=key,
         kind=AttentionKind.TRANSACTIONS,
@@ -60,22 +57,25 @@ def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], *, is
         deadline_ms=needed.deadline_ms,
         consequence=consequence(needed, ours=group.ours),
         remedy=remedy,
-        target=PIPELINE_KEY + needed.pipeline if remedy is Remedy.RESTART else "",
+        target=PIPELINE_KEY + needed.pipeline if remedy in (Remedy.RESTART, Remedy.START) else "",
         rows=needed.rows,
         partitions=needed.partitions,
         alerts=(),
     )
 
 
-def remedy_of(group: RequiredGroup, *, is_restartable: bool) -> Remedy:
-    """Return what to do about a group: an order only where it is offered for every one of its transactions."""
+def remedy_of(group: RequiredGroup, of_pipeline: Remedy) -> Remedy:
+    """Return what to do about a group: an order only where it is offered for every one of its transactions.
+
+    ``of_pipeline``: what makes its pipeline go on, which then replays what was lost.
+    """
     verdict = group.needed.verdict
     if verdict in (Verdict.COMMIT_IT, Verdict.HANGING) and all(one.may_commit for one in group.judgements):
         return Remedy.COMMIT
     if verdict in (Verdict.ABORT_IT, Verdict.HANGING) and all(one.may_abort for one in group.judgements):
         return Remedy.ABORT
-    if verdict is Verdict.LOST and group.ours and is_restartable:
-        return Remedy.RESTART
+    if verdict is Verdict.LOST and group.ours:
+        return of_pipeline
     return Remedy.OPEN
 
 

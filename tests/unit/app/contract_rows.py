@@ -174,6 +174,7 @@ def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
         "interval_ms": 5000,
         "source": "ip_count_source",
         "sink": "ip_count_sink",
+        "may_start": False,
         "revision": "88",
         **changes,
     }

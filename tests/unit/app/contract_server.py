@@ -230,6 +230,7 @@ class Answers:
             "commit": "committed",
             "abort": "aborted",
             "restart": "restarted",
+            "start": "started",
             "stop": "stopped",
             "settle": "committed",
         }

@@ -65,6 +65,16 @@ def test_a_restart_takes_a_reason_and_shows_what_its_supervisor_answered(answers
     assert "An order for run 88" not in said(page)
 
 
+def test_what_does_not_run_is_started_with_a_reason(answers):
+    answers.pipelines[0] = pipeline(state="stopped", may_start=True)
+    page = press(opened("pipelines"), "Start …")
+    assert "runs the command that it was given for this pipeline" in said(page)
+    page.text_input(key="pipeline-order-reason").set_value("its machine is back")
+    page = press(page, "Start")
+    assert "✔ started in 31 ms" in said(page)
+    assert [(order["action"], order["keys"]) for order in answers.orders] == [("start", ["pipeline:ip-count"])]
+
+
 def test_a_stop_needs_the_prefix_typed(answers):
     page = press(opened("pipelines"), "Stop …")
     assert "only you can start this pipeline again" in said(page)

@@ -56,8 +56,8 @@ def of_flink(verdict: Verdict, at: int = 50_000, **fields: Any) -> AlertSnapshot
     return seen(now_ms=T0 + at, transactions=(Judged(view=only_view(*FOREIGN), judgement=judgement, pipeline=None),))
 
 
-def loss(verdict: LossVerdict, certainty: Certainty = Certainty.CERTAIN, pipeline: str = "eu/orders") -> AlertSnapshot:
-    found = Loss(view=only_view(*FOREIGN), verdict=verdict, certainty=certainty, why="w", pipeline=pipeline)
+def loss(verdict: LossVerdict, certainty: Certainty = Certainty.CERTAIN) -> AlertSnapshot:
+    found = Loss(view=only_view(*FOREIGN), verdict=verdict, certainty=certainty, why="w")
     return seen(losses=(found,))
 
 
@@ -194,15 +194,11 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             of(
                 "A7",
                 FLINK_KEY,
-                "application eu/orders",
+                "application flink-orders",
                 CRITICAL,
                 FLINK_PAGE,
-                labels=FLINKS | {"pipeline": "eu/orders"},
+                labels=FLINKS,
             ),
-        ),
-        (
-            loss(LossVerdict.LOST, pipeline=""),
-            of("A7", FLINK_KEY, "application flink-orders", CRITICAL, FLINK_PAGE, labels=FLINKS),
         ),
         (
             seen(id_leaks=(IdLeak(application="a/b", ids=9, fact="new ids"),)),
@@ -250,10 +246,10 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             of(
                 "A12",
                 FLINK_KEY,
-                "application eu/orders",
+                "application flink-orders",
                 CRITICAL,
                 FLINK_PAGE,
-                labels=FLINKS | {"pipeline": "eu/orders"},
+                labels=FLINKS,
             ),
         ),
         (

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from collector.alerting.rules import findings
 from collector.alerting.snapshot_builder import take_snapshot
+from collector.api.metrics import PipelineLabels
 from collector.config.alerts import AlertSettings
 from collector.records.application_ids import form_of
 from collector.records.formats.flink_records import (
@@ -27,6 +28,7 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.runtime.clock import now_ms
 from collector.verdicts.partition_state import PartitionFindings
 from collector.views import application_names
+from lifecycle.application import ApplicationKind
 from lifecycle.durations import HOUR_MS
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import T0, broker_record
@@ -104,6 +106,10 @@ def test_an_open_transaction(api: Api, id_: str, name: str) -> None:
     api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
     (row,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
     assert (row["pipeline"], row["application"]["name"]) == (name, name)
+    (view,) = [view for judged in api.current.judged() if (view := judged.view).producer_id == 77]
+    # Of an application that nothing is known of, a metric has no label of its own.
+    is_known = view.ours or view.application.kind is not ApplicationKind.OTHER
+    assert PipelineLabels(most=10).of_transaction(view) == (name if is_known else "foreign")
 
 
 @IDS
@@ -127,6 +133,9 @@ def test_transactions_that_ended(api: Api, id_: str, name: str) -> None:
     ])  # fmt: skip
     api.store.flushed()
     assert {row["pipeline"] for row in api.rows("aborts") if row["transaction"] == id_} == {name}
+    assert {row["pipeline"] for row in api.rows(f"losses?pipeline={quote(name)}") if row["transaction"] == id_} == {
+        name
+    }
     assert [row["timed_out"] for row in api.rows(f"timeouts?pipeline={quote(name)}")] == [1]
     for minutes in (15, 60):
         series = api.client.get(f"/api/v1/series?minutes={minutes}&pipeline={quote(name)}", headers=VIEWER).json()

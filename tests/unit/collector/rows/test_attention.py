@@ -138,6 +138,29 @@ def test_a_driver_that_does_not_go_on_is_a_card(condition: DriverCondition, badg
     assert "4 min" in card.headline
 
 
+@pytest.mark.parametrize(
+    ("condition", "remedy"),
+    [
+        (FAILED, Remedy.START),
+        (DriverCondition.SILENT, Remedy.START),
+        (FROZEN, Remedy.RESTART),
+        (DriverCondition.STUCK, Remedy.RESTART),
+    ],
+)
+def test_a_pipeline_without_a_supervisor_is_started_where_that_is_possible(
+    condition: DriverCondition, remedy: Remedy
+) -> None:
+    card = only(cards(240_000, drivers=[driver(condition)], startable=[PREFIX]))
+    assert (card.remedy, card.target) == (remedy, PIPELINE)
+    assert "on its machine" not in card.consequence
+    assert only(cards(240_000, drivers=[driver(FAILED)], startable=["another"])).remedy is Remedy.OPEN
+
+
+def test_a_lost_batch_of_a_stopped_pipeline_is_replayed_by_its_start() -> None:
+    card = only(cards(61_000, LOST, drivers=[driver(DriverCondition.STOPPED)], startable=[PREFIX]))
+    assert (card.verdict, card.remedy, card.target) == (Verdict.LOST, Remedy.START, PIPELINE)
+
+
 def test_a_driver_that_lives_or_was_stopped_is_no_card() -> None:
     seen = situation(5_000, drivers=[driver(ALIVE), driver(DriverCondition.STOPPED)], jobs=[job("RUNNING")])
     assert cards(5_000, drivers=seen.drivers, jobs=seen.jobs) == []

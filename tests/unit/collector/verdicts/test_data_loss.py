@@ -524,7 +524,7 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
             loss.view.transaction for loss in aborts_and_losses.losses_in_memory(current, committed=True)[0]
         }
         ((lost,), _) = aborts_and_losses.losses_in_history(current, store, "orders-eu-0-17")
-        assert (lost.verdict, lost.certainty, lost.pipeline) == (LOST, CERTAIN, "eu/orders")
+        assert (lost.verdict, lost.certainty, lost.view.pipeline) == (LOST, CERTAIN, "orders-eu")
         ((committed,), _) = aborts_and_losses.losses_in_history(current, store, "orders-eu-1-4")
         assert committed.verdict is NOT_LOST
         assert aborts_and_losses.losses_in_history(current, store, "never-was-0-1") == ([], 0)
@@ -553,7 +553,7 @@ def test_what_flink_lost_is_an_alert_for_an_hour(tmp_path: Path) -> None:
         alerts = {one.subject: one for one in rules.findings(seen, AlertSettings()) if one.rule == "A7"}
         assert alerts.keys() == lost.keys()
         alert = next(one for one in alerts.values() if "orders-eu-0-17" in one.subject)
-        assert (alert.severity, alert.subject_labels["pipeline"]) == (Severity.CRITICAL, "eu/orders")
+        assert (alert.severity, alert.subject_labels["pipeline"]) == (Severity.CRITICAL, "orders-eu")
         assert "lost the records of transaction orders-eu-0-17 (certain)" in alert.summary
         assert recent.at(last_ms + 2 * 3_600_000) == found, "not looked at again yet"
         clock_s = 10.0
@@ -607,11 +607,11 @@ def judged_one(view: TransactionView, **changes: Any) -> tuple[LossVerdict, Cert
 def test_each_fate_of_its_checkpoint_has_its_answer(
     fate: Fate, sure: bool, verdict: LossVerdict, certainty: Certainty
 ) -> None:
-    found = Evidence(fate=fate, why="seen", sure=sure, checkpoint=3, pipeline="eu/orders")
+    found = Evidence(fate=fate, why="seen", sure=sure, checkpoint=3)
     view = only_view(*(replace(one, transaction="sink-0-3") for one in ABORTED))
     loss = judge_loss(loss_case(view, flink=found))
     assert loss is not None
-    assert (loss.verdict, loss.certainty, loss.checkpoint, loss.pipeline) == (verdict, certainty, 3, "eu/orders")
+    assert (loss.verdict, loss.certainty, loss.checkpoint) == (verdict, certainty, 3)
     assert loss.cause is not None
     assert loss.view is view
 
@@ -628,12 +628,12 @@ def test_each_fate_of_its_checkpoint_has_its_answer(
 def test_a_committed_one_is_twice_only_where_it_is_written_again(
     fate: Fate | None, sure: bool, verdict: LossVerdict, certainty: Certainty
 ) -> None:
-    found = Evidence(fate=fate, why="seen", sure=sure, checkpoint=3, pipeline="eu/orders") if fate is not None else None
+    found = Evidence(fate=fate, why="seen", sure=sure, checkpoint=3) if fate is not None else None
     view = only_view(*transaction(3, 0, 900, committed=True))
     loss = judge_loss(loss_case(view, flink=found))
     assert loss is not None
     assert (loss.verdict, loss.certainty, loss.cause, loss.view) == (verdict, certainty, None, view)
-    assert (loss.checkpoint, loss.pipeline) == ((3, "eu/orders") if found else (None, view.pipeline))
+    assert loss.checkpoint == (3 if found else None)
 
 
 @pytest.mark.parametrize(

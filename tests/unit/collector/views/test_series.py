@@ -211,7 +211,9 @@ def test_marks_say_what_happened_when_and_to_whom(history: History, ask: Ask) ->
     history.audit(4_000, "abort", f'["kafka:{PREFIX}-0-1:0:4@{T0}"]')
     history.audit(5_000, "restart", f'["pipeline:{PREFIX}"]')
     history.audit(6_000, "settle", f'["{PREFIX}/some-id/41/0", "mysql:{PREFIX}:41:0:0:0a1b2c3d"]')
-    history.audit(7_000, "commit", '["hanging:orders-3:7:2:100"]')
+    history.commit(6_500, "shop-1f0a91b4-3", producer_id=70)
+    history.audit(7_000, "commit", '["hanging:orders-3:70:2:100"]')
+    history.audit(7_500, "commit", '["hanging:orders-3:71:2:100"]')
     history.audit(8_000, "abort", f'["kafka:{PREFIX}-0-1:0:4@{T0}"]', "refused")
     history.audit(9_000, "backup", "[]")
     found = ask()
@@ -222,7 +224,8 @@ def test_marks_say_what_happened_when_and_to_whom(history: History, ask: Ask) ->
         (4_000, MarkKind.ORDER, PREFIX, "abort by anna: accepted (audit 1)"),
         (5_000, MarkKind.ORDER, PREFIX, "restart by anna: accepted (audit 2)"),
         (6_000, MarkKind.ORDER, PREFIX, "settle by anna: accepted (audit 3)"),
-        (7_000, MarkKind.ORDER, "", "commit by anna: accepted (audit 4)"),
+        (7_000, MarkKind.ORDER, "shop", "commit by anna: accepted (audit 4)"),
+        (7_500, MarkKind.ORDER, "", "commit by anna: accepted (audit 5)"),
     ]
     assert {mark.pipeline for mark in of_pipeline(found, PREFIX, 10).marks} == {PREFIX}
 

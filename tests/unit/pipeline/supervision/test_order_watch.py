@@ -157,6 +157,16 @@ def test_a_restart_is_done_when_a_newer_run_has_started_its_query(seen: Seen) ->
     assert seen.end(Action.RESTART) == (StepOutcome.RESTARTED, "run 120 started")
 
 
+def test_a_start_is_done_when_a_newer_run_has_started_its_query(seen: Seen) -> None:
+    assert seen.end(Action.START) == (
+        StepOutcome.UNKNOWN, "the start command has returned; no run after run 88 has begun yet",
+    )  # fmt: skip
+    seen.run(120)
+    assert "run 120 is recovering" in seen.end(Action.START)[1]
+    seen.see(told(EventType.PIPELINE_STARTED, 30, 120))
+    assert seen.end(Action.START) == (StepOutcome.STARTED, "run 120 started")
+
+
 def test_a_stop_is_done_when_the_supervisor_answers_this_very_order(seen: Seen) -> None:
     seen.see(told(EventType.PIPELINE_STOPPED, 10, 88, reason=STOPPED_ON_REQUEST))
     seen.see(told(EventType.PIPELINE_STOPPED, 11, 88, order="another"))
@@ -198,7 +208,8 @@ def test_a_pipeline_shows_what_it_reported_last(seen: Seen) -> None:
 
 
 def test_the_actions_of_both_sides_have_the_same_names() -> None:
-    of_pipelines = {action.value for action in Action if action.is_of_pipeline}
+    # No supervisor is left that would read an order to start.
+    of_pipelines = {action.value for action in Action if action.is_of_pipeline} - {Action.START.value}
     assert of_pipelines == {action.value for action in PipelineAction}
     body = {"action": "stop", "keys": ["pipeline:p"], "seen": {}, "reason": "because"}
     assert orders.read(body).action is Action.STOP

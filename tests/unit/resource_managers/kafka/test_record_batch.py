@@ -97,6 +97,19 @@ def test_every_row_is_in_one_batch_in_order_and_no_batch_is_too_large(batches, l
         ]
 
 
+@given(count=st.integers(1, 40), sizes=st.tuples(st.integers(0, 200), st.integers(0, 200)), keyed=st.booleans())
+@settings(deadline=None)
+def test_rows_of_equal_sizes_are_encoded_like_all_others(count, sizes, keyed):
+    key, value = (pa.array([b"x" * size] * count, pa.binary()) for size in sizes)
+    deltas = np.arange(count, dtype=np.int32)
+    encoded = encode_records(key if keyed else None, value, deltas)
+    frame = {"producer": PRODUCER, "sequence": 0, "timestamp_ms": 0, "codec": CODECS["none"]}
+    records = list(decoded(frame_batch([encoded.buffers()[2]], count, **frame)))
+    assert [(record.key, record.value, record.offset) for record in records] == [
+        (b"x" * sizes[0] if keyed else None, b"x" * sizes[1], delta) for delta in range(count)
+    ]
+
+
 def hashed(data: bytes) -> int:
     """Return murmur2 as Kafka's documentation of the default partitioner has it."""
     m, mask = 0x5BD1E995, 0xFFFFFFFF

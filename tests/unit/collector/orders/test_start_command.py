@@ -1,0 +1,32 @@
+"""The command that starts a pipeline: a process without a shell, without secrets, and with a limit."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from collector.orders import start_command
+
+
+def test_a_command_that_ends_well_has_nothing_to_say() -> None:
+    assert start_command.run([sys.executable, "-c", "pass"]) == ""
+
+
+def test_a_command_that_fails_says_what_it_wrote() -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no such unit')"]
+    assert start_command.run(command) == "the start command ended with 1: no such unit"
+    assert start_command.run(["/nowhere/start"]) == "the start command cannot be run: No such file or directory"
+
+
+def test_a_command_gets_no_secret_of_the_collector() -> None:
+    environment = {"INDOUBT_OPERATOR_TOKEN": "anna:secret", "INDOUBT_MYSQL_PASSWORD": "secret", "PLACE": "here"}
+    command = [sys.executable, "-c", "import os, sys; sys.exit(' '.join(sorted(os.environ)))"]
+    said = start_command.run(command, environment)
+    assert "PLACE" in said
+    assert "INDOUBT" not in said
+
+
+def test_a_command_that_does_not_return_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_command, "LIMIT_S", 0.2)
+    assert "did not return" in start_command.run([sys.executable, "-c", "import time; time.sleep(60)"])
