@@ -70,6 +70,7 @@ function tick() {
     element.style.left = `${(share * 100).toFixed(2)}%`;
   });
   each(".live-region", (root) => root.indoubt?.showAge());
+  if (document.querySelector(".session-over")) dismissConnectionError();
   showInTab(now);
 }
 
@@ -92,6 +93,28 @@ function showInTab(now) {
       .find((candidate) => candidate.pathname.endsWith(`/${element.dataset.navPath}`));
     link?.setAttribute("data-count", element.dataset.navCount);
   });
+}
+
+// A socket that is refused does not say why. Asked over HTTP, the app or the proxy in front of it says that one must sign in.
+async function checkSession(path) {
+  if (document.querySelector(".session-over")) return;
+  const answer = await fetch(path, { method: "HEAD", redirect: "manual", cache: "no-store" }).catch(() => null);
+  if (answer?.status !== 401 && answer?.type !== "opaqueredirect") return;
+  const link = document.createElement("a");
+  link.href = location.href;
+  link.textContent = "Sign in again";
+  const note = document.createElement("p");
+  note.className = "session-over";
+  note.setAttribute("role", "alert");
+  note.append("Your session is over. The picture is old, and orders are off. ", link);
+  if (!document.querySelector(".session-over")) document.body.append(note);
+}
+
+// Streamlit's dialog about its own socket says less, and lets nobody press what is behind it.
+function dismissConnectionError() {
+  const dialog = [...document.querySelectorAll("[role='dialog']")]
+    .find((candidate) => candidate.querySelector("h2")?.textContent === "Connection error");
+  dialog?.querySelector("button[aria-label='Close']")?.click();
 }
 
 // What a person has unfolded stays so: the server does not know of it.
@@ -131,11 +154,13 @@ class Region {
       if (this.socket !== socket) return;
       this.lost = event.reason || "the app does not answer";
       this.showAge();
+      checkSession(path);
       setTimeout(() => this.root.isConnected && this.socket === socket && this.open(path), RETRY_MS);
     };
   }
 
   received(message) {
+    document.querySelector(".session-over")?.remove();
     clock.offsetMs = message.now_ms - Date.now();
     this.receivedMs = Date.now();
     this.asOfMs = message.as_of_ms;

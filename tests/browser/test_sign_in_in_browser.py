@@ -1,0 +1,90 @@
+"""Sign-in as a person does it, in Chromium, at a real OpenID provider; and what a page shows when the session is over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from demo.broker import Broker
+from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, violations, wait_whole, watched
+from tests.integration.app_process import running_app
+from tests.integration.collector_process import running
+from tests.integration.openid_provider import CARLA, running_provider
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+PAGES_TOKEN = "a-token-of-the-pages-that-speaks-for-persons"
+PLACE = "/transactions?show=batches"
+
+
+@pytest.fixture(scope="module")
+def app(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of an app that wants a sign-in, with a collector behind it."""
+    directory = Path(tmp_path_factory.mktemp("signed-in"))
+    tokens = {"INDOUBT_FOR_PERSONS_TOKEN": f"pages:{PAGES_TOKEN}"}
+    with (
+        running_provider() as provider,
+        running(broker.bootstrap_servers, directory / "collector", environment=tokens) as collector,
+        running_app(
+            directory,
+            *provider.options(),
+            INDOUBT_TOKEN=PAGES_TOKEN,
+            INDOUBT_COLLECTOR_URL=collector.url,
+            **provider.variables(),
+        ) as port,
+    ):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Return a browser that knows nobody; the provider's page has a style sheet from outside, which is not fetched."""
+    with browser.new_context(viewport={"width": 1440, "height": 1000}) as context:
+        context.route("https://**", lambda route: route.abort())
+        yield context
+
+
+def sign_in(page: Page, address: str) -> list[str]:
+    """Sign in at the provider, to which the address leads; return a list that takes up what is wrong on the page."""
+    page.get_by_role("button", name=CARLA).click()
+    wrong = watched(page)
+    expect(page).to_have_url(address, timeout=SHOWN_LIMIT_MS)
+    wait_whole(page)
+    return wrong
+
+
+def test_a_person_signs_in_sees_the_live_page_asked_for_and_leaves(context: BrowserContext, app: str) -> None:
+    page = context.new_page()
+    page.goto(app + PLACE)
+    wrong = sign_in(page, app + PLACE)
+    expect(page.locator(".who")).to_contain_text(f"{CARLA} (operator)")
+    expect(page.locator("[data-live]")).to_have_text("live")
+    assert wrong + exceptions(page) == []
+    page.get_by_role("link", name="sign out").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading")).to_have_text("You are signed out")
+    assert violations(page) == []
+    page.goto(app + PLACE)
+    expect(page.get_by_role("button", name=CARLA)).to_be_visible()
+
+
+def test_a_page_whose_session_is_over_leads_to_the_sign_in(context: BrowserContext, app: str) -> None:
+    page, other = context.new_page(), context.new_page()
+    page.goto(app + PLACE)
+    sign_in(page, app + PLACE)
+    other.goto(f"{app}/sign-out")
+    other.get_by_role("button", name="Sign out").click()
+
+    over = page.locator(".session-over")
+    expect(over).to_contain_text("Your session is over", timeout=SHOWN_LIMIT_MS)
+    expect(page.locator(".live-region.old").first).to_be_attached()
+    # Streamlit says so too, in a dialog in front of everything, once it has asked in vain.
+    with page.expect_response(re.compile("_stcore/host-config"), timeout=SHOWN_LIMIT_MS):
+        pass
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    over.get_by_role("link", name="Sign in again").click()
+    sign_in(page, app + PLACE)
+    expect(over).to_have_count(0)
