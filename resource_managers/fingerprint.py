@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from lifecycle.errors import SettingsError
 from lifecycle.identity import Fingerprint
+from resource_managers.record_headers import are_headers, encode_headers
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -86,6 +87,8 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def _as_bytes(name: str, column: pa.Array) -> pa.Array:
     if _is_bytes(column.type):
         return column
+    if are_headers(column.type):
+        return encode_headers(column)
     try:
         # Binary of a fixed length need not be text.
         fixed = pa.types.is_fixed_size_binary(column.type)

@@ -18,14 +18,16 @@ from resource_managers.kafka.murmur2 import partitions_of
 from resource_managers.kafka.record_batch import (
     HEADER_BYTES,
     MOST_OVERHEAD_BYTES,
+    NO_HEADERS,
     Codec,
     Producer,
-    Sizes,
     encode_records,
     frame_batch,
-    sizes,
 )
+from resource_managers.record_headers import encode_headers
+from resource_managers.varints import Sizes, sizes
 
+HEADERS = "headers"
 SLICE_BYTES = 8 << 20
 """So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""
 SEQUENCES = 1 << 31
@@ -91,13 +93,16 @@ class BatchBuilder:
     def add(self, rows: pa.RecordBatch) -> Iterator[Batch]:
         """Yield the batches that these rows complete. Raises RecordTooLarge, SettingsError, Unreachable."""
         key, value = columns(rows)
-        key, value = None if key is None else _binary(key), _binary(value)
+        headers = encode_headers(rows.column(HEADERS)) if HEADERS in rows.schema.names else None
         turn = next(self._turn, -1)
         if turn < 0:
             raise Unreachable(f"no partition of topic {self._topic!r} has a leader: rows cannot be sent")
         payload = np.maximum(sizes(value), 0)
         if key is not None:
             payload += np.maximum(sizes(key), 0)
+        total = int(payload.sum(dtype=np.int64))
+        if headers is not None:
+            payload += sizes(headers)
         largest = int(payload.max(initial=0))
         if largest + MOST_OVERHEAD_BYTES + HEADER_BYTES > self._record_bytes:
             raise too_large(self._topic, largest, self._record_bytes)
@@ -106,11 +111,12 @@ class BatchBuilder:
         while start < len(value):
             before = int(ends[start - 1]) if start else 0
             end = max(start + 1, int(np.searchsorted(ends, before + SLICE_BYTES, side="right")))
-            rows_ = slice(start, end)
-            yield from self._add(None if key is None else key[rows_], value[rows_], payload[rows_], turn)
+            part = slice(start, end)
+            own_key, own_headers = (None if column is None else column[part] for column in (key, headers))
+            yield from self._add(own_key, value[part], own_headers, payload[part], turn)
             start = end
         self.rows += len(value)
-        self.bytes += int(ends[-1]) if len(ends) else 0
+        self.bytes += total
 
     def finish(self) -> Iterator[Batch]:
         """Yield the batches that were waiting for more rows."""
@@ -119,7 +125,10 @@ class BatchBuilder:
                 yield self._sealed(partition, open_, open_.count)
                 open_.count, open_.bytes = 0, HEADER_BYTES
 
-    def _add(self, key: pa.Array | None, value: pa.Array, payload: Sizes, turn: int) -> Iterator[Batch]:
+    def _add(
+        self, key: pa.Array | None, value: pa.Array, headers: pa.Array | None, payload: Sizes, turn: int
+    ) -> Iterator[Batch]:
+        key, value = None if key is None else _binary(key), _binary(value)
         runs = [(turn, 0, len(value))]
         if key is not None:
             chosen = partitions_of(key, self._partitions)
@@ -128,12 +137,13 @@ class BatchBuilder:
             order = np.argsort(chosen.astype(np.uint16 if self._partitions <= 1 << 16 else np.int32), kind="stable")
             places = pa.array(order)
             key, value, payload = key.take(places), value.take(places), payload[order]
+            headers = None if headers is None else headers.take(places)
             counts = np.bincount(chosen, minlength=self._partitions)
             ends = np.cumsum(counts)
             runs = [(int(p), int(ends[p] - counts[p]), int(ends[p])) for p in np.flatnonzero(counts)]
         deltas = np.empty(len(value), np.int32)
         spans = [span for run in runs for span in self._spans(*run, payload, deltas)]
-        _, offsets, data = encode_records(key, value, deltas).buffers()
+        _, offsets, data = encode_records(key, value, deltas, NO_HEADERS if headers is None else headers).buffers()
         places = np.frombuffer(offsets, np.int32)
         for span in spans:
             open_ = self._open[span.partition]

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 import google_crc32c
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lifecycle.errors import SettingsError
-
-Sizes = npt.NDArray[np.int32]
+from resource_managers.varints import Sizes, joined_varints, sizes, varint_sizes
 
 MOST_OVERHEAD_BYTES = 32
 """No record takes more beside its key, value and headers: six varints of at most 5 bytes, and its attributes."""
@@ -46,12 +44,6 @@ class Producer:
     producer_epoch: int
 
 
-def sizes(column: pa.Array) -> Sizes:
-    """Return the size of each value in bytes, -1 for null."""
-    found: Sizes = pc.binary_length(column).cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return found
-
-
 def encode_records(
     key: pa.Array | None, value: pa.Array, deltas: Sizes, headers: pa.Array | pa.Scalar = NO_HEADERS
 ) -> pa.BinaryArray:
@@ -64,19 +56,19 @@ def encode_records(
     if headers is NO_HEADERS and (cached := _cached_starts(own_sizes, deltas)) is not None:
         parts = [cached[0], value, headers] if key is None else [cached[0], key, cached[1], value, headers]
         return pc.binary_join_element_wise(*parts, _EMPTY)
-    body = 2 + _varint_sizes(deltas) + _varint_sizes(value_sizes) + np.maximum(value_sizes, 0)
+    body = 2 + varint_sizes(deltas) + varint_sizes(value_sizes) + np.maximum(value_sizes, 0)
     body += sizes(headers) if isinstance(headers, pa.Array) else len(headers.as_py())
     zero = np.zeros(1, np.int32)
     # The record's attributes and its timestamp delta are both 0, and so is their varint.
     if key is None:
         body += 1
-        start = _joined_varints([body, zero, zero, deltas, np.full(1, -1, np.int32), value_sizes])
+        start = joined_varints([body, zero, zero, deltas, np.full(1, -1, np.int32), value_sizes])
         parts = [start, value, headers]
     else:
         key_sizes = own_sizes[0]
-        body += _varint_sizes(key_sizes) + np.maximum(key_sizes, 0)
-        start = _joined_varints([body, zero, zero, deltas, key_sizes])
-        parts = [start, key, _joined_varints([value_sizes]), value, headers]
+        body += varint_sizes(key_sizes) + np.maximum(key_sizes, 0)
+        start = joined_varints([body, zero, zero, deltas, key_sizes])
+        parts = [start, key, joined_varints([value_sizes]), value, headers]
     return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement=b"")
 
 
@@ -96,11 +88,11 @@ def _starts(*lengths: int) -> tuple[pa.Array, pa.Scalar]:
     deltas = np.arange(_CACHED_DELTAS, dtype=np.int32)
     zero = np.zeros(1, np.int32)
     key_size, value_size = (zero + length for length in ((-1, *lengths) if len(lengths) == 1 else lengths))
-    body = 3 + _varint_sizes(deltas) + _varint_sizes(key_size) + _varint_sizes(value_size) + sum(lengths)
+    body = 3 + varint_sizes(deltas) + varint_sizes(key_size) + varint_sizes(value_size) + sum(lengths)
     start = [body, zero, zero, deltas, key_size]
     if len(lengths) == 1:
-        return _joined_varints([*start, value_size]), _EMPTY
-    return _joined_varints(start), _joined_varints([value_size])[0]
+        return joined_varints([*start, value_size]), _EMPTY
+    return joined_varints(start), joined_varints([value_size])[0]
 
 
 def frame_batch(
@@ -171,52 +163,3 @@ def _lz4_frame(records: pa.Buffer) -> pa.Buffer:
             parts += [struct.pack("<I", len(block) | 1 << 31), block]
     parts.append(struct.pack("<I", 0))
     return pa.py_buffer(b"".join(parts))
-
-
-def _zigzag(numbers: Sizes) -> npt.NDArray[np.uint32]:
-    return ((numbers << 1) ^ (numbers >> 31)).view(np.uint32)
-
-
-def _varint_sizes(numbers: Sizes) -> Sizes:
-    left = _zigzag(numbers)
-    found = np.ones(len(left), np.int32)
-    most = int(left.max(initial=0))
-    for bits in range(7, 35, 7):
-        if most >> bits == 0:
-            break
-        found += left >= np.uint32(1 << bits)
-    return found
-
-
-def _joined_varints(fields: Sequence[Sizes]) -> pa.BinaryArray:
-    """Return for each row its varints, one after another; a field of one number is the same in every row."""
-    rows = max(len(field) for field in fields)
-    columns: list[npt.NDArray[np.uint8]] = []
-    needed: list[npt.NDArray[np.bool_] | None] = []
-    for field in fields:
-        left = _zigzag(field)
-        is_needed = None
-        while True:
-            more = left >> np.uint32(7)
-            goes_on = more > 0
-            columns.append(((left & np.uint32(0x7F)) | (goes_on.astype(np.uint32) << np.uint32(7))).astype(np.uint8))
-            needed.append(is_needed)
-            if not goes_on.any():
-                break
-            left, is_needed = more, None if goes_on.all() else goes_on
-    table = np.empty((rows, len(columns)), np.uint8)
-    for place, column in enumerate(columns):
-        table[:, place] = column
-    if all(mask is None for mask in needed):
-        data, ends = table.reshape(-1), np.arange(0, (rows + 1) * len(columns), len(columns), dtype=np.int32)
-    else:
-        used = np.ones(table.shape, np.bool_)
-        lengths = np.zeros(rows, np.int32)
-        for place, mask in enumerate(needed):
-            if mask is not None:
-                used[:, place] = mask
-            lengths += 1 if mask is None else mask
-        data = table[used]
-        ends = np.zeros(rows + 1, np.int32)
-        np.cumsum(lengths, out=ends[1:])
-    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(data)])

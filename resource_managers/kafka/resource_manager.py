@@ -48,6 +48,7 @@ from resource_managers.kafka.transaction import (
 )
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
+from resource_managers.record_headers import are_headers
 
 RETRY = Backoff(first_s=0.02, max_s=0.5)
 CHECK_LIMIT_S = 10.0
@@ -73,19 +74,24 @@ class KafkaResourceManager:
         self._properties: dict[str, Any] = {**PRODUCER_DEFAULTS, **(producer_properties or {})}
         self._new_sender: Callable[..., TransactionSender] = LibrdkafkaTransaction
         self._sending: Any = self._properties
+        self._takes_headers: frozenset[str] = frozenset()
         if producer == ARROW:
             # Here, because the collector makes no batches and does without the checksum's package.
             from resource_managers.kafka.arrow_transaction import ArrowProperties, ArrowTransaction
+            from resource_managers.kafka.batch_builder import HEADERS
 
             self._new_sender, self._sending = ArrowTransaction, ArrowProperties.read(producer_properties or {})
+            self._takes_headers = frozenset({HEADERS})
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
-        """Return those of these columns that go to the topic: ``value`` and, if there is one, ``key``.
+        """Return those of these columns that go to the topic: ``value`` and, where they are, ``key`` and ``headers``.
+
+        Only kafka_producer=arrow writes headers, lists of structs of ``key`` and ``value``.
 
         Raises SettingsError for a missing topic, wrong columns, a timeout above the broker's maximum, or when it may not be
         told whether an earlier transaction is left open; Unreachable.
         """
-        taken = check_columns(columns)
+        taken = check_columns(columns) | (self._takes_headers & {name for name, kind in columns if are_headers(kind)})
         try:
             self._connection.require_topics([self._topic])
         except MissingTopic as error:

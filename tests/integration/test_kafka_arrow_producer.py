@@ -143,6 +143,34 @@ def test_compressed_batches_are_read_by_other_clients(connection, codec):
     assert Counter(value for _, _, value in committed(sink)) == Counter(values)
 
 
+def test_headers_are_read_by_other_clients(connection):
+    sink = make_sink(connection, partitions=2, producer=ARROW)
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = [[{"key": "trace", "value": b"%d" % number}, {"key": "none", "value": None}] for number in range(50)]
+    values = [b"%d" % number for number in range(50)]
+    batch = pa.record_batch({"headers": pa.array([*headers, None], kind), "value": pa.array([*values, b"bare"])})
+    taken = sink.manager().verify([(field.name, field.type) for field in batch.schema])
+    assert taken == {"headers", "value"}
+    write(sink, batch)
+    own = {"group.id": "headers", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    consumer = Consumer(sink.connection.for_librdkafka(**own))
+    consumer.subscribe([sink.topic])
+    found: dict = {}
+    deadline = time.monotonic() + LIMIT_S
+    while len(found) < 51:
+        assert time.monotonic() < deadline, f"{len(found)} of 51 rows were read in {LIMIT_S:.0f} s"
+        found |= {message.value(): message.headers() for message in consumer.consume(100, 0.2) if not message.error()}
+    consumer.close()
+    assert found.pop(b"bare") is None
+    assert found == {value: [("trace", value), ("none", None)] for value in values}
+
+
+def test_headers_are_no_column_of_librdkafkas(connection):
+    sink = make_sink(connection)
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    assert sink.manager().verify([("value", pa.binary()), ("headers", kind)]) == {"value"}
+
+
 def test_no_batch_is_larger_than_was_set(connection):
     sink = make_sink(connection, partitions=2, producer=ARROW, **{"max.message.bytes": "4000"})
     values = [b"%04d" % number * (number % 200) for number in range(3_000)]

@@ -201,3 +201,18 @@ def test_numbers_are_refused_by_type():
 def test_value_is_pinned_so_that_a_new_release_can_replay_an_old_batch():
     values = [b"", None, b"0123456789", b"x" * 4_097]
     assert str(fingerprint(values, [None, b"", b"k", b"12345678"])) == "4:2fbed4dc605f9968"
+
+
+def test_headers_count_as_the_rows_other_columns_do():
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+    def of(*headers):
+        running = RunningFingerprint()
+        running.add_batch(
+            pa.record_batch({"value": pa.array([b"a"] * len(headers)), "headers": pa.array(headers, kind)})
+        )
+        return running.value
+
+    one, other = [{"key": "a", "value": b"1"}], [{"key": "a", "value": b"2"}]
+    assert of(one, other, None) == of(None, one, other)
+    assert len({of(one), of(other), of(one + other), of(None), of([{"key": "a1", "value": b""}])}) == 5

@@ -13,6 +13,7 @@ from lifecycle.errors import SettingsError
 from resource_managers.kafka.batch_builder import BatchBuilder
 from resource_managers.kafka.murmur2 import murmur2
 from resource_managers.kafka.record_batch import CODECS, Producer, codec_named, encode_records, frame_batch
+from resource_managers.record_headers import encode_headers
 
 PRODUCER = Producer(producer_id=2**40, producer_epoch=7)
 content = st.none() | st.binary(max_size=300) | st.integers(0, 40_000).map(lambda size: b"x" * size)
@@ -51,6 +52,38 @@ def test_an_independent_decoder_reads_what_was_encoded(rows, keyed):
     assert [record.offset for record in records] == list(range(len(rows)))
     assert {record.timestamp for record in records} == {1_700_000_000_000}
     assert all(not record.headers for record in records)
+
+
+names = st.text(max_size=8)
+lists = st.none() | st.lists(
+    st.fixed_dictionaries({"key": names, "value": st.none() | st.binary(max_size=90)}), max_size=4
+)
+
+
+@given(
+    rows=st.lists(st.tuples(lists, content), min_size=1, max_size=20), skipped=st.integers(0, 2), keyed=st.booleans()
+)
+@settings(deadline=None)
+def test_headers_are_read_as_they_were(rows, skipped, keyed):
+    headers, values = zip(*rows, strict=True)
+    column = pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    value = pa.array(values, pa.binary())
+    builder = BatchBuilder(
+        "topic", {0: 1}, PRODUCER, batch_bytes=1_000_000, record_bytes=1_000_000, codec=CODECS["none"]
+    )
+    given_rows = pa.record_batch({"headers": column, "value": value, **({"key": value} if keyed else {})})[skipped:]
+    made = [*builder.add(given_rows), *builder.finish()]
+    found = [record for batch in made for record in decoded(batch.content)]
+    assert [record.value for record in found] == list(values[skipped:])
+    expected = [[(header["key"], header["value"]) for header in own or ()] for own in headers[skipped:]]
+    assert [list(record.headers) for record in found] == expected
+
+
+@pytest.mark.parametrize("headers", [[{"key": None, "value": b"a"}], [None]], ids=["null key", "null header"])
+def test_a_header_without_a_key_is_refused(headers):
+    column = pa.array([headers], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    with pytest.raises(SettingsError, match="header without a key"):
+        encode_headers(column)
 
 
 @given(
