@@ -10,6 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.client.collector_client import CollectorClient, CollectorError
 from app.components.markup import Html, el
+from app.components.paging import ROWS_COOKIE, chosen_rows
 from app.components.time_text import zone_named
 from app.settings import Settings
 from app.sign_in.guard import SIGN_OUT_HEADER
@@ -22,6 +23,7 @@ SHARED_FOR_S = 0.25
 URGENT_EVERY_S = 0.5
 LIVE_EVERY_S = 1.0
 CHARTS_EVERY_S = 5.0
+TIMES_COOKIE, LOCAL = "indoubt-times", "local"
 
 
 @st.cache_resource
@@ -50,8 +52,13 @@ def zone() -> tzinfo:
 
 
 def shows_utc() -> bool:
-    """Return whether this user reads times in UTC, not in the browser's zone."""
-    return st.session_state.get("times") != "local"
+    """Return whether this user reads times in UTC, not in the browser's zone: as chosen, or as this browser remembers."""
+    return str(st.session_state.get("times", st.context.cookies.get(TIMES_COOKIE, ""))) != LOCAL
+
+
+def remembered() -> dict[str, str]:
+    """Return what this browser keeps of the user's choices, by the names of its cookies; empty: nothing was chosen."""
+    return {TIMES_COOKIE: str(st.session_state.get("times") or ""), ROWS_COOKIE: chosen_rows()}
 
 
 def write(markup: Html) -> None:

@@ -19,7 +19,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
   ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
-  ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-csv``, ``search-json``, ``search-table``
+  ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
+- each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``id-table``, ``audit-table``
 - Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
@@ -129,8 +130,8 @@ def _times_choice() -> None:
         return
     st.segmented_control(
         "Times",
-        ["UTC", "local"],
-        default="UTC",
+        ["UTC", live.LOCAL],
+        default="UTC" if live.shows_utc() else live.LOCAL,
         required=True,
         format_func=lambda choice: "times in UTC" if choice == "UTC" else zone,
         key="times",

@@ -14,16 +14,62 @@ from app.components.presses import link
 Row = TypeVar("Row")
 
 
+SIZES = (20, 50, 100, 500)
+ROWS = "rows"
+"""Part of a live region's query: how many rows a page has."""
+ROWS_COOKIE = "indoubt-rows"
+_CHOSEN, _CHOICE = "rows-chosen", "rows-a-page"
+
+
+def rows_a_page(default: int) -> int:
+    """Return how many rows a page has: as this browser was told last, on whichever list, else as is usual for this one."""
+    kept = str(st.session_state.get(_CHOSEN) or st.context.cookies.get(ROWS_COOKIE, ""))
+    return next((size for size in SIZES if str(size) == kept), default)
+
+
+def chosen_rows() -> str:
+    """Return the number of rows that was chosen, for the browser to remember; empty where none was."""
+    return str(rows_a_page(0) or "")
+
+
+def choose_rows(default: int) -> None:
+    """Write the choice of rows a page."""
+    st.selectbox(
+        "Rows a page",
+        SIZES,
+        index=SIZES.index(rows_a_page(default)),
+        key=_CHOICE,
+        format_func=lambda size: f"{size} rows a page",
+        on_change=_keep_rows,
+        label_visibility="collapsed",
+        width=170,
+    )
+
+
+def _keep_rows() -> None:
+    st.session_state[_CHOSEN] = st.session_state[_CHOICE]
+    if PAGE in st.query_params:
+        del st.query_params[PAGE]
+
+
+def size_of(query: Mapping[str, str], default: int) -> int:
+    """Return how many rows a page of a live region has."""
+    return next((size for size in SIZES if str(size) == query.get(ROWS)), default)
+
+
 def page_of(rows: Sequence[Row], *, page_size: int, key: str) -> Sequence[Row]:
-    """Return the chosen page of at most ``page_size`` rows; write the choice if there are several pages.
+    """Return the chosen page of as many rows as were chosen, ``page_size`` by default; write the choices where there are more.
 
     The number of pages is part of the widget's key: when it changes, the choice starts again at the first page.
     """
-    pages = -(-len(rows) // page_size)
-    if pages <= 1:
+    if len(rows) <= SIZES[0]:
         return rows
-    number = st.pagination(pages, key=f"{key}-of-{pages}")
-    return rows[(number - 1) * page_size : number * page_size]
+    size = rows_a_page(page_size)
+    pages = -(-len(rows) // size)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        number = st.pagination(pages, key=f"{key}-of-{pages}") if pages > 1 else 1
+        choose_rows(page_size)
+    return rows[(number - 1) * size : number * size]
 
 
 PAGE = "page"

@@ -35,6 +35,7 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
         may_silence=bool(st.session_state.get("is_operator")),
         why_not=str(st.session_state.get("why_no_orders", "")),
         in_utc=live.shows_utc(),
+        remember=live.remembered(),
     )
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.charts import abort_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
@@ -62,6 +63,7 @@ def _history() -> None:
     clicked = {point["customdata"] for point in event.selection.points if isinstance(point.get("customdata"), str)}
     wanted = set(causes) | clicked
     matches = [abort for abort in aborts if not wanted or abort.cause.value in wanted]
+    downloads.offer("aborts", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))

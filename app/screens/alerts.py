@@ -8,8 +8,10 @@ from datetime import UTC
 
 import streamlit as st
 
+from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.attention_card import remedies
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link, silence_button
@@ -33,6 +35,7 @@ SEVERITIES = {
 
 def show() -> None:
     """Write the page."""
+    downloads.offer("alerts", live.collector().alerts)
     with st.container(key="alerts"):
         show_region("alerts")
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import live
 from app.client.audit_entries import AuditEntry
+from app.components import downloads
 from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
@@ -44,6 +45,7 @@ def _audit() -> None:
     if not rows:
         live.write(el("p", "No order has been given yet.", class_="empty"))
         return
+    downloads.offer("audit", lambda: rows)
     shown = page_of(rows, page_size=ROWS_A_PAGE, key="audit-page")
     with st.container(key="audit-table"):
         live.write(_table(shown))

@@ -10,6 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link, order_button
 from app.components.time_text import ago, amount, counted, exact
@@ -70,6 +71,7 @@ def _ended() -> None:
     batches = _asked(live.collector(), in_address(PIPELINE))
     ended = [batch for batch in batches if batch.is_over]
     live.write(el("h3", "Ended", el("small", _newest(ended, batches))))
+    downloads.offer("batches", lambda: batches)
     with st.container(key="batch-table"):
         none = el("p", "The history has no ended batch.", class_="empty")
         live.write(_table(ended[:ENDED_SHOWN]) if ended else none)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import live
+from app.components import downloads
 from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
@@ -51,6 +52,7 @@ def _checkpoints() -> None:
             config={"displayModeBar": False},
             alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
+    downloads.offer("checkpoints", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.time_text import amount, counted, duration, exact_time, since, written
@@ -90,6 +91,7 @@ def _quarantined() -> None:
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return
+    downloads.offer("quarantined", lambda: records)
     shown = page_of(records, page_size=ROWS_A_PAGE, key="quarantined-page")
     with st.container(key="quarantined-table"):
         live.write(_records(shown, zone))

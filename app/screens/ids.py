@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.time_text import ago, amount, counted
@@ -32,6 +33,7 @@ def _ids() -> None:
         return
     # A stable sort: prefixes in the same state keep the collector's order, most ids first.
     ordered = sorted(prefixes, key=lambda prefix: not (prefix.leaks or prefix.shared))
+    downloads.offer("ids", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="id-page")
     with st.container(key="id-table"):
         live.write(_table(shown, live.zone()))

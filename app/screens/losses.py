@@ -13,6 +13,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.presses import link
@@ -65,6 +66,7 @@ def _losses() -> None:
         bind="query-params",
     )
     matches = [loss for loss in losses if not verdicts or loss.verdict in verdicts]
+    downloads.offer("losses", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))

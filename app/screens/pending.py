@@ -9,12 +9,14 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.cut_name import cut
 from app.components.markup import Html, el
 from app.components.order_buttons import order_buttons
-from app.components.paging import PAGE, page_in_address, page_links
+from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import chip, link
 from app.components.time_text import amount, counted, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped, matching
@@ -41,21 +43,43 @@ Counts = Mapping[tuple[ApplicationKind, str, Verdict], TransactionCountRow]
 
 def show() -> None:
     """Write the section: the search and the list."""
-    search_field(WORDS, "/ search: pipeline, id, topic …")
+    query = in_address(WORDS, VERDICT, SETTLED, PAGE)
+    client = live.collector()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        search_field(WORDS, "/ search: pipeline, id, topic …")
+        choose_rows(GROUPS_A_PAGE)
+        downloads.offer("transactions", lambda: _shown(client, query))
     with st.container(key="pending"):
-        show_region("pending", in_address(WORDS, VERDICT, SETTLED, PAGE))
+        show_region("pending", query | {ROWS: str(rows_a_page(GROUPS_A_PAGE))})
+
+
+def _shown(client: CollectorClient, query: Query) -> list[TransactionRow]:
+    """Return the transactions of the groups that fit the query, on whichever page."""
+    return [transaction for group in _matching(_asked(client, query), query)[1] for transaction in group.transactions]
+
+
+def _asked(client: CollectorClient, query: Query) -> Rows[TransactionRow]:
+    is_settled_too = SETTLED in query
+    most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
+    return client.transactions(settled_too=is_settled_too, limit=most)
+
+
+def _matching(
+    transactions: Sequence[TransactionRow], query: Query
+) -> tuple[list[TransactionGroup], list[TransactionGroup]]:
+    """Return the groups that have the words that are looked for, and those of them with a chosen verdict."""
+    found = matching(grouped(transactions), words=query.get(WORDS, ""), verdicts=())
+    return found, matching(found, words="", verdicts=_chosen(query))
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return the filters with their counts, then a row for each batch or application, one block each."""
-    is_settled_too = SETTLED in query
-    most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
-    transactions = client.transactions(settled_too=is_settled_too, limit=most)
+    transactions = _asked(client, query)
     counts = {row.of_whom: row for row in client.transaction_counts()}
     waits = _waits(client.blocked())
-    found = matching(grouped(transactions), words=query.get(WORDS, ""), verdicts=())
-    matches = matching(found, words="", verdicts=_chosen(query))
-    shown, number, pages = page_in_address(matches, query, page_size=GROUPS_A_PAGE)
+    found, matches = _matching(transactions, query)
+    shown, number, pages = page_in_address(matches, query, page_size=size_of(query, GROUPS_A_PAGE))
+    query = {name: text for name, text in query.items() if name != ROWS}
     picture: Picture = {
         "filters": _filters(found, query, counts),
         "count": _how_many(transactions, found, matches, counts),

@@ -7,7 +7,9 @@ from datetime import UTC
 
 import streamlit as st
 
+from app import live
 from app.client.collector_client import CollectorClient
+from app.components import downloads
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link, order_button
 from app.components.time_text import ago, amount, counted, duration, exact
@@ -31,6 +33,7 @@ STATES = {
 
 def show() -> None:
     """Write the section."""
+    downloads.offer("pipelines", live.collector().pipelines)
     with st.container(key="pipelines"):
         show_region("pipelines")
 

@@ -8,12 +8,14 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.cut_name import cut
 from app.components.markup import Html, el, widget_token
 from app.components.order_buttons import order_buttons
-from app.components.paging import PAGE, page_in_address, page_links
+from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import chip, link
 from app.components.time_text import amount, counted, since
 from app.components.transaction_groups import TransactionGroup
@@ -48,8 +50,12 @@ KINDS = {
 
 def show() -> None:
     """Write the page."""
+    query, client = in_address(ALL, PAGE), live.collector()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        choose_rows(ROWS_A_PAGE)
+        downloads.offer("readers", lambda: client.blocked(lagging_too=ALL in query))
     with st.container(key="readers"):
-        show_region("readers", in_address(ALL, PAGE))
+        show_region("readers", query | {ROWS: str(rows_a_page(ROWS_A_PAGE))})
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
@@ -73,12 +79,12 @@ def render(client: CollectorClient, query: Query) -> Picture:
 
 
 def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> Picture:
-    shown, number, pages = page_in_address(blocked, query, page_size=ROWS_A_PAGE)
+    shown, number, pages = page_in_address(blocked, query, page_size=size_of(query, ROWS_A_PAGE))
     most_hidden = max(partition.hidden for partition in blocked)
     picture: Picture = {"columns": _COLUMN_NAMES}
     for partition in shown:
         picture[f"partition-{widget_token(partition.topic_partition)}"] = _row(partition, hanging, most_hidden)
-    if links := page_links(PATH, query, number, pages):
+    if links := page_links(PATH, {name: text for name, text in query.items() if name != ROWS}, number, pages):
         picture["pages"] = links
     if blocked.more:
         picture["more"] = el("p", f"{counted(blocked.more, 'partition')} with shorter waits not shown.", class_="more")

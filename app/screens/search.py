@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Sequence
 from datetime import tzinfo
 
@@ -12,14 +9,15 @@ import streamlit as st
 
 from app import live
 from app.client.collector_rows import FoundPage
+from app.components import downloads
 from app.components.markup import Html, el
+from app.components.paging import choose_rows, rows_a_page
 from app.components.presses import link
 from app.components.time_text import amount, counted, duration, moment_ms, written
 from app.components.verdict_signs import certainty_badge, state_text
 from app.dialogs.order_text import table
 from lifecycle import page_paths
 from lifecycle.durations import DAY_MS, HOUR_MS
-from lifecycle.rows.row_json import row_to_json
 from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
 from lifecycle.verdicts import AbortCause
 from lifecycle.visible_text import actual
@@ -27,7 +25,7 @@ from lifecycle.visible_text import actual
 ANY = "any"
 SPANS = {"1 h": HOUR_MS, "24 h": DAY_MS, "7 days": 7 * DAY_MS, "all": None}
 SPAN = "24 h"
-PAGE_SIZES = [50, 100, 500]
+ROWS_A_PAGE = 100
 AFTER = "after"
 _TEXTS = {
     "transaction": "transactional id, or a part of it",
@@ -45,16 +43,13 @@ def show() -> None:
 def _search() -> None:
     filters = _filters()
     after = st.query_params.get(AFTER, "")
-    size = st.session_state.get("search-size", PAGE_SIZES[1])
-    found = live.collector().search(limit=size, **filters, **({AFTER: after} if after else {}))
+    found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), **filters, **({AFTER: after} if after else {}))
     with st.container(horizontal=True, vertical_alignment="center", key="search-head"):
         live.write(el("p", _how_many(found, is_first=not after), class_="how-many"))
         st.button("Newest", key="search-newest", disabled=not after, on_click=_go, args=(None,))
         st.button("Older", key="search-older", disabled=found.next is None, on_click=_go, args=(found.next,))
-        st.selectbox("Rows a page", PAGE_SIZES, index=1, key="search-size", width=110, label_visibility="collapsed")
-        st.download_button("CSV", _csv(found), "transactions.csv", "text/csv", key="search-csv")
-        st.download_button("JSON", json.dumps([row_to_json(row) for row in found], indent=1), "transactions.json",
-                           "application/json", key="search-json")  # fmt: skip
+        choose_rows(ROWS_A_PAGE)
+        downloads.offer("search", lambda: found)
     if found:
         with st.container(key="search-table"):
             live.write(_table(found, live.zone()))
@@ -130,19 +125,3 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
             for row in found
         ],
     )
-
-
-def _csv(found: Sequence[FoundTransactionRow]) -> str:
-    """Return the rows with every column; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
-    text = io.StringIO()
-    rows = [row_to_json(row) for row in found]
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["key"])
-    writer.writeheader()
-    for row in rows:
-        row["partitions"] = " ".join(row["partitions"])
-        writer.writerow({name: _cell(value) for name, value in row.items()})
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 
+import streamlit as st
+
+from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.markup import Html, el, join, widget_token
-from app.components.paging import PAGE, page_in_address, page_links
+from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import link
 from app.components.time_text import counted, duration, since, time_left
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
@@ -30,7 +34,11 @@ _RISKS: WordSigns = {
 
 def show() -> None:
     """Write the section."""
-    show_region("timeouts", in_address(SHOW, PAGE))
+    client = live.collector()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        choose_rows(CARDS_A_PAGE)
+        downloads.offer("timeouts", client.timeouts)
+    show_region("timeouts", in_address(SHOW, PAGE) | {ROWS: str(rows_a_page(CARDS_A_PAGE))})
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
@@ -39,10 +47,10 @@ def render(client: CollectorClient, query: Query) -> Picture:
     picture: Picture = {"head": el("h3", "Is each timeout long enough?", el("small", _how_many(rows)))}
     if not rows:
         picture["none"] = el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty")
-    shown, number, pages = page_in_address(rows, query, page_size=CARDS_A_PAGE)
+    shown, number, pages = page_in_address(rows, query, page_size=size_of(query, CARDS_A_PAGE))
     for timeout in shown:
         picture[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout, UTC)
-    if links := page_links("/pipelines", query, number, pages):
+    if links := page_links("/pipelines", {name: text for name, text in query.items() if name != ROWS}, number, pages):
         picture["pages"] = links
     if rows.more:
         picture["more"] = el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more")

@@ -134,10 +134,17 @@ class Region {
     parent.replaceChildren(this.root);
   }
 
+  // The next visit reads these at its start: the reader's zone, and how many rows a page has.
+  remember() {
+    for (const [name, value] of Object.entries(this.data.remember ?? {}))
+      if (value) document.cookie = `${name}=${encodeURIComponent(value)}; path=/; max-age=31536000; samesite=lax`;
+  }
+
   show({ data, report }) {
     this.report = report;
     this.data = data;
     clock.utc = data.utc;
+    this.remember();
     if (this.path !== data.path) this.open(data.path);
     this.root.querySelectorAll("[aria-busy]").forEach((element) => element.removeAttribute("aria-busy"));
     this.allow();

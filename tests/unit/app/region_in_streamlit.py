@@ -61,6 +61,7 @@ def show(
     may_silence: bool,
     why_not: str,
     in_utc: bool,
+    remember: Mapping[str, str],
 ) -> None:
     """Do what app.regions.component.show does, once per run of the page."""
     for number, (text, attributes) in enumerate(presses(write_without_presses(name, query))):

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from app.screens import search
+from app.components.downloads import csv_text
 from lifecycle import page_paths
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.search import FoundTransactionRow
@@ -103,8 +103,8 @@ def test_hostile_ids_are_shown_as_text(answers):
 
 def test_a_csv_has_every_column_and_no_formula() -> None:
     rows = [read_row(FoundTransactionRow, found("=cmd()", partitions=["a-0", "b-1"]))]
-    (row,) = csv.DictReader(io.StringIO(search._csv(rows)))
+    (row,) = csv.DictReader(io.StringIO(csv_text(rows)))
     assert row["transaction"] == "'=cmd()"
     assert row["partitions"] == "a-0 b-1"
     assert (row["state"], row["open_ms"], row["cause"]) == ("committed", "900", "")
-    assert search._csv([]).startswith("key")
+    assert csv_text([]).startswith("key")

@@ -1,0 +1,47 @@
+"""Rows as CSV and JSON: the buttons that download what a list shows, with every column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from lifecycle.rows.row_json import row_to_json
+
+
+def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
+    """Write the two buttons; ``rows`` is called once one is pressed. Files and keys begin with ``name``."""
+    with st.container(horizontal=True, key=f"{name}-downloads", width="content"):
+        st.download_button(
+            "CSV", lambda: csv_text(rows()), f"{name}.csv", "text/csv", key=f"{name}-csv", on_click="ignore"
+        )
+        st.download_button(
+            "JSON",
+            lambda: json.dumps([row_to_json(row) for row in rows()], indent=1),
+            f"{name}.json",
+            "application/json",
+            key=f"{name}-json",
+            on_click="ignore",
+        )
+
+
+def csv_text(rows: Sequence[Any]) -> str:
+    """Return rows with every column; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    text = io.StringIO()
+    values = [row_to_json(row) for row in rows]
+    writer = csv.DictWriter(text, list(values[0]) if values else ["key"])
+    writer.writeheader()
+    for row in values:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list | dict):
+        is_text = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        value = " ".join(value) if is_text else json.dumps(value)
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,0 +1,73 @@
+"""What a browser remembers of its user's choices, and the downloads of what a list shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import streamlit as st
+
+from app import live
+from app.components import downloads, paging
+from lifecycle.rows.partitions import BlockedRow
+from lifecycle.rows.row_json import read_row
+from tests.unit.app.contract_rows import batch, blocked
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import answering, labels, opened
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(
+        Answers(transactions=[row for number in range(60) for row in batch(number, slots=1)]), monkeypatch
+    ) as known:
+        yield known
+
+
+def commits(page) -> int:
+    return sum(label.startswith("Commit batch") for label in labels(page))
+
+
+def test_a_chosen_number_of_rows_holds_on_every_list(answers):
+    page = opened("pending")
+    assert commits(page) == 20
+    page = page.selectbox(key="rows-a-page").set_value(50).run()
+    assert commits(page) == 50
+    assert page.session_state["rows-chosen"] == 50
+
+
+def test_a_browser_says_at_its_next_visit_what_was_chosen(answers, monkeypatch):
+    kept = {"indoubt-rows": "100", "indoubt-times": "local"}
+    monkeypatch.setattr(type(st.context), "cookies", kept)
+    assert commits(opened("pending")) == 60
+    assert live.shows_utc() is False
+    assert live.remembered() == {"indoubt-times": "", "indoubt-rows": "100"}
+
+
+@pytest.mark.parametrize("kept", ["", "7", "x"])
+def test_a_cookie_that_is_no_choice_changes_nothing(kept, monkeypatch):
+    monkeypatch.setattr(type(st.context), "cookies", {"indoubt-rows": kept, "indoubt-times": kept})
+    assert paging.rows_a_page(50) == 50
+    assert live.shows_utc() is True
+
+
+@pytest.mark.parametrize(
+    ("name", "downloads"),
+    [("pending", "transactions"), ("readers", "readers"), ("timeouts", "timeouts"), ("pipelines", "pipelines"),
+     ("alerts", "alerts"), ("search", "search")],
+)  # fmt: skip
+def test_each_list_offers_csv_and_json(answers, name, downloads):
+    page = opened(name)
+    keys = [one.proto.id for one in page.get("download_button")]
+    for kind in ("csv", "json"):
+        assert any(f"{downloads}-{kind}" in key for key in keys), keys
+
+
+def test_what_is_in_a_cell_is_text_or_json():
+    row = read_row(BlockedRow, blocked())
+    (head, line) = downloads.csv_text([row]).splitlines()
+    cells = dict(zip(head.split(","), next(csv.reader([line])), strict=True))
+    assert json.loads(cells["groups"])[0]["group"] == row.groups[0].group
