@@ -27,6 +27,35 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/flink_cases.py": FLINK_COMMITS,
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
+    "collector/verdicts/flink_checkpoints.py": (
+        f"{VERDICTS}/test_flink_checkpoints.py",
+        f"{VERDICTS}/test_flink_branch_losses.py",
+        f"{VERDICTS}/test_data_loss.py",
+    ),
+    "collector/verdicts/flink_duplicates.py": (
+        f"{VERDICTS}/test_flink_duplicates.py",
+        f"{VERDICTS}/test_flink_branch_losses.py",
+    ),
+    "collector/verdicts/flink_jobs_of_sinks.py": (
+        f"{VERDICTS}/test_flink_checkpoints.py",
+        f"{VERDICTS}/test_flink_unread_lists.py",
+        f"{VERDICTS}/test_flink_duplicates.py",
+        f"{VERDICTS}/test_flink_set_backs.py",
+        f"{VERDICTS}/test_data_loss.py",
+    ),
+    "collector/verdicts/flink_set_backs.py": (
+        f"{VERDICTS}/test_flink_set_backs.py",
+        f"{VERDICTS}/test_flink_duplicates.py",
+    ),
+    "collector/verdicts/flink_unread_lists.py": (
+        f"{VERDICTS}/test_flink_unread_lists.py",
+        f"{VERDICTS}/test_flink_commits.py",
+    ),
+    "collector/verdicts/loss_cases.py": (
+        f"{VERDICTS}/test_loss_cases.py",
+        f"{VERDICTS}/test_flink_branch_losses.py",
+        f"{VERDICTS}/test_data_loss.py",
+    ),
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
     "collector/verdicts/data_loss.py": (f"{VERDICTS}/test_data_loss.py",),
     "collector/verdicts/known_ends.py": (f"{VERDICTS}/test_known_ends.py",),
