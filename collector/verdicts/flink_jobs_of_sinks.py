@@ -48,7 +48,7 @@ def fits(sink: Sink, facts: FlinkJobFacts) -> bool:
         if seen.status is FlinkStatus.COMPLETED and seen.ended_ms is not None and seen.kind.commits
     }
     matching = sum(1 for commit in compared if _follows(commit, ends, sink.naming))
-    return 2 * matching > len(compared) > 0
+    return 2 * matching > len(compared)
 
 
 def _follows(commit: tuple[int, int, int], ends: Mapping[int, int], naming: Naming) -> bool:

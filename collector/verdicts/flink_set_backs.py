@@ -18,9 +18,6 @@ from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts.flink_jobs_of_sinks import fits
 
-TAKEN_BY_ORDER_MS = 2_000
-"""An order that aborts a transaction may take its id to shut out its writer (brokers before 4.0): within this."""
-
 
 def taken_again_ms(
     transaction: BrokerTransaction, sink: Sink, *, after_ms: int = 0, restored_ms: int = 0, held_ms: int = 0

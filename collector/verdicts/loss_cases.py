@@ -23,7 +23,6 @@ from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judg
 from collector.verdicts.flink_cases import flink_xid
 from collector.verdicts.flink_checkpoints import Evidence
 from collector.verdicts.flink_duplicates import SetBack
-from collector.verdicts.flink_set_backs import TAKEN_BY_ORDER_MS
 from collector.verdicts.read_process_write import reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.orders import Action
@@ -31,6 +30,8 @@ from lifecycle.orders import Action
 MAX_RECORDS = 20_000
 MAX_DECISIONS = 200_000
 Rows = Callable[..., list[tuple[Any, ...]]]
+TAKEN_BY_ORDER_MS = 2_000
+"""An order that aborts a transaction may take its id to shut out its writer (brokers before 4.0): within this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,11 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/flink_duplicates.py": (
         f"{VERDICTS}/test_flink_duplicates.py",
+        f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_flink_branch_losses.py",
     ),
     "collector/verdicts/flink_jobs_of_sinks.py": (
+        f"{VERDICTS}/test_flink_restored_jobs.py",
         f"{VERDICTS}/test_flink_checkpoints.py",
         f"{VERDICTS}/test_flink_unread_lists.py",
         f"{VERDICTS}/test_flink_duplicates.py",
@@ -44,6 +46,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_data_loss.py",
     ),
     "collector/verdicts/flink_set_backs.py": (
+        f"{VERDICTS}/test_flink_restored_jobs.py",
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_flink_duplicates.py",
     ),
