@@ -3,6 +3,8 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 # Test files run at the same time, each process with a broker of its own: most tests wait, so three keep two cores busy.
 WORKERS ?= 3
+# 'make demo FLINK=1': a Flink job beside the pipeline, where Maven and a JDK are there.
+FLINK ?=
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
 # How many of them side by side; each waits more than it works.
@@ -21,8 +23,8 @@ LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --gen
 help:                 ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 18
 
-demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it)
-	@$(RUN) -m demo
+demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it); FLINK=1: a Flink job too
+	@$(RUN) -m demo $(if $(FLINK),--flink)
 
 test: setup-tests check   ## every check and the tests, on the real broker and in a real browser
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"

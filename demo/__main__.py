@@ -38,6 +38,9 @@ def command_line() -> argparse.ArgumentParser:
     page = parser.add_argument_group("with pages (the default)")
     page.add_argument("--port", type=int, help="port of the page; 0 takes a free port (default: 8651, or a free port)")
     page.add_argument("--ready-file", type=Path, help="file for the addresses, as JSON, written when everything is up")
+    page.add_argument(
+        "--flink", action="store_true", help="a Flink job beside the pipeline, where Maven and a JDK are there"
+    )
     headless = parser.add_argument_group("without pages")
     headless.add_argument("--headless", action="store_true", help="run once, judge the result, print it as JSON")
     headless.add_argument(
@@ -61,6 +64,8 @@ def parse() -> argparse.Namespace:
         parser.error(f"--rate is {values.rate:g}; it must be a number above 0")
     if values.for_s <= 0:
         parser.error(f"--for is {values.for_s:g}; it must be a number of seconds above 0")
+    if values.headless and values.flink:
+        parser.error("--flink needs the pages; a headless run judges the pipeline alone")
     if not values.headless and (values.fault != Fault.NONE.value or values.report):
         parser.error("--fault and --report need --headless; without it, cause faults with the buttons on the page")
     return values
@@ -79,6 +84,7 @@ def main() -> int:
         rate=values.rate or (HEADLESS_RATE if values.headless else PAGE_RATE),
         restart_attempts=HEADLESS_RESTARTS if values.headless else PAGE_RESTARTS,
         keep=values.keep,
+        flink=values.flink,
     )
     try:
         if values.headless:
@@ -106,6 +112,7 @@ def _headless(settings: RunSettings, fault: Fault, for_s: float, report_file: Pa
 
 def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int:
     with DemoRun(settings) as run:
+        run.build_flink()
         run.start_broker()
         desk = FaultDesk(run)
         fault_server = FaultServer(desk)
@@ -114,6 +121,7 @@ def _with_page(settings: RunSettings, port: int, ready_file: Path | None) -> int
         run.start_app(port, fault_server.url)
         run.wait_for_collector()
         run.start_generator()
+        run.start_flink()
         run.start_downstream()
         run.wait_for_app()
         say("")

@@ -19,8 +19,9 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from demo import downstream, guard, prerequisites, topics
+from demo import downstream, flink_job, guard, prerequisites, topics
 from demo.broker import Broker, BrokerFailed, free_port
+from demo.flink_job import FlinkJob
 from demo.prerequisites import ROOT, java_home
 from demo.processes import STOP_LIMIT_S, Child, Part
 from demo.waiting import DemoFailed, T, wait_until
@@ -47,6 +48,8 @@ class RunSettings:
     rate: float
     restart_attempts: int
     keep: bool = False
+    flink: bool = False
+    """A Flink job beside the pipeline, where it can be built."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,7 @@ class DemoRun:
         self._guard: subprocess.Popen[bytes] | None = None
         self.collector_url = ""
         self.app_url = ""
+        self._flink: FlinkJob | None = None
 
     def __enter__(self) -> DemoRun:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -118,12 +122,27 @@ class DemoRun:
         """Return the directory of the parts' logs."""
         return self.directory / "logs"
 
+    def build_flink(self) -> None:
+        """Build the Flink job, if one is wanted; where it cannot be built, say why and go on without."""
+        if not self.settings.flink:
+            return
+        if absent := flink_job.missing():
+            say(f"no Flink job: {absent} is missing")
+            return
+        say("building the Flink job (the first time Maven downloads about 100 MB) …")
+        try:
+            flink_job.build()
+        except DemoFailed as error:
+            say(f"no Flink job: {error}")
+            return
+        self._flink = FlinkJob(port=free_port(), checkpoints=self.directory / "flink-checkpoints")
+
     def start_broker(self) -> None:
         """Start a real broker and create the topics."""
         say("starting a Kafka broker …")
         try:
             self._broker.start()
-            topics.create_topics(self.bootstrap_servers)
+            topics.create_topics(self.bootstrap_servers, [flink_job.TOPIC] if self._flink is not None else [])
         except BrokerFailed as error:
             raise DemoFailed(str(error)) from None
         except KafkaException as error:
@@ -141,6 +160,7 @@ class DemoRun:
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--directory", str(self.directory / "collector")]
         arguments += ["--port", str(port), "--checkpoint", f"{PREFIX}={self.checkpoint}"]
         arguments += ["--public-url", public_url] if public_url else []
+        arguments += self._flink.arguments if self._flink is not None else []
         if fault_injection_url:
             command = shlex.join([sys.executable, "-m", "demo.start_pipeline", fault_injection_url])
             arguments += ["--start-command", f"{PREFIX}={command}"]
@@ -165,6 +185,15 @@ class DemoRun:
         arguments += ["--restart-delay-ms", "2000", "--restart-attempts", str(self.settings.restart_attempts)]
         environment = {"INDOUBT_CRASH_POINTS": str(self.crash_points), "JAVA_HOME": java_home()}
         self._start("pipeline", arguments, environment)
+
+    def start_flink(self) -> None:
+        """Start the Flink job, if there is one; its first checkpoint comes after about ten seconds."""
+        if self._flink is None:
+            return
+        self._flink.checkpoints.mkdir(exist_ok=True)
+        command = self._flink.command(self.bootstrap_servers)
+        self._parts["flink"] = Part("flink", command, self.logs / "flink.log", {})
+        say(f"Flink writes {flink_job.TOPIC}; its REST API is http://127.0.0.1:{self._flink.port}")
 
     def wait_for_pipeline(self) -> None:
         """Wait until Spark runs the query."""
@@ -269,7 +298,7 @@ class DemoRun:
         """End the writers first and the broker last, then every other process with this run's mark."""
         # Without a broker no part can end in order: a writer would try to deliver its rows or to roll them back.
         limit_s = STOP_LIMIT_S if self._broker.pid is not None else 0.0
-        for name in ("demo.generator", "pipeline", "demo.downstream", "app", "collector"):
+        for name in ("demo.generator", "pipeline", "flink", "demo.downstream", "app", "collector"):
             if name in self._parts:
                 self._parts.pop(name).child.stop(limit_s)
         if self._class_archives is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,22 +23,24 @@ TOPICS: tuple[NewTopic, ...] = (
 )
 
 
-def create_topics(bootstrap_servers: str) -> None:
-    """Create the missing topics of the demo. Raises KafkaException.
+def create_topics(bootstrap_servers: str, others: Sequence[str] = ()) -> None:
+    """Create the missing topics of the demo, and ``others`` with two partitions each. Raises KafkaException.
 
     A new client sends the request once more if a broker that has just started does not answer.
     """
     try:
-        _create_topics(bootstrap_servers)
+        _create_topics(bootstrap_servers, others)
     except KafkaException as error:
         if error.args[0].code() != KafkaError._TIMED_OUT:
             raise
-        _create_topics(bootstrap_servers)
+        _create_topics(bootstrap_servers, others)
 
 
-def _create_topics(bootstrap_servers: str) -> None:
+def _create_topics(bootstrap_servers: str, others: Sequence[str]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
-    for future in admin.create_topics(list(TOPICS), request_timeout=LIMIT_S).values():
+    for future in admin.create_topics(
+        [*TOPICS, *(NewTopic(name, 2, 1) for name in others)], request_timeout=LIMIT_S
+    ).values():
         try:
             future.result(LIMIT_S + EXTRA_WAIT_S)
         except KafkaException as error:
