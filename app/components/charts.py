@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow
-from lifecycle.rows.series import CheckpointGap, CheckpointGapsRow
+from lifecycle.rows.series import ApplicationSeries, CheckpointGap, CheckpointGapsRow, Series
 from lifecycle.verdicts import AbortCause
 
 HEIGHT_PX = 220
@@ -45,7 +45,7 @@ def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
         if not with_cause:
             continue
         figure.add_bar(
-            x=[_moment(minute_ms, zone) for minute_ms in with_cause],
+            x=[chart_moment(minute_ms, zone) for minute_ms in with_cause],
             y=[counts[minute_ms, cause] for minute_ms in with_cause],
             width=50_000,
             name=cause.value,
@@ -58,7 +58,7 @@ def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
     if minutes and minutes[-1] - minutes[0] < MIN_SPAN_MS:
         # Without a range the axis ends with its bars, and a single minute fills the page.
         ends = (minutes[-1] + 60_000 - MIN_SPAN_MS, minutes[-1] + 60_000)
-        styled.update_xaxes(range=[_moment(end, zone) for end in ends])
+        styled.update_xaxes(range=[chart_moment(end, zone) for end in ends])
     return styled
 
 
@@ -85,6 +85,22 @@ def checkpoint_chart(rows: Sequence[CheckpointRow], gaps: Sequence[CheckpointGap
     return _styled(figure).update_yaxes(ticksuffix=" s")
 
 
+def waiting_chart(series: Series, row: ApplicationSeries, zone: tzinfo) -> go.Figure:
+    """Return for how long readers waited for an application, over time; where nothing was observed the line breaks."""
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[chart_moment(series.from_ms + place * series.bucket_ms, zone) for place in range(len(row.longest_wait_ms))],
+        y=[None if value is None else value / 1000 for value in row.longest_wait_ms],
+        mode="lines+markers",
+        connectgaps=False,
+        line={"width": 1.5, "color": LOST},
+        marker={"size": 4},
+        name="longest wait",
+        hovertemplate="%{y:.1f} s<br>%{x|%H:%M:%S}",
+    )
+    return _styled(figure).update_yaxes(ticksuffix=" s")
+
+
 def _add_line(
     figure: go.Figure, pipeline: str, rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow | None, zone: tzinfo
 ) -> None:
@@ -104,7 +120,7 @@ def _add_line(
         if between:
             # A point without a value breaks the line.
             at, lengths, numbers = [*at, None], [*lengths, None], [*numbers, None]
-        at, lengths, numbers = [*at, _moment(ended_ms, zone)], [*lengths, length_s], [*numbers, number]
+        at, lengths, numbers = [*at, chart_moment(ended_ms, zone)], [*lengths, length_s], [*numbers, number]
         before_ms = ended_ms
     figure.add_scatter(
         x=at,
@@ -122,8 +138,8 @@ def _add_line(
 def _shade(figure: go.Figure, pipeline: str, gap: CheckpointGap, zone: tzinfo) -> None:
     name = f"{_shortened(pipeline)}: {gap.name}" if pipeline else gap.name
     figure.add_vrect(
-        x0=_moment(gap.from_ms, zone),
-        x1=_moment(gap.until_ms, zone),
+        x0=chart_moment(gap.from_ms, zone),
+        x1=chart_moment(gap.until_ms, zone),
         fillcolor=LOST if gap.observed else "#8a94a3",
         opacity=0.18,
         line_width=0,
@@ -139,7 +155,7 @@ def _add_marks(
     if not marks:
         return
     figure.add_scatter(
-        x=[_moment(at_ms, zone) for at_ms, _, _, _ in marks],
+        x=[chart_moment(at_ms, zone) for at_ms, _, _, _ in marks],
         y=[length_ms / 1000 for _, length_ms, _, _ in marks],
         customdata=[[number, _begun(why)] for _, _, number, why in marks],
         mode="markers",
@@ -149,7 +165,8 @@ def _add_marks(
     )
 
 
-def _moment(at_ms: int, zone: tzinfo) -> datetime:
+def chart_moment(at_ms: int, zone: tzinfo) -> datetime:
+    """Return a time as a chart's axis has it, in the reader's zone."""
     # Plotly draws times without a zone unchanged, so the user's zone is applied here.
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
 

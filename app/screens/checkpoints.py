@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import live
-from app.components import downloads
+from app.components import brush, downloads
 from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
 from app.components.paging import page_of
@@ -46,12 +46,13 @@ def _checkpoints() -> None:
                               label_visibility="collapsed", width=320)  # fmt: skip
     matches = [row for row in rows if chosen in (None, row.pipeline)]
     with st.container(key="checkpoint-chart"):
-        st.plotly_chart(
+        brush.show(
             checkpoint_chart(matches, live.collector().checkpoint_gaps(), live.zone()),
             key="checkpoint-durations",
-            config={"displayModeBar": False},
+            zone=live.zone(),
             alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
+    matches = brush.within(matches, lambda row: row.ended_at_ms or row.started_at_ms)
     downloads.offer("checkpoints", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, tzinfo
 
 import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorClient
+from app.components import brush
+from app.components.charts import waiting_chart
 from app.components.markup import Html, el
 from app.components.presses import link
 from app.components.time_text import ago, amount, at, counted, duration, written
@@ -112,8 +114,13 @@ def _timeout(row: TimeoutRow | None) -> Html:
 
 def _past() -> None:
     name, zone = st.query_params.get("name", ""), live.zone()
-    checkpoints = live.collector().checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN)
-    aborts = [row for row in live.collector().aborts(limit=ENDED_LOOKED_AT) if row.pipeline == name]
+    _waits(name, zone)
+    chosen = brush.stretch()
+    limit = CHECKPOINTS_SHOWN if chosen is None else ENDED_LOOKED_AT
+    found = live.collector().checkpoints(pipeline=name, limit=limit)
+    checkpoints = brush.within(found, lambda row: row.ended_at_ms or row.started_at_ms)[:CHECKPOINTS_SHOWN]
+    ended = [row for row in live.collector().aborts(limit=ENDED_LOOKED_AT) if row.pipeline == name]
+    aborts = brush.within(ended, lambda row: row.at_ms)
     live.write(el("h3", "Checkpoints", el("small", f" the newest {len(checkpoints)}")))
     with st.container(key="pipeline-checkpoints"):
         live.write(_checkpoints(checkpoints) if checkpoints else el("p", "None is known.", class_="empty"))
@@ -122,6 +129,20 @@ def _past() -> None:
         rows = [_abort(row, written(row.at_ms, zone)) for row in aborts]
         head = ["Ended", "Transaction", "How", "Cause", "Open for", "Rows"]
         live.write(table(head, rows) if rows else el("p", "None.", class_="empty"))
+
+
+def _waits(name: str, zone: tzinfo) -> None:
+    """Write how long readers waited; a stretch of it that is chosen filters the tables below."""
+    window = st.session_state.get("window") or over_time.WINDOW
+    series = live.collector().series(window_ms=over_time.WINDOWS[window], pipeline=name)
+    row = next((row for row in series.applications if row.pipeline == name), None)
+    live.write(el("h3", "Readers waited for it", el("small", f" the last {window}; draw over it to choose a time")))
+    if row is None or not any(row.longest_wait_ms):
+        live.write(el("p", "No reader waited.", class_="empty"))
+    if row is not None:
+        brush.show(
+            waiting_chart(series, row, zone), key="waiting-chart", zone=zone, alt="Longest wait of readers over time"
+        )
 
 
 def _abort(row: AbortRow, when: Html) -> list[object]:

@@ -1,0 +1,76 @@
+"""A chart on which a stretch of time can be chosen: the address keeps it, and the tables beside are filtered to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+from functools import partial
+from typing import TypeVar
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components.charts import chart_moment
+from app.components.markup import Html, el
+from app.components.time_text import exact_time, moment_ms
+
+Row = TypeVar("Row")
+FROM, UNTIL = "from", "until"
+Stretch = tuple[int, int]
+
+
+def stretch() -> Stretch | None:
+    """Return the chosen stretch of time (epoch ms), or None."""
+    texts = [st.query_params.get(name, "") for name in (FROM, UNTIL)]
+    if not all(text.isascii() and text.isdecimal() and len(text) < 16 for text in texts):
+        return None
+    first_ms, last_ms = sorted(map(int, texts))
+    return first_ms, last_ms
+
+
+def within(rows: Iterable[Row], at_ms: Callable[[Row], int | None]) -> list[Row]:
+    """Return the rows of the chosen stretch of time, all of them where none is chosen."""
+    chosen = stretch()
+    if chosen is None:
+        return list(rows)
+    return [row for row in rows if (at := at_ms(row)) is not None and chosen[0] <= at <= chosen[1]]
+
+
+def show(figure: go.Figure, *, key: str, zone: tzinfo, alt: str) -> None:
+    """Write a chart whose horizontal axis is time; drawing over it chooses a stretch, which is shaded."""
+    figure.update_layout(dragmode="select", selectdirection="h")
+    chosen = stretch()
+    if chosen is not None:
+        first, last = (chart_moment(end_ms, zone) for end_ms in chosen)
+        figure.add_vrect(x0=first, x1=last, fillcolor="#2b8cbe", opacity=0.12, line_width=1)
+    st.plotly_chart(
+        figure,
+        key=key,
+        on_select=partial(_choose, key, zone),
+        selection_mode="box",
+        config={"displayModeBar": False},
+        alt=alt,
+    )
+    if chosen is not None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            text = f"only {exact_time(chosen[0], zone)} to {exact_time(chosen[1], zone)}"
+            st.html(_said(text))
+            st.button("Whole time", key=f"{key}-whole", on_click=_keep, args=(None,))
+
+
+def _said(text: str) -> Html:
+    return el("p", text, class_="how-many")
+
+
+def _choose(key: str, zone: tzinfo) -> None:
+    boxes = st.session_state[key].selection.box
+    ends = [moment_ms(str(end), zone) for end in boxes[0]["x"]] if boxes else []
+    first_ms, last_ms = (*ends, None, None)[:2]
+    if first_ms is not None and last_ms is not None:
+        _keep((min(first_ms, last_ms), max(first_ms, last_ms)))
+
+
+def _keep(chosen: Stretch | None) -> None:
+    others = {name: text for name, text in st.query_params.to_dict().items() if name not in (FROM, UNTIL)}
+    ends = {} if chosen is None else {FROM: str(chosen[0]), UNTIL: str(chosen[1])}
+    st.query_params.from_dict(others | ends)

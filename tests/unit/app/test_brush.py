@@ -1,0 +1,55 @@
+"""A stretch of time that is chosen on a chart filters the tables beside it, and stands in the address."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from types import SimpleNamespace
+
+import pytest
+import streamlit as st
+
+from app.components import brush
+from app.components.time_text import zone_named
+from tests.unit.app.contract_rows import checkpoint
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import answering, opened, said
+
+pytestmark = pytest.mark.slow
+T0 = 1_795_000_000_000
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    rows = [
+        checkpoint(number, started_at_ms=T0 + number * 60_000, ended_at_ms=T0 + number * 60_000 + 900)
+        for number in range(10)
+    ]
+    with answering(Answers(checkpoints=rows), monkeypatch) as known:
+        yield known
+
+
+def test_the_table_shows_the_chosen_time_alone_and_goes_back_to_all(answers):
+    page = opened("checkpoints", **{"from": str(T0 + 60_000), "until": str(T0 + 200_000)})
+    assert "3 checkpoints" in said(page)
+    assert "only 2026-11-18 11:07:40.000 UTC to 2026-11-18 11:10:00.000 UTC" in said(page)
+    page = page.button(key="checkpoint-durations-whole").click().run()
+    assert "10 checkpoints" in said(page)
+    assert "from" not in page.query_params
+
+
+@pytest.mark.parametrize("query", [{}, {"from": "1"}, {"from": "x", "until": "2"}, {"from": "1" * 30, "until": "2"}])
+def test_an_address_without_a_whole_stretch_chooses_nothing(query, answers):
+    assert "10 checkpoints" in said(opened("checkpoints", **query))
+
+
+def test_what_is_drawn_is_read_in_the_readers_zone(monkeypatch):
+    query = SimpleNamespace(kept={"show": "checkpoints"})
+    query.to_dict, query.from_dict = (lambda: query.kept), (lambda new: query.__setattr__("kept", new))
+    monkeypatch.setattr(st, "query_params", query)
+    box = {"x": ["2026-11-21 14:00:30.1234", "2026-11-21 14:00:00"]}
+    monkeypatch.setattr(st, "session_state", {"chart": SimpleNamespace(selection=SimpleNamespace(box=[box]))})
+    brush._choose("chart", zone_named("Europe/Berlin"))
+    assert query.kept == {"show": "checkpoints", "from": "1795266000000", "until": "1795266030123"}
+    st.session_state["chart"].selection.box = []
+    brush._choose("chart", UTC)
+    assert query.kept["from"] == "1795266000000", "a selection that ends keeps what was chosen"
