@@ -117,13 +117,18 @@ class CollectorClient:
         """Close the connections."""
         self._http.close()
 
+    def forget(self) -> None:
+        """Keep no answer from before now."""
+        self._requests.forget()
+
     def status(self) -> Status:
         """Return who is asked, who asks and how the observers are."""
         return self._read("/api/v1/status", partial(read_row, Status))
 
-    def overview(self) -> Overview:
-        """Return the state of everything, in one look."""
-        return self._read("/api/v1/overview", partial(read_row, Overview))
+    def overview(self, limit: int | None = None) -> Overview:
+        """Return the state of everything, in one look; ``limit``: of each list at most so many."""
+        wanted = {} if limit is None else {"limit": str(limit)}
+        return self._read("/api/v1/overview", partial(read_row, Overview), wanted)
 
     def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[TransactionRow]:
         """Return transactions, most urgent first."""
@@ -305,8 +310,8 @@ class CollectorClient:
             raise CollectorError(Failure.REFUSED, str(refused))
         return self._understand(path, partial(read_row, OrderResult), answer) if answer is not None else None
 
-    def _read(self, path: str, read: Callable[[Any], Row]) -> Row:
-        return self._understand(path, read, self._get_shared(path, {}))
+    def _read(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str] | None = None) -> Row:
+        return self._understand(path, read, self._get_shared(path, filters or {}))
 
     def _rows(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str]) -> Rows[Row]:
         answer = self._get_shared(path, filters)

@@ -60,7 +60,8 @@ class Hub:
         self, settings: Settings, regions: Mapping[str, Render], clock: Callable[[], float] = time.time
     ) -> None:
         self._settings, self._regions, self._clock = settings, dict(regions), clock
-        self._client = CollectorClient(settings)
+        # The regions of one rendering share the collector's answers, which are forgotten before the next.
+        self._client = CollectorClient(settings, shared_for_s=REFRESH_S)
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
         self._changed = asyncio.Condition()
         self._watched, self._due, self._joined = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -146,6 +147,7 @@ class Hub:
         while True:
             await self._watched.wait()
             try:
+                self._client.forget()
                 status = await asyncio.to_thread(self._client.status)
                 self._ahead_s = status.now_ms / 1000 - self._clock()
                 async with contextlib.aclosing(change_stream(self._settings)) as stream:
@@ -168,6 +170,7 @@ class Hub:
             self._due.clear()
             self._joined.clear()
             began = time.monotonic()
+            self._client.forget()
             for view in list(self._views.values()):
                 await self._render_view(view)
             await self._pause(time.monotonic() - began)

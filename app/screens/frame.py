@@ -7,15 +7,15 @@ from app.components.markup import Html, el
 from app.components.presses import link
 from app.components.time_text import counted
 from app.regions.picture import Picture, Query
+from app.screens.overview import MAX_CARDS
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import Status
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return the line, and the facts for the tab and the navigation."""
-    overview, status = client.overview(), client.status()
-    firing = [alert for alert in client.alerts() if alert.state == "firing" and alert.silenced_by is None]
-    return {"line": _line(status), "tab": _tab(overview, len(firing))}
+    overview, status = client.overview(MAX_CARDS), client.status()
+    return {"line": _line(status), "tab": _tab(overview)}
 
 
 def _line(status: Status) -> Html:
@@ -33,12 +33,12 @@ def _line(status: Status) -> Html:
     )
 
 
-def _tab(overview: Overview, firing: int) -> Html:
+def _tab(overview: Overview) -> Html:
     deadlines = [item.deadline_ms for item in overview.attention if item.deadline_ms is not None]
     return el(
         "div",
-        el("span", data_nav_path="alerts", data_nav_count=firing or ""),
+        el("span", data_nav_path="alerts", data_nav_count=overview.alerts_firing or ""),
         hidden="",
-        data_tab_count=len(overview.attention),
+        data_tab_count=overview.attention_total,
         data_tab_until=min(deadlines, default=""),
     )

@@ -21,6 +21,7 @@ from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import ObserverRow, Status
 
 MAX_CARDS = 30
+"""So many things of each list are shown, and asked for: the most urgent."""
 
 
 def show() -> None:
@@ -32,12 +33,14 @@ def show() -> None:
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return the cards that need attention, one block each, then what goes on, the counters and the sources."""
-    overview, status = client.overview(), client.status()
+    overview, status = client.overview(MAX_CARDS), client.status()
     picture: Picture = {"headline": _headline(overview, status)}
-    for item in overview.attention[:MAX_CARDS]:
+    for item in overview.attention:
         picture[f"card-{widget_token(item.key)}"] = card(item)
-    if len(overview.attention) > MAX_CARDS:
-        picture["more"] = el("p", f"{len(overview.attention) - MAX_CARDS} more things need attention.", class_="more")
+    if (more := overview.attention_total - len(overview.attention)) > 0:
+        picture["more"] = el(
+            "p", f"{counted(more, 'more thing')} need{'s' if more == 1 else ''} attention.", class_="more"
+        )
     picture["in-progress"] = _in_progress(overview)
     picture["counters"] = _counters(overview)
     picture["sources"] = _sources(status)
@@ -47,7 +50,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
 def _headline(overview: Overview, status: Status) -> Html:
     if not overview.attention:
         return _all_well(overview)
-    number = len(overview.attention)
+    number = overview.attention_total
     deadlines = [(item.deadline_ms, item) for item in overview.attention if item.deadline_ms is not None]
     first: list[object] = []
     if deadlines:
@@ -92,6 +95,8 @@ def _in_progress(overview: Overview) -> Html:
         parts.append(
             el("span", link(page_paths.pipeline(row.pipeline), row.pipeline), f": {row.transactions:,}", *oldest)
         )
+    if (more := overview.in_progress_total - len(parts)) > 0:
+        parts.append(el("span", f"{counted(more, 'more application')}"))
     return el("p", "Goes on by itself: ", join(_separated(parts)), class_="goes-on")
 
 

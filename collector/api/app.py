@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
@@ -19,7 +19,7 @@ from collector.api.middleware import RequestGuard
 from collector.api.openapi import document
 from collector.api.overview import counts_now_and_then, observer_row, overview
 from collector.api.request_body import json_object
-from collector.api.table_routes import row_answer
+from collector.api.table_routes import MAX_LIMIT, row_answer
 from collector.records import orders
 from collector.runtime.clock import now_ms
 from lifecycle.orders import Role
@@ -64,8 +64,8 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         return row_answer(_status(dependencies, caller))
 
     @app.get("/api/v1/overview")
-    def read_overview(_: KnownCaller) -> Response:
-        return row_answer(overview(counted, dependencies.watch))
+    def read_overview(_: KnownCaller, limit: Annotated[int | None, Query(ge=0, le=MAX_LIMIT)] = None) -> Response:
+        return row_answer(overview(counted, dependencies.watch, limit))
 
     @app.get("/api/v1/changes")
     async def changes(_: KnownCaller) -> StreamingResponse:

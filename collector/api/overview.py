@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from collector.history import sql
 from collector.history.store import Store
@@ -35,7 +36,7 @@ from lifecycle.checkpoints import CheckpointState
 from lifecycle.durations import MINUTE_MS
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
-from lifecycle.rows.overview import CheckpointFigures, MinuteRow, Overview, OverviewCounts
+from lifecycle.rows.overview import CheckpointFigures, InProgress, MinuteRow, Overview, OverviewCounts
 from lifecycle.rows.status import ObserverRow
 from lifecycle.states import TransactionState
 
@@ -60,8 +61,21 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Transactions that are open, how many of them are prepared, since when the oldest is; when others were lost (epoch ms)."""
+
+    open: int
+    prepared: int
+    oldest_open_at_ms: int | None
+    lost_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Look:
-    """Everything as it was seen and judged at one moment, of one version of the present state."""
+    """Everything as it was seen and judged at one moment, of one version of the present state.
+
+    Without slots: what all who ask are told is counted once.
+    """
 
     version: int
     situation: Situation
@@ -70,6 +84,23 @@ class Look:
     """Nothing needs attention, and every observer sees its source."""
     stands_ms: int
     """So long it is shown although something changed since: it took a while."""
+
+    @cached_property
+    def running(self) -> Running:
+        """Return the counts of the transactions whose timeout's clock runs, and when others were lost."""
+        running = [item.view for item in self.situation.judged if item.view.is_running]
+        lost = [item.view.ended_ms for item in self.situation.judged if item.view.state is TransactionState.LOST]
+        return Running(
+            open=len(running),
+            prepared=sum(1 for view in running if view.state.is_in_doubt),
+            oldest_open_at_ms=min((v.opened_ms for v in running if v.opened_ms is not None), default=None),
+            lost_ms=tuple(at for at in lost if at is not None),
+        )
+
+    @cached_property
+    def in_progress(self) -> tuple[InProgress, ...]:
+        """Return what goes on by itself."""
+        return in_progress(self.situation)
 
 
 class Watch:
@@ -179,37 +210,38 @@ class Watch:
                 self._current.changed()
 
 
-def overview(counted: NowAndThen[Counts], watch: Watch) -> Overview:
-    """Return the answer of GET /overview. Raises StoreFailed."""
+def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None) -> Overview:
+    """Return the answer of GET /overview, of each list at most ``limit``. Raises StoreFailed."""
     look = watch.look()
     situation, at_ms = look.situation, now_ms()
     counts = counted.at(at_ms)
-    judged = situation.judged
-    running = [item.view for item in judged if item.view.is_running]
-    lost = [item.view.ended_ms for item in judged if item.view.state is TransactionState.LOST]
-    lost_now = sum(1 for at in lost if at is not None and at >= at_ms - MINUTE_MS)
+    running = look.running
+    lost_now = sum(1 for at in running.lost_ms if at >= at_ms - MINUTE_MS)
     waiting = [blocked for blocked in situation.partitions.blocked if blocked.waiting]
     return Overview(
         now_ms=at_ms,
-        action_required=tuple(group.needed for group in situation.required),
+        action_required=tuple(group.needed for group in situation.required[:limit]),
         counts=OverviewCounts(
-            open=len(running),
-            prepared=sum(1 for view in running if view.state.is_in_doubt),
+            open=running.open,
+            prepared=running.prepared,
             committed_per_minute=counts.committed,
             aborted_per_minute=max(0, counts.aborted - lost_now),
             blocked_partitions=len(waiting),
             waiting_groups=len({reader.group for blocked in waiting for reader in blocked.waiting}),
             hanging=len(situation.partitions.hanging),
         ),
-        oldest_open_at_ms=min((v.opened_ms for v in running if v.opened_ms is not None), default=None),
+        oldest_open_at_ms=running.oldest_open_at_ms,
         quiet_since_ms=None if situation.required else watch.quiet_since_ms,
-        attention=look.attention,
+        attention=look.attention[:limit],
+        attention_total=len(look.attention),
+        alerts_firing=len(situation.alerts),
         all_well_since_ms=watch.all_well_since_ms if look.is_all_well else None,
         pipelines_alive=alive(situation),
         observers_up=len(up(situation)),
         observers=len(existing(situation)),
-        in_progress=in_progress(situation),
-        per_minute=per_minute(counts.ends, lost, at_ms),
+        in_progress=look.in_progress[:limit],
+        in_progress_total=len(look.in_progress),
+        per_minute=per_minute(counts.ends, running.lost_ms, at_ms),
         checkpoints=counts.checkpoints,
     )
 

@@ -6,6 +6,7 @@ while are asked about in time. What was not asked about in time is found by time
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from collector.history.store import Store
@@ -26,6 +27,8 @@ MAX_PARTITIONS = 200
 STARTS_KEPT = 20_000
 LEAD_MS = 2_000
 """Records have their producer's time, and are made before the transaction's first partition is added."""
+ANYTHING_EVERY_S = 10.0
+"""What else is learnt may make a transaction that was undone before a lost one: that is looked at so often."""
 TRIED_AGAIN_MS = 600_000
 """A partition without an answer is asked about again for this long."""
 FOUND_EXACTLY = (
@@ -55,7 +58,8 @@ class AbortedOffsets(Observer):
         self._offsets, self._interval_s = offsets, interval_ms / 1000
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}
-        self._version = -1
+        self._version = self._undone = -1
+        self._looked_s = 0.0
         self._since_ms = 0
 
     @property
@@ -67,12 +71,20 @@ class AbortedOffsets(Observer):
         """Poll until stopped. Raises Unreachable, ResourceManagerError."""
         while not self.stopping.is_set():
             self._poll_open(now_ms())
-            if self.current.version != self._version:
-                self._version, began_ms = self.current.version, now_ms()
+            if self._has_news():
+                began_ms = now_ms()
                 self._poll_undone()
                 self._since_ms = began_ms - TRIED_AGAIN_MS
             self.polled()
             self.stopping.wait(self._interval_s)
+
+    def _has_news(self) -> bool:
+        """Say whether a transaction was undone since the last poll; every 10 s, whether anything at all is new."""
+        undone, version, at_s = self.current.ends()[1], self.current.version, time.monotonic()
+        has_news = undone != self._undone or (version != self._version and at_s - self._looked_s >= ANYTHING_EVERY_S)
+        if has_news:
+            self._undone, self._version, self._looked_s = undone, version, at_s
+        return has_news
 
     def _poll_open(self, at_ms: int) -> None:
         wanted: list[Target] = []

@@ -72,7 +72,7 @@ class Overview:
 
     ``attention``: by deadline, then severity, then age. ``all_well_since_ms``: since when that list is empty and every
     observer sees its source, None while that is not so. ``observers`` counts the sources that exist. ``in_progress``: the
-    oldest first.
+    oldest first. These lists may be cut; ``attention_total`` and ``in_progress_total`` say how long they are.
     """
 
     now_ms: int
@@ -81,10 +81,14 @@ class Overview:
     oldest_open_at_ms: int | None
     quiet_since_ms: int | None
     attention: tuple[Attention, ...]
+    attention_total: int
+    alerts_firing: int
+    """Those that are silenced left out."""
     all_well_since_ms: int | None
     pipelines_alive: int
     observers_up: int
     observers: int
     in_progress: tuple[InProgress, ...]
+    in_progress_total: int
     per_minute: tuple[MinuteRow, ...]
     checkpoints: CheckpointFigures

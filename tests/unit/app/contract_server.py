@@ -138,8 +138,10 @@ class Answers:
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
             "quiet_since_ms": None if groups else now_ms() - 10_800_000,
             "attention": [*[_card(*group, rows) for group, rows in groups.items()], *self.attention],
+            "attention_total": len(groups) + len(self.attention),
+            "alerts_firing": sum(row["state"] == "firing" and row["silenced_by"] is None for row in self.alerts),
             "all_well_since_ms": None if groups or self.attention else now_ms() - 10_800_000,
-            "pipelines_alive": 1, "observers_up": 3, "observers": 4, "in_progress": [],
+            "pipelines_alive": 1, "observers_up": 3, "observers": 4, "in_progress": [], "in_progress_total": 0,
             "per_minute": [
                 {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}
                 for i in range(59, -1, -1)

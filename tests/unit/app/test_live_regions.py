@@ -145,6 +145,24 @@ def test_one_rendering_serves_all_who_see_the_same(served, known):
     run(view())
 
 
+def test_the_regions_of_one_rendering_share_the_collectors_answers(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            viewers = [hub.messages("shown", {"words": word}) for word in ("a", "b", "c", "d")]
+            for messages in viewers:
+                await until("blocks", messages, has_blocks)
+            asked, before = known.asked.count("overview"), shown.renderings
+            shown.blocks = {"a": "second"}
+            known.version += 1
+            for messages in viewers:
+                await until("the second picture", messages, lambda m: "second" in m.get("blocks", {}).get("a", ""))
+            # Each rendering asks for the overview once, whatever it renders.
+            assert 2 * (known.asked.count("overview") - asked) <= shown.renderings - before
+
+    run(view())
+
+
 def test_the_last_picture_stays_while_the_collector_is_away(served, known):
     async def view() -> None:
         shown = Shown()

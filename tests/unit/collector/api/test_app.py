@@ -107,6 +107,16 @@ def test_overview_lists_whatever_needs_attention(api: Api) -> None:
     assert answer["all_well_since_ms"] is None
 
 
+def test_a_cut_overview_has_the_most_urgent_and_says_how_many_there_are(api: Api) -> None:
+    whole = api.client.get("/api/v1/overview", headers=VIEWER).json()
+    cut = api.client.get("/api/v1/overview?limit=1", headers=VIEWER).json()
+    assert len(whole["attention"]) == whole["attention_total"] == cut["attention_total"] > 1
+    assert [card["key"] for card in cut["attention"]] == [whole["attention"][0]["key"]]
+    assert len(cut["action_required"]) == 1
+    assert cut["counts"]["open"] == whole["counts"]["open"]
+    assert api.client.get("/api/v1/overview?limit=-1", headers=VIEWER).status_code == 422
+
+
 def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
     status = ObserverStatus(
         kind=ObserverKind.PARTITIONS,
