@@ -55,7 +55,7 @@ def _headline(overview: Overview, status: Status) -> Html:
     first: list[object] = []
     if deadlines:
         deadline_ms, item = min(deadlines, key=lambda pair: pair[0])
-        first = [" · first deadline ", time_left(deadline_ms, UTC), " (", at(deadline_ms), ")"]
+        first = ["first deadline ", time_left(deadline_ms, UTC), " (", at(deadline_ms), ")"]
         first += [": ", item.consequence]
     return el(
         "h2",

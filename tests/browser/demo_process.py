@@ -40,6 +40,7 @@ class DemoProcess:
         self._log_file = directory / "demo.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.app = self.bootstrap_servers = ""
+        self.addresses: dict[str, str] = {}
 
     def __enter__(self) -> DemoProcess:
         self.start()
@@ -48,6 +49,7 @@ class DemoProcess:
         except BaseException:
             self.end(signal.SIGTERM)
             raise
+        self.addresses = ready
         self.app, self.bootstrap_servers = ready["app"], ready["bootstrap_servers"]
         return self
 

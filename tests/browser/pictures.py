@@ -1,0 +1,159 @@
+"""``python -m tests.browser.pictures`` writes docs/images: each page of a demo with a fault, on a desk, in the dark, on a phone.
+
+    python -m tests.browser.pictures [--ready FILE] [--into docs/images]
+
+It starts the demo, waits until there is traffic to show, freezes the driver after its decision, abandons a foreign transaction,
+and takes what shows the batch first: the broker aborts it after a minute. The panel of the demo is left out.
+With --ready it uses a demo that runs already: the file that ``python -m demo --ready-file FILE`` wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+from PIL import Image
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+
+from demo import topics
+from demo.faults import Fault
+from demo.prerequisites import ROOT, find_chromium
+from demo.readers import scan
+from lifecycle import page_paths
+from tests.browser.conftest import CHROMIUM_ARGUMENTS
+from tests.browser.demo_process import DemoProcess, wait_for
+from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, open_whole, show_in, wait_whole
+
+PIPELINE = "ip-count"
+ROWS_BEFORE, TRAFFIC_LIMIT_S = 1_000, 240.0
+COLOURS = (96, 48, 24)
+"""Fewer are tried where a picture is larger than LARGEST_BYTES."""
+LARGEST_BYTES = 150_000
+NO_WAY_TO_PANEL = "[data-testid=stExpandSidebarButton] { display: none !important }"
+AT_REST = (
+    ("pipelines", "/pipelines"),
+    ("pipeline", page_paths.pipeline(PIPELINE)),
+    ("pipelines-checkpoints", "/pipelines?show=checkpoints"),
+    ("pipelines-timeouts", "/pipelines?show=timeouts"),
+    ("history", "/history"),
+    ("history-losses", "/history?show=losses"),
+    ("history-ids", "/history?show=ids"),
+    ("history-search", "/history?show=search"),
+    ("audit", "/audit"),
+    ("collector", "/collector"),
+)
+
+
+def cause(demo: dict[str, str], fault: Fault) -> None:
+    """Cause a fault of the demo. Raises AssertionError if the demo does not take it."""
+    answer = httpx.post(f"{demo['fault_injection']}/faults/{fault.value}", timeout=60).json()
+    assert answer["accepted"], answer["message"]
+
+
+def take(page: Page, into: Path, name: str) -> None:
+    """Write a page as it stands: on a desk in light and in dark, on a phone."""
+    for variant, scheme, size in (("desk", "light", DESK), ("dark", "dark", DESK), ("phone", "light", PHONE)):
+        page.set_viewport_size(size)
+        show_in(page, scheme)
+        wait_whole(page)
+        write_small(page.screenshot(), into / f"{name}-{variant}.png")
+
+
+def write_small(png: bytes, file: Path) -> None:
+    """Write a picture with few colours, and fewer until it is small enough. Raises ValueError if it stays too large."""
+    picture = Image.open(BytesIO(png)).convert("RGB")
+    for colours in COLOURS:
+        picture.quantize(colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(file, optimize=True)
+        if file.stat().st_size <= LARGEST_BYTES:
+            return
+    raise ValueError(f"{file} has {file.stat().st_size:,} bytes")
+
+
+def visit(page: Page, demo: dict[str, str], path: str) -> None:
+    """Open a page without the demo's panel."""
+    open_whole(page, demo["app"] + path)
+    page.add_style_tag(content=NO_WAY_TO_PANEL)
+    panel = page.locator("[data-testid=stSidebar][aria-expanded=true]")
+    if panel.count():
+        # It is shown where the mouse is alone.
+        panel.locator("[data-testid=stSidebarCollapseButton] button").dispatch_event("click")
+        expect(panel).to_have_count(0)
+
+
+def take_fault(page: Page, demo: dict[str, str], into: Path) -> None:
+    """Cause the faults, and take the pages that show them."""
+    visit(page, demo, "/")
+    cause(demo, Fault.FREEZE_AFTER_DECISION)
+    card = page.locator(".st-key-overview article").filter(has=page.locator("[data-order=commit]")).first
+    expect(card).to_contain_text("waits:", timeout=SHOWN_LIMIT_MS)
+    # Only now: readers would wait behind this one.
+    cause(demo, Fault.ABANDONED_PRODUCER)
+    take(page, into, "overview")
+    transaction = card.locator("[data-opens]").get_attribute("href") or ""
+    number = re.search(r"batch (\d+)", card.inner_text())
+    assert number is not None, card.inner_text()
+    shown = [
+        ("transaction", transaction),
+        ("transactions", "/transactions"),
+        ("transactions-batches", "/transactions?show=batches"),
+        ("readers", "/readers"),
+        ("batch", page_paths.batch(PIPELINE, int(number.group(1)))),
+        ("partition", page_paths.partition(topics.SINK, 0)),
+        ("alerts", "/alerts"),
+    ]
+    for name, path in shown:
+        visit(page, demo, path)
+        take(page, into, name)
+    alert = page.locator("a[href^='/alert?']").first.get_attribute("href") or ""
+    visit(page, demo, alert)
+    take(page, into, "alert")
+
+
+def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
+    """Write every picture."""
+    into.mkdir(parents=True, exist_ok=True)
+    page = context.new_page()
+    visit(page, demo, page_paths.pipeline(PIPELINE))
+    wait_for("rows to show", lambda: len(scan(demo["bootstrap_servers"], topics.SINK)) >= ROWS_BEFORE, TRAFFIC_LIMIT_S)
+    take_fault(page, demo, into)
+    for name, path in AT_REST:
+        visit(page, demo, path)
+        take(page, into, name)
+
+
+@contextlib.contextmanager
+def running_demo(ready: Path | None) -> Iterator[dict[str, str]]:
+    """Return the addresses of a demo: of one that runs, or of one of its own."""
+    if ready is not None:
+        yield json.loads(ready.read_text())
+        return
+    with tempfile.TemporaryDirectory() as directory, DemoProcess(Path(directory)) as process:
+        yield process.addresses
+
+
+def main() -> int:
+    """Write the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ready", type=Path, help="ready file of a demo that runs")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "images")
+    arguments = parser.parse_args()
+    with (
+        running_demo(arguments.ready) as demo,
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=find_chromium(), args=CHROMIUM_ARGUMENTS) as browser,
+        browser.new_context(viewport=DESK, timezone_id="UTC") as context,
+    ):
+        take_all(context, demo, arguments.into)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
