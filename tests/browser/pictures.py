@@ -34,10 +34,17 @@ from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, open_whole, sh
 
 PIPELINE = "ip-count"
 ROWS_BEFORE, TRAFFIC_LIMIT_S = 1_000, 240.0
-COLOURS = (96, 48, 24)
+COLOURS = (256, 128, 64)
 """Fewer are tried where a picture is larger than LARGEST_BYTES."""
 LARGEST_BYTES = 150_000
 NO_WAY_TO_PANEL = "[data-testid=stExpandSidebarButton] { display: none !important }"
+WITH_FAULT = (
+    ("overview", "/"),
+    ("transactions", "/transactions"),
+    ("readers", "/readers"),
+    ("transactions-batches", "/transactions?show=batches"),
+    ("alerts", "/alerts"),
+)
 AT_REST = (
     ("pipelines", "/pipelines"),
     ("pipeline", page_paths.pipeline(PIPELINE)),
@@ -71,14 +78,15 @@ def write_small(png: bytes, file: Path) -> None:
     """Write a picture with few colours, and fewer until it is small enough. Raises ValueError if it stays too large."""
     picture = Image.open(BytesIO(png)).convert("RGB")
     for colours in COLOURS:
-        picture.quantize(colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(file, optimize=True)
+        picture.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
         if file.stat().st_size <= LARGEST_BYTES:
             return
     raise ValueError(f"{file} has {file.stat().st_size:,} bytes")
 
 
-def visit(page: Page, demo: dict[str, str], path: str) -> None:
-    """Open a page without the demo's panel."""
+def visited(context: BrowserContext, demo: dict[str, str], path: str) -> Page:
+    """Return a page without the demo's panel."""
+    page = context.new_page()
     open_whole(page, demo["app"] + path)
     page.add_style_tag(content=NO_WAY_TO_PANEL)
     panel = page.locator("[data-testid=stSidebar][aria-expanded=true]")
@@ -86,47 +94,44 @@ def visit(page: Page, demo: dict[str, str], path: str) -> None:
         # It is shown where the mouse is alone.
         panel.locator("[data-testid=stSidebarCollapseButton] button").dispatch_event("click")
         expect(panel).to_have_count(0)
+    return page
 
 
-def take_fault(page: Page, demo: dict[str, str], into: Path) -> None:
-    """Cause the faults, and take the pages that show them."""
-    visit(page, demo, "/")
+def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
+    """Cause the faults, and take the pages that show them; the lists are open before, because the batch is there for a minute."""
+    lists = {name: visited(context, demo, path) for name, path in WITH_FAULT}
+    overview = lists["overview"]
     cause(demo, Fault.FREEZE_AFTER_DECISION)
-    card = page.locator(".st-key-overview article").filter(has=page.locator("[data-order=commit]")).first
+    card = overview.locator(".st-key-overview article").filter(has=overview.locator("[data-order=commit]")).first
     expect(card).to_contain_text("waits:", timeout=SHOWN_LIMIT_MS)
-    # Only now: readers would wait behind this one.
-    cause(demo, Fault.ABANDONED_PRODUCER)
-    take(page, into, "overview")
     transaction = card.locator("[data-opens]").get_attribute("href") or ""
     number = re.search(r"batch (\d+)", card.inner_text())
     assert number is not None, card.inner_text()
-    shown = [
-        ("transaction", transaction),
-        ("transactions", "/transactions"),
-        ("transactions-batches", "/transactions?show=batches"),
-        ("readers", "/readers"),
-        ("batch", page_paths.batch(PIPELINE, int(number.group(1)))),
-        ("partition", page_paths.partition(topics.SINK, 0)),
-        ("alerts", "/alerts"),
-    ]
-    for name, path in shown:
-        visit(page, demo, path)
+    # Only now: readers would wait behind this one.
+    cause(demo, Fault.ABANDONED_PRODUCER)
+    for name, page in lists.items():
+        page.bring_to_front()
         take(page, into, name)
-    alert = page.locator("a[href^='/alert?']").first.get_attribute("href") or ""
-    visit(page, demo, alert)
-    take(page, into, "alert")
+    alert = lists["alerts"].locator("a[href^='/alert?']").first.get_attribute("href") or ""
+    of_objects = {
+        "transaction": transaction,
+        "batch": page_paths.batch(PIPELINE, int(number.group(1))),
+        "partition": page_paths.partition(topics.SINK, 0),
+        "alert": alert,
+    }
+    for name, path in of_objects.items():
+        take(visited(context, demo, path), into, name)
 
 
 def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
     """Write every picture."""
     into.mkdir(parents=True, exist_ok=True)
-    page = context.new_page()
-    visit(page, demo, page_paths.pipeline(PIPELINE))
     wait_for("rows to show", lambda: len(scan(demo["bootstrap_servers"], topics.SINK)) >= ROWS_BEFORE, TRAFFIC_LIMIT_S)
-    take_fault(page, demo, into)
+    take_fault(context, demo, into)
     for name, path in AT_REST:
-        visit(page, demo, path)
+        page = visited(context, demo, path)
         take(page, into, name)
+        page.close()
 
 
 @contextlib.contextmanager
