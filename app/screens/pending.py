@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC
@@ -26,6 +27,8 @@ from app.regions.picture import Picture, Query
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.application import ApplicationKind
+from lifecycle.orders import Action
+from lifecycle.rows.order_request import MAX_KEYS
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 from lifecycle.states import FINAL
@@ -246,14 +249,25 @@ def _parts(group: TransactionGroup, count: int) -> Html | None:
         )
         for transaction in group.transactions[:PARTS_SHOWN]
     ]
-    more = count - len(lines)
+    more, unlisted = count - len(lines), count - len(group.transactions)
     return el(
         "details",
         el("summary", counted(count, "transaction")),
         el("ul", *lines, class_="parts"),
         more > 0 and el("p", f"and {counted(more, 'other')}: search for an id to see it alone", class_="more"),
+        unlisted > 0 and _reach(group),
         class_="unfolds",
     )
+
+
+def _reach(group: TransactionGroup) -> Html | None:
+    """Return what reaches those that are not listed: the orders of this page are about the listed ones alone."""
+    if not group.orderable(Action.ABORT):
+        return None
+    fits = [f"pipeline={group.first.pipeline}", f"verdict={group.verdict.value}"]
+    command = " ".join(["python -m collector abort", *(f"--filter {shlex.quote(each)}" for each in fits)])
+    listed = f"The orders here reach the {len(group.transactions):,} that are listed. An order by filter reaches "
+    return el("p", listed, f"up to {MAX_KEYS:,} at once: ", el("code", command), class_="more")
 
 
 def _where(group: TransactionGroup, count: int) -> Html:

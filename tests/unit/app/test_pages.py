@@ -247,6 +247,7 @@ def test_the_ids_of_one_application_are_one_row_that_unfolds(answers):
     assert "30 transactions in 1 batch or application" in said(page)
     assert said(page).count("<li>") == 20
     assert "and 10 others: search for an id to see it alone" in said(page)
+    assert "An order by filter" not in said(page), "all of them are listed"
     assert '<span class="ends">50c31aa3d-19</span>' in said(page), "the end of a name is never cut"
 
 
@@ -259,6 +260,8 @@ def test_two_thousand_ids_of_one_application_are_one_row_with_all_of_them(answer
     assert "not shown" not in said(page)
     assert "◇ foreign 2,000" in labels(page)
     assert "and 1,980 others: search for an id to see it alone" in said(page)
+    assert "The orders here reach the 500 that are listed." in said(page)
+    assert "<code>python -m collector abort --filter pipeline=bank --filter verdict=foreign</code>" in said(page)
 
 
 def test_who_waits_behind_a_transaction_stands_in_its_row(answers):
