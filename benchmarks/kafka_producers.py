@@ -3,7 +3,7 @@
     python -m benchmarks.kafka_producers [--records 2000000] [--rounds 3] [--json]
 
 Each round writes one transaction of each producer (begin, rows in Arrow batches of 10,000 as Spark hands them over, prepare,
-commit) into a topic of 4 partitions on a real broker, for each kind of rows: without keys, with keys, with values of many
+commit) into a topic of 4 partitions on a real broker, for each kind of rows: without keys, with keys, with keys of many
 lengths, and compressed by lz4. The first round of each does not count. It prints records/s from the first row to prepared, the
 processor seconds of this process and of the broker per million records, and the median of the rounds' ratios. An independent
 read_committed reader counts each topic.
@@ -69,16 +69,17 @@ def keyed(start: int, count: int) -> pa.RecordBatch:
 
 
 def uneven(start: int, count: int) -> pa.RecordBatch:
-    """Return rows without keys, 60 to 140 bytes long."""
-    longer = np.random.default_rng(start).integers(-40, 41, count)
-    values = [value_of(start + n, 0)[: VALUE_BYTES + int(more)] + b"x" * int(more) for n, more in enumerate(longer)]
-    return pa.record_batch({"value": pa.array(values, pa.binary())})
+    """Return rows with keys of 1 to 40 bytes."""
+    sizes = np.random.default_rng(start).integers(1, 41, count)
+    keys = [b"%d" % number * 8 for number in range(start, start + count)]
+    cut = [key[:size] for key, size in zip(keys, sizes, strict=True)]
+    return pa.record_batch({"key": pa.array(cut, pa.binary()), "value": _values(start, count)})
 
 
 KINDS = (
     Kind(name="no keys", make=plain),
     Kind(name="keys", make=keyed),
-    Kind(name="uneven", make=uneven),
+    Kind(name="uneven keys", make=uneven),
     Kind(name="lz4", make=plain, properties={"compression.type": "lz4"}),
 )
 
