@@ -41,8 +41,8 @@ class Batch:
     number: int
     count: int
     content: bytes
-    sent_at_s: float = 0.0
-    """When it was sent first, by the monotonic clock; 0: it was not yet."""
+    given_at_s: float = 0.0
+    """When it was given to be delivered, by the monotonic clock."""
 
 
 @dataclass(slots=True)

@@ -85,9 +85,11 @@ class BatchDelivery:
         self._answers: queue.SimpleQueue[_Answered] = queue.SimpleQueue()
         self._queued_bytes = 0
         self._asks_for_leaders = False
+        self._asked_at_s = -math.inf
 
     def give(self, batch: Batch) -> None:
         """Queue a batch and send what may go; waits while too much is queued. Raises as ``flush``."""
+        batch.given_at_s = time.monotonic()
         self._partitions.setdefault(batch.partition, _Partition()).waiting.append(batch)
         self._queued_bytes += len(batch.content)
         self._deliver(lambda: self._queued_bytes <= QUEUED_BYTES)
@@ -129,7 +131,7 @@ class BatchDelivery:
         return max(0.001, min([RETRY.max_s, *(pause for pause in pauses if pause > 0)]))
 
     def _send_what_may_go(self) -> None:
-        if self._asks_for_leaders:
+        if self._asks_for_leaders and time.monotonic() - self._asked_at_s > RETRY.first_s:
             self._ask_for_leaders()
         ready = [number for number, partition in self._partitions.items() if partition.may_send]
         if new := [number for number in ready if number not in self._added]:
@@ -138,7 +140,8 @@ class BatchDelivery:
         by_node: dict[int, list[int]] = {}
         for number in ready:
             by_node.setdefault(self._leaders.get(number, -1), []).append(number)
-        by_node.pop(-1, None)
+        if by_node.pop(-1, None):
+            self._asks_for_leaders = True
         for node, numbers in by_node.items():
             while self._in_flight.get(node, 0) < REQUESTS_IN_FLIGHT and (batches := self._next(numbers)):
                 self._send(node, batches)
@@ -167,9 +170,6 @@ class BatchDelivery:
             topic_data=[topic_(name=self._topic, partition_data=data)],
             max_version=PRODUCE,
         )
-        now = time.monotonic()
-        for batch in batches:
-            batch.sent_at_s = batch.sent_at_s or now
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
 
         def answered(response: Any) -> None:
@@ -195,7 +195,7 @@ class BatchDelivery:
             partition.tries = 0
         elif answer.may_pass or (answer.name == _OUT_OF_ORDER and partition.returned):
             # Out of order behind one that has come back: it was refused because that one is missing.
-            if time.monotonic() - batch.sent_at_s > CALL_LIMIT_S:
+            if time.monotonic() - batch.given_at_s > CALL_LIMIT_S:
                 raise self._failure(answer)
             partition.returned.append(batch)
             self._asks_for_leaders = True
@@ -208,6 +208,7 @@ class BatchDelivery:
             partition.tries += 1
 
     def _ask_for_leaders(self) -> None:
+        self._asked_at_s = time.monotonic()
         try:
             layout = KafkaPartitions(self._connection, "").layout([self._topic])
         except Unreachable:
@@ -218,7 +219,7 @@ class BatchDelivery:
 
     def _require_in_time(self) -> None:
         now = time.monotonic()
-        oldest = [batch.sent_at_s for p in self._partitions.values() for batch in p.waiting if batch.sent_at_s]
+        oldest = [batch.given_at_s for p in self._partitions.values() for batch in (*p.waiting, *p.sent, *p.returned)]
         if oldest and now - min(oldest) > CALL_LIMIT_S:
             left = sum(len(p.waiting) + len(p.sent) + len(p.returned) for p in self._partitions.values())
             raise Unreachable(

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka.errors import KafkaConnectionError
 
 from demo.broker import Broker
-from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError
+from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Marker
 from lifecycle.outcomes import Committed
 from resource_managers.kafka.answers import answer_of_error
@@ -229,6 +229,28 @@ def test_what_a_lost_answer_left_acknowledged_is_not_written_again(connection, m
     write(sink, rows(*values, key=None), **{"batch.size": "5000"})
     assert len(lost) > 5
     assert [value for _, _, value in committed(sink)] == values
+
+
+def test_rows_for_a_partition_without_a_leader_wait_until_it_has_one(connection):
+    sink = make_sink(connection, partitions=1, producer=ARROW)
+    transaction = sink.begin()
+    transaction._sender._delivery._leaders = {}
+    transaction.write(rows(b"a"))
+    commit(sink, transaction)
+    assert [value for _, _, value in committed(sink)] == [b"a"]
+
+
+def test_rows_for_a_partition_that_never_has_a_leader_fail(connection, monkeypatch):
+    monkeypatch.setattr("resource_managers.kafka.batch_delivery.CALL_LIMIT_S", 1.0)
+    monkeypatch.setattr(BatchDelivery, "_ask_for_leaders", lambda delivery: None)
+    sink = make_sink(connection, partitions=1, producer=ARROW)
+    transaction = sink.begin()
+    transaction._sender._delivery._leaders = {}
+    transaction.write(rows(b"a"))
+    with pytest.raises(Unreachable, match="1 batches"):
+        transaction.prepare(fingerprint_of())
+    transaction.abort()
+    assert committed(sink) == []
 
 
 def test_a_gap_in_the_numbers_fails_the_task(connection):
