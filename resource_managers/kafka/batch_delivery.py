@@ -44,17 +44,23 @@ _UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.__name__
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition's batches: to be sent, on their way, come back to be sent again when all on their way have come back."""
+    """A partition's batches: to be sent, on their way, come back to be sent again when all on their way have come back.
+
+    The first one goes alone: a broker that knows nothing of a producer takes whatever sequence number it sees first, so a
+    second batch would be taken where the first was refused because the leader was not ready.
+    """
 
     waiting: deque[Batch] = field(default_factory=deque)
     sent: list[Batch] = field(default_factory=list)
     returned: list[Batch] = field(default_factory=list)
+    acknowledged: bool = False
     tries: int = 0
     not_before_s: float = -math.inf
 
     @property
     def may_send(self) -> bool:
-        return bool(self.waiting) and not self.returned and self.not_before_s <= time.monotonic()
+        is_free = self.acknowledged or not self.sent
+        return bool(self.waiting) and is_free and not self.returned and self.not_before_s <= time.monotonic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +158,7 @@ class BatchDelivery:
         room = REQUEST_BYTES
         for number in numbers:
             partition = self._partitions[number]
-            if not partition.waiting or (found and len(partition.waiting[0].content) > room):
+            if not partition.may_send or (found and len(partition.waiting[0].content) > room):
                 continue
             batch = partition.waiting.popleft()
             partition.sent.append(batch)
@@ -192,7 +198,7 @@ class BatchDelivery:
         partition.sent.remove(batch)
         if answer.is_done or answer.name == _ACKNOWLEDGED_BEFORE:
             self._queued_bytes -= len(batch.content)
-            partition.tries = 0
+            partition.acknowledged, partition.tries = True, 0
         elif answer.may_pass or (answer.name == _OUT_OF_ORDER and partition.returned):
             # Out of order behind one that has come back: it was refused because that one is missing.
             if time.monotonic() - batch.given_at_s > CALL_LIMIT_S:
