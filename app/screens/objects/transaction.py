@@ -175,11 +175,13 @@ def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html
         offsets, row = ranges.get(name), readers.get(name)
         held = row is not None and row.holder_key == detail.key
         first = offsets.first if offsets is not None else row.holder_start_offset if row is not None and held else None
-        following = offsets.next if offsets is not None else None
+        # It may still write: what it wrote last is before the high watermark.
+        at_most = f"at most {amount(row.high_watermark)}" if row is not None and held else amount(None)
+        following = amount(offsets.next) if offsets is not None else at_most
         groups = [el("div", el("code", group.group), f" {group.kind}, lag {amount(group.lag)}")
                   for group in (row.groups if row is not None else ())]  # fmt: skip
         hidden = amount(row.hidden) if row is not None and held else "–"
-        rows.append([partition_link(name), amount(first), amount(following), hidden, groups or "–"])
+        rows.append([partition_link(name), amount(first), following, hidden, groups or "–"])
     head = ["Partition", "First offset", "Next offset", "Hidden behind it", "Readers"]
     return el("section", el("h3", "Writes", el("small", f" {amount(detail.rows)} rows")), table(head, rows))
 

@@ -73,6 +73,17 @@ def test_a_foreign_one_is_aborted_alone_where_that_loses_rows(answers):
     assert [row["transaction"] for row in answers.transactions] == ["first"]
 
 
+def test_an_open_one_says_where_it_writes_as_far_as_its_partition_tells(answers):
+    answers.transactions = [foreign("billing-1", partitions=["orders-2", "orders-3"])]
+    key = answers.transactions[0]["key"]
+    answers.blocked = [blocked(holder_key=key), blocked(partition=3, holder_key="kafka:another:1:1")]
+    writes = said(at(page_paths.transaction(key))).partition("Writes")[2].partition("</table>")[0]
+    _, held, other = writes.split("<tr>")[1:]
+    assert ">88,100</td>" in held
+    assert ">at most 88,220</td>" in held
+    assert "88,220" not in other, "who holds that one back is another"
+
+
 def test_an_ended_one_has_its_end_and_no_orders(answers):
     answers.transactions = batch(state="committed", verdict="settled", deadline_ms=None, may_commit=False)
     page = at(page_paths.transaction(answers.transactions[0]["key"]))
