@@ -5,6 +5,14 @@ from __future__ import annotations
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
 
+def steady_duration(length_ms: int) -> str:
+    """Return a length of time as a text that seldom changes while it grows: in seconds, tens of seconds, then minutes."""
+    if length_ms < MINUTE_MS:
+        step_ms = SECOND_MS if length_ms < 10 * SECOND_MS else 10 * SECOND_MS
+        return f"{length_ms // step_ms * step_ms // SECOND_MS} s"
+    return f"{length_ms // MINUTE_MS} min" if length_ms < HOUR_MS else duration(length_ms)
+
+
 def duration(length_ms: int | float) -> str:
     """Return a length of time in its two largest units: ``340 ms``, ``1.2 s``, ``41 s``, ``12 min 08 s``, ``3 h 04 min``."""
     if length_ms < 0:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from collector.records.flink_facts import FlinkJobFacts
 from collector.rows.attention.situation import CRITICAL, Situation
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
-from lifecycle.durations import duration
+from lifecycle.durations import steady_duration
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
 
@@ -76,7 +76,7 @@ def _card(driver: DriverState, situation: Situation) -> Attention:
 
 def _headline(driver: DriverState, now_ms: int) -> str:
     name = driver.run.facts.pipeline
-    since = "" if driver.since_ms is None else f" for {duration(max(0, now_ms - driver.since_ms))}"
+    since = "" if driver.since_ms is None else f" for {steady_duration(max(0, now_ms - driver.since_ms))}"
     match driver.condition:
         case DriverCondition.FAILED:
             return f"{name} failed and was not started again{since}."

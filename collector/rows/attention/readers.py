@@ -8,7 +8,7 @@ from collector.rows.attention.situation import WARNING, Situation
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import Blocked
-from lifecycle.durations import duration
+from lifecycle.durations import steady_duration
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.verdicts import Verdict
 
@@ -135,7 +135,7 @@ def _stalled_card(group: str, stalled: list[tuple[Blocked, Reader]], now_ms: int
         batch=None,
         keys=(),
         headline=(
-            f"{group} has not read on for {duration(max(0, now_ms - since_ms))}, although there are records for it on "
+            f"{group} has not read on for {steady_duration(max(0, now_ms - since_ms))}, although there are records for it on "
             f"{_counted(len(partitions))}."
         ),
         waits=(waiting,),
