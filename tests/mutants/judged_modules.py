@@ -33,6 +33,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_data_loss.py",
     ),
     "collector/verdicts/flink_duplicates.py": (
+        f"{VERDICTS}/test_flink_written_twice.py",
         f"{VERDICTS}/test_flink_duplicates.py",
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_flink_branch_losses.py",
