@@ -114,6 +114,7 @@ def is_endless(operation: dict[str, Any]) -> bool:
     return "text/event-stream" in operation["responses"].get("200", {}).get("content", {})
 
 
+@pytest.mark.long
 def test_whatever_is_sent_is_answered_as_described(
     collector: CollectorProcess, client: httpx.Client, document: dict[str, Any], authority: Path, tmp_path: Path
 ) -> None:

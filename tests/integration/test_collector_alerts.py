@@ -29,6 +29,7 @@ RESTART_DELAY_MS = 58_000
 """With an interval of 1 s recovery needs 59 s of the timeout's 60: the alert comes after seconds, not after a minute."""
 
 
+@pytest.mark.long
 def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_steps_that_the_brokers_do_not_confirm_change_nothing(
     assert len(kept) >= 3 * done
 
 
+@pytest.mark.long
 def test_a_clock_that_is_put_right_is_believed_with_the_next_record(
     broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path: Path
 ) -> None:

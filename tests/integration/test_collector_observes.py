@@ -210,6 +210,7 @@ def test_a_second_collector_on_the_same_directory_is_refused(collector: Collecto
     assert second.stop() == 1
 
 
+@pytest.mark.long
 def test_a_broker_that_is_away_at_start_and_a_record_of_a_newer_version(tmp_path: Path) -> None:
     """One broker of its own for both: it comes up late, and its transaction log is written to by hand."""
     broker = Broker(tmp_path / "broker", free_port())

@@ -106,6 +106,7 @@ def test_none_goes_on_without_the_rows_that_a_database_did_not_take(connection, 
         assert sinks.in_topic() == sinks.in_table("postgres") == Counter(values(0, 300))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "guarantee", [pytest.param(DeliveryGuarantee.NONE, marks=pytest.mark.long), DeliveryGuarantee.AT_LEAST_ONCE]
 )

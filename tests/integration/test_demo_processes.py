@@ -65,6 +65,7 @@ def answers(collector: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_killed_parts_are_started_again_and_a_dead_broker_ends_it(tmp_path: Path) -> None:
     demo = DemoProcess(tmp_path)
     demo.start()

@@ -106,6 +106,7 @@ def test_writer_killed_before_prepare_is_found_and_fenced_by_recovery(sink):
     assert seen(sink).total() == 0
 
 
+@pytest.mark.long
 def test_commit_waits_for_a_broker_up_to_its_limit(tmp_path):
     with Broker(tmp_path) as broker:
         connection = KafkaConnection(broker.bootstrap_servers)

@@ -100,6 +100,7 @@ def test_wrong_secret_is_said_by_both_and_not_shown(broker: Broker, endpoint: To
         assert "wrong-horse" not in text
 
 
+@pytest.mark.long
 def test_both_renew_their_tokens_before_they_expire(connection: KafkaConnection, endpoint: TokenEndpoint) -> None:
     make_topics(connection, "oauth-renewed")
     wire, producer = KafkaWire(connection), Producer(connection.for_librdkafka())
@@ -118,6 +119,7 @@ def test_both_renew_their_tokens_before_they_expire(connection: KafkaConnection,
     assert renewed.total() - by_kafka_python >= 2
 
 
+@pytest.mark.long
 def test_tokens_of_aws_reach_every_kind_of_client_and_are_renewed(
     broker: Broker, endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

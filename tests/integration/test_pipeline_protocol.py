@@ -168,6 +168,7 @@ def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_pa
         assert "Traceback" not in pipeline.log, pipeline.log
 
 
+@pytest.mark.long
 def test_an_oversized_record_stops_the_batch_and_is_named(connection, topics, tmp_path):
     admin_settings = {"max.message.bytes": "10000000"}
     entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in admin_settings.items()]

@@ -40,6 +40,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_upserts_are_partitioned_by_key_so_that_no_two_slots_touch_one_row(tmp_path):
     """Two slots that touch one row would wait for each other's prepared locks, in PostgreSQL for ever."""
     lines = tmp_path / "lines"

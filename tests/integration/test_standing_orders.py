@@ -104,6 +104,7 @@ def test_a_decided_transaction_is_committed_without_an_operator(start: Start, pi
         assert 'indoubt_standing_order_acts_total{act="commit",standing_order="save it"} 1.0' in collector.metrics()
 
 
+@pytest.mark.long
 def test_a_rehearsal_is_in_the_audit_once_and_leaves_it_open(start: Start, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"only rehearsed")
     pipeline.decide(handle)
@@ -124,6 +125,7 @@ def test_a_rehearsal_is_in_the_audit_once_and_leaves_it_open(start: Start, pipel
         wait_until("the audit has it", lambda: outcomes(collector) == ["dry_run", "accepted"], LIMIT_S)
 
 
+@pytest.mark.long
 def test_stopped_nothing_acts_also_after_a_restart(start: Start, pipeline: ReportedPipeline) -> None:
     with start() as collector:
         refused = command(collector, "standing-orders", "stop", "--reason", "a drill", token=VIEWER)
