@@ -3,7 +3,7 @@
     python -m tests.browser.pictures [--ready FILE] [--into docs/images]
 
 It starts the demo, waits until there is traffic to show, freezes the driver after its decision, abandons a foreign transaction,
-and takes what shows the batch first: the broker aborts it after a minute. The panel of the demo is left out.
+and takes what shows the batch first: the broker aborts it after a minute.
 With --ready it uses a demo that runs already: the file that ``python -m demo --ready-file FILE`` wrote.
 """
 
@@ -37,7 +37,6 @@ ROWS_BEFORE, TRAFFIC_LIMIT_S = 1_000, 240.0
 COLOURS = (256, 128, 64)
 """Fewer are tried where a picture is larger than LARGEST_BYTES."""
 LARGEST_BYTES = 150_000
-NO_WAY_TO_PANEL = "[data-testid=stExpandSidebarButton] { display: none !important }"
 WITH_FAULT = (
     ("overview", "/"),
     ("transactions", "/transactions"),
@@ -85,15 +84,9 @@ def write_small(png: bytes, file: Path) -> None:
 
 
 def visited(context: BrowserContext, demo: dict[str, str], path: str) -> Page:
-    """Return a page without the demo's panel."""
+    """Return a page of the demo, whole."""
     page = context.new_page()
     open_whole(page, demo["app"] + path)
-    page.add_style_tag(content=NO_WAY_TO_PANEL)
-    panel = page.locator("[data-testid=stSidebar][aria-expanded=true]")
-    if panel.count():
-        # It is shown where the mouse is alone.
-        panel.locator("[data-testid=stSidebarCollapseButton] button").dispatch_event("click")
-        expect(panel).to_have_count(0)
     return page
 
 
@@ -112,7 +105,7 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     for name, page in lists.items():
         page.bring_to_front()
         take(page, into, name)
-    alert = lists["alerts"].locator("a[href^='/alert?']").first.get_attribute("href") or ""
+    alert = overview.locator("a[href^='/alert?']").first.get_attribute("href") or ""
     of_objects = {
         "transaction": transaction,
         "batch": page_paths.batch(PIPELINE, int(number.group(1))),
