@@ -52,6 +52,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_duplicates.py",
     ),
     "collector/verdicts/flink_unread_lists.py": (
+        f"{VERDICTS}/test_flink_lists_not_read.py",
         f"{VERDICTS}/test_flink_unread_lists.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
