@@ -37,6 +37,7 @@ VERDICT_RULES = "collector/verdicts/verdict_rules.py"
 FLINK_CASES, FLINK_COMMITS = "collector/verdicts/flink_cases.py", "collector/verdicts/flink_commits.py"
 FLINK_DUPLICATES = "collector/verdicts/flink_duplicates.py"
 FLINK_SET_BACKS = "collector/verdicts/flink_set_backs.py"
+FLINK_UNREAD_LISTS = "collector/verdicts/flink_unread_lists.py"
 DATA_LOSS = "collector/verdicts/data_loss.py"
 ABORT_CAUSES = "collector/verdicts/abort_causes.py"
 CHECKPOINT_RULE = "collector/alerting/checkpoint_rule.py"
@@ -58,6 +59,11 @@ SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
 
 REVIEWED: tuple[NotCounted, ...] = (
+    # What holds it has ended, and nothing that is unread is without it.
+    NotCounted(module=FLINK_UNREAD_LISTS, change="unread is None or holding is None -> unread is None", reason=TYPED),
+    NotCounted(module=FLINK_UNREAD_LISTS, change="holding.ended_ms is None or * -> any(*", reason=TYPED),
+    # A doubt that is empty is passed over, as is one that is None.
+    NotCounted(module=FLINK_UNREAD_LISTS, function="_restored_since", change="return '' -> return None", reason=SAME),
     # A look at one index spares a look at every job; what follows finds the same.
     NotCounted(module=FLINK_DUPLICATES, function="_listed", within="if producer_id is None*", reason=SAME),
     NotCounted(module=FLINK_DUPLICATES, function="_listed", within="return None", reason=SAME),

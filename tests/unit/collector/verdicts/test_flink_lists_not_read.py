@@ -228,7 +228,7 @@ def test_before_its_job_started_the_one_that_it_was_restored_from_ran(started_ms
 def test_the_first_completed_that_commits_and_ended_later_holds_it(
     third: FlinkCheckpoint, expected: int, lists: tuple[FlinkCommittables, ...]
 ) -> None:
-    assert held_by(state_of(ran(SECOND, took(4, 120_000, 121_000), third), lists=lists)) == expected
+    assert held_by(state_of(ran(SECOND, third, took(4, 120_000, 121_000)), lists=lists)) == expected
 
 
 def test_of_numbered_ids_twenty_checkpoints_are_looked_at() -> None:
