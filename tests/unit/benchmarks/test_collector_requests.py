@@ -29,7 +29,7 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "events": [lambda client: client.events(KEY, limit=records.EVENTS_SHOWN)],
     "earlier": [lambda client: client.earlier(KEY)],
     "partition": [lambda client: client.partition("word_count_sink", 0)],
-    "search": [lambda client: client.search(limit=search.PAGE_SIZES[1])],
+    "search": [lambda client: client.search(limit=search.ROWS_A_PAGE)],
     "series": [lambda client: client.series(window_ms=HOUR_MS, limit=over_time.MOST_APPLICATIONS)],
     "checkpoint_gaps": [lambda client: client.checkpoint_gaps()],
     "hanging": [lambda client: client.hanging()],
