@@ -289,7 +289,7 @@ def _is_before(case: JobCase, number: int) -> bool:
 
 def _by_listing(case: flink_cases.FlinkCase | None) -> Evidence | None:
     """Tell from what checkpoints on disk list, or return None where none lists it or none is known to count."""
-    if case is None or not case.listings:
+    if case is None:
         return None
     restore, in_doubt = case.restored_to()
     if in_doubt or case.unattributed:

@@ -28,7 +28,9 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/flink_cases.py": FLINK_COMMITS,
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/flink_checkpoints.py": (
+        f"{VERDICTS}/test_flink_job_cases.py",
         f"{VERDICTS}/test_flink_checkpoints.py",
+        f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_flink_branch_losses.py",
         f"{VERDICTS}/test_data_loss.py",
     ),

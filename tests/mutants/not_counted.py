@@ -35,6 +35,7 @@ def _literal(pattern: str) -> str:
 
 VERDICT_RULES = "collector/verdicts/verdict_rules.py"
 FLINK_CASES, FLINK_COMMITS = "collector/verdicts/flink_cases.py", "collector/verdicts/flink_commits.py"
+FLINK_CHECKPOINTS = "collector/verdicts/flink_checkpoints.py"
 FLINK_DUPLICATES = "collector/verdicts/flink_duplicates.py"
 FLINK_SET_BACKS = "collector/verdicts/flink_set_backs.py"
 FLINK_UNREAD_LISTS = "collector/verdicts/flink_unread_lists.py"
@@ -59,6 +60,12 @@ SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
 
 REVIEWED: tuple[NotCounted, ...] = (
+    # No other answer is sure, so that a doubt takes nothing from it.
+    NotCounted(module=FLINK_CHECKPOINTS, function="_by_job_and_ids", change="found.fate in (*) -> True", reason=SAME),
+    # Of the second reading its fate alone is compared.
+    NotCounted(
+        module=FLINK_CHECKPOINTS, function="_by_job", within="if_pooled = *", change="False -> True", reason=SAME
+    ),
     # What holds it has ended, and nothing that is unread is without it.
     NotCounted(module=FLINK_UNREAD_LISTS, change="unread is None or holding is None -> unread is None", reason=TYPED),
     NotCounted(module=FLINK_UNREAD_LISTS, change="holding.ended_ms is None or * -> any(*", reason=TYPED),
