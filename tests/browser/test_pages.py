@@ -25,7 +25,7 @@ from tests.browser.shown_page import (
 )
 from tests.browser.stuck_cluster import FOREIGN, StuckCluster, running_stuck_cluster
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(600)]
 ADDRESSES = (
     "/",
     "/transactions",

@@ -15,7 +15,7 @@ from tests.integration.app_process import running_app
 from tests.integration.collector_process import running
 from tests.integration.openid_provider import CARLA, running_provider
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 PAGES_TOKEN = "a-token-of-the-pages-that-speaks-for-persons"
 PLACE = "/transactions?show=batches"
 

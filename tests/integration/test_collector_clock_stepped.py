@@ -77,6 +77,7 @@ def require_calm(collector: CollectorProcess, open_id: str) -> None:
     assert "A9" not in {alert["rule"] for alert in collector.rows("alerts")}
 
 
+@pytest.mark.long
 def test_steps_that_the_brokers_do_not_confirm_change_nothing(
     broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def test_commit_waits_for_a_broker_up_to_its_limit(tmp_path):
         assert DecisionLog(connection).read_to_end().prefixes() == frozenset()
 
 
+@pytest.mark.long
 def test_unreachable_broker_is_named_with_the_limit():
     connection = KafkaConnection("127.0.0.1:1")
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1.*1 s"):
