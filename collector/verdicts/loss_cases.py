@@ -174,8 +174,7 @@ def committed_and_written_again(state: State, since_ms: int = 0) -> list[BrokerI
     After a restore since then, or where an order committed it and its id was taken since. Call it under the state's lock.
     """
     found = _ordered_and_taken(state, since_ms)
-    restores = (restore.at_ms for facts in state.flink.jobs.values() for restore in facts.restores)
-    if max(restores, default=0) < max(1, since_ms):
+    if not _was_restored(state, since_ms):
         return found
     known = flink_duplicates.set_backs(state.flink, since_ms)
     already = set(found)
@@ -194,12 +193,16 @@ def branches_written_again(state: State, since_ms: int = 0) -> list[TransactionV
 
     Call it under the state's lock.
     """
-    restores = (restore.at_ms for facts in state.flink.jobs.values() for restore in facts.restores)
-    if max(restores, default=0) < max(1, since_ms):
+    if not _was_restored(state, since_ms):
         return []
     ordered = (state.branches.get(key) for key, order in state.orders.items() if _is(order, Action.COMMIT))
     views = [view_of(state, branch) for branch in ordered if branch is not None and flink_xid(branch) is not None]
     return [view for view in views if view.state in COMMITTED and not view.ours]
+
+
+def _was_restored(state: State, since_ms: int) -> bool:
+    """Say whether any Flink job was restored from a checkpoint since then (epoch ms)."""
+    return any(restore.at_ms >= since_ms for facts in state.flink.jobs.values() for restore in facts.restores)
 
 
 def _ordered_and_taken(state: State, since_ms: int) -> list[BrokerIdentity]:

@@ -59,7 +59,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_commits.py",
     ),
     "collector/verdicts/loss_cases.py": (
+        f"{VERDICTS}/test_loss_inputs.py",
         f"{VERDICTS}/test_loss_cases.py",
+        f"{VERDICTS}/test_flink_set_backs.py",
+        f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_branch_losses.py",
         f"{VERDICTS}/test_data_loss.py",
     ),

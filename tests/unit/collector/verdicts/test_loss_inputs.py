@@ -1,0 +1,130 @@
+"""Which transactions Flink's checkpoints are asked about, and which of an order's branches are asked about again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.records.formats.flink_records import FlinkCommittables
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observation, OperatorOrder
+from collector.state.state import State
+from collector.state.transaction_join import views
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import LossVerdict
+from collector.verdicts.loss_cases import TAKEN_BY_ORDER_MS, branches_written_again, loss_inputs
+from collector.verdicts.verdict_case import DecisionLogStatus
+from tests.unit.collector.observations import (
+    T0,
+    branch_gone,
+    branch_listed,
+    broker_record,
+    database_handle,
+    decided,
+    folded,
+    handle,
+    run_started,
+)
+from tests.unit.collector.verdicts.test_data_loss import COMMITS, THIS, transaction
+from tests.unit.collector.verdicts.test_flink_branch_losses import ENDED, ended
+from tests.unit.collector.verdicts.test_flink_branches import BANK, FAILED_JOB, LISTS, PREPARED, other_job
+from tests.unit.collector.verdicts.test_flink_set_backs import GONE, loss_of, ordered, taken
+
+COMMITTED, ABORTED = transaction(3, 21_500, 40_000, committed=True), transaction(3, 21_500, 40_000)
+RESTORED_MS = T0 + 60_000
+
+
+def of_id(id_: str, *, committed: bool = False) -> list[Observation]:
+    """Return a transaction of another id, which has ended."""
+    end = BrokerStatus.COMPLETE_COMMIT if committed else BrokerStatus.COMPLETE_ABORT
+    return [broker_record(status, at, transaction=id_) for status, at in ((BrokerStatus.ONGOING, 0), (end, 900))]
+
+
+def asked(state: State) -> int:
+    return len(loss_inputs(state, DecisionLogStatus.READABLE, views(state, settled=True)).asks_flink)
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_asked"),
+    [
+        (ABORTED, True),
+        (COMMITTED, False),
+        ([*COMMITTED, ordered("commit", 39_000)], True),
+        ([*COMMITTED, ordered("abort", 39_000)], False),
+        ([*COMMITTED, ordered("settle", 39_000)], False),
+        (of_id("writer"), False),
+        ([run_started(), *of_id("ip-count-0-1"), decided(1, handle())], False),
+        (ended("abort"), True),
+        (ended("abort", BANK), False),
+    ],
+    ids=["aborted", "committed", "by an order", "ordered to abort", "settled", "other form", "ours", "branch", "other branch"],
+)  # fmt: skip
+def test_flink_is_asked_about_its_own_that_may_be_lost_or_twice(seen: list[Observation], is_asked: bool) -> None:
+    assert asked(folded(*seen)) == int(is_asked)
+
+
+def test_a_committed_one_behind_a_restore_is_asked_about() -> None:
+    path = f"s3://b/{'a' * 32}/chk-2"
+    state = folded(*COMMITS, *COMMITTED, *GONE, replace(other_job(2), restored_ms=T0 + 90_000, restored_path=path))
+    assert asked(state) == 1
+
+
+def test_what_is_open_is_not_judged() -> None:
+    state = folded(broker_record(BrokerStatus.ONGOING, 0, transaction="sink-0-9"), *ABORTED)
+    inputs = loss_inputs(state, DecisionLogStatus.READABLE, views(state, settled=True))
+    assert [one.view.transaction for one in inputs.cases] == ["sink-0-3"]
+
+
+@pytest.mark.parametrize(
+    ("action", "at", "verdict", "certainty"),
+    [
+        ("abort", 82_400 + TAKEN_BY_ORDER_MS, LossVerdict.LOST, Certainty.CERTAIN),
+        ("abort", 82_400 + TAKEN_BY_ORDER_MS + 1, LossVerdict.HARMLESS, Certainty.LIKELY),
+        ("commit", 82_400 + TAKEN_BY_ORDER_MS, LossVerdict.HARMLESS, Certainty.LIKELY),
+    ],
+)
+def test_a_take_within_two_seconds_of_an_order_to_abort_may_be_its_own(
+    action: str, at: int, verdict: LossVerdict, certainty: Certainty
+) -> None:
+    assert TAKEN_BY_ORDER_MS == 2_000
+    loss = loss_of([*THIS], [*COMMITS, *GONE, ordered(action, 82_400), taken(at)])
+    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
+
+
+def ours_ended() -> list[Observation]:
+    """Return a branch of a pipeline of ours, committed by an order."""
+    of = database_handle("mysql")
+    listed = branch_listed(of, at=PREPARED)
+    key = next(iter(folded(listed).branches))
+    order = OperatorOrder(key=key, action="commit", who="anna", at_ms=T0 + ENDED - 100, audit=1)
+    return [run_started(), decided(1, of), listed, order, branch_gone(of, None, at=ENDED)]
+
+
+UNKNOWN_KEY = OperatorOrder(key="mysql:never-seen", action="commit", who="anna", at_ms=T0, audit=2)
+BACK = [FAILED_JOB, other_job(2)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "since_ms", "found"),
+    [
+        ([*ended("commit"), *BACK], 0, 1),
+        ([*ended("commit"), *BACK], RESTORED_MS, 1),
+        ([*ended("commit"), *BACK], RESTORED_MS + 1, 0),
+        ([*ended("commit"), *BACK, UNKNOWN_KEY], 0, 1),
+        ([*ended("commit"), FAILED_JOB], 0, 0),
+        ([*ended("commit")[:2], *BACK], 0, 0),
+        ([*ended("abort"), *BACK], 0, 0),
+        ([*ended("commit", BANK), *BACK], 0, 0),
+        ([*ours_ended(), *BACK], 0, 0),
+    ],
+    ids=["committed", "restored just then", "restored before", "and one not seen", "not restored", "not over", "aborted",
+         "another program's", "ours"],
+)  # fmt: skip
+def test_branches_that_an_order_committed_are_asked_about_after_a_restore(
+    seen: list[Any], since_ms: int, found: int
+) -> None:
+    state = folded(*(each for each in seen if not isinstance(each, FlinkCommittables)))
+    state.flink.see_committables(LISTS)
+    assert len(branches_written_again(state, since_ms)) == found
