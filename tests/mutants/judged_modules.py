@@ -25,7 +25,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
-    "collector/verdicts/flink_cases.py": FLINK_COMMITS,
+    "collector/verdicts/flink_cases.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/flink_checkpoints.py": (
         f"{VERDICTS}/test_flink_job_cases.py",

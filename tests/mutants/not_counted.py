@@ -61,6 +61,21 @@ SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
 
 REVIEWED: tuple[NotCounted, ...] = (
+    # A branch with a case has an xid, and one that no checkpoint lists has a job; what is restored has a restore.
+    NotCounted(
+        module=FLINK_CASES,
+        function="flink_case",
+        change="*xid is not None* -> not case.listings and xid.*",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_CASES, function="flink_case", change="may_be_held and case.job -> may_be_held", reason=TYPED
+    ),
+    NotCounted(
+        module=FLINK_CASES, function="_case", change="last_restore is not None and * -> case.began*", reason=TYPED
+    ),
+    # An id of another form that no checkpoint lists has no case.
+    NotCounted(module=FLINK_CASES, function="_with_unread_list", change="return case -> return None", reason=SAME),
     # Copies that nothing reads are spared; what stands at the end of a list is as good as that list.
     NotCounted(module=LOSS_CASES, function="loss_inputs", change="wants_flink* -> *", reason=SAME),
     NotCounted(
