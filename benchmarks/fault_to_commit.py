@@ -1,4 +1,4 @@
-"""Claim: a decided batch that nobody commits has its card in 2 s, and two clicks and a reason commit it.
+"""Claim: a decided batch that its driver does not commit has its card in 2 s, and two clicks and a reason commit it.
 
     python -m benchmarks.fault_to_commit [--rounds 10] [--json]
 

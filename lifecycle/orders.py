@@ -7,6 +7,8 @@ from enum import Enum
 
 PIPELINE_KEY = "pipeline:"
 """What a pipeline's key begins with; its prefix follows."""
+HANGING_KEY = "hanging:"
+"""What the key of a hanging transaction begins with."""
 
 
 class Action(Enum):

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from app.components.markup import Html, el
 from app.components.presses import link
 from lifecycle import page_paths
-from lifecycle.orders import PIPELINE_KEY
+from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
 from lifecycle.resource_manager_kinds import KINDS
 
-HANGING_KEY = "hanging:"
 _KAFKA = re.compile(r"kafka:(?P<name>.+):(?P<producer>\d+):(?P<epoch>-?\d+)(@\d+)?", re.DOTALL)
 _HANGING = re.compile(rf"{HANGING_KEY}(?P<topic>.+)-(?P<number>\d+):(?P<producer>\d+):(?P<epoch>-?\d+):\d+", re.DOTALL)
 _BATCH = re.compile(r"(?P<pipeline>[^/]+)/[^/]+/(?P<number>\d+)/(?P<attempt>\d+)")

@@ -110,7 +110,7 @@ async function checkSession(path) {
   if (!document.querySelector(".session-over")) document.body.append(note);
 }
 
-// Streamlit's dialog about its own socket says less, and lets nobody press what is behind it.
+// Streamlit's dialog about its own socket says less, and blocks what is behind it.
 function dismissConnectionError() {
   const dialog = [...document.querySelectorAll("[role='dialog']")]
     .find((candidate) => candidate.querySelector("h2")?.textContent === "Connection error");

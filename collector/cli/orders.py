@@ -14,6 +14,7 @@ from urllib.parse import quote
 from collector.cli.arguments import read_filter
 from collector.cli.client import Client, Refused
 from collector.cli.text_table import table
+from lifecycle.orders import HANGING_KEY
 from lifecycle.visible_text import actual
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
@@ -21,7 +22,6 @@ TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", 
 BATCH_COLUMNS = ("verdict", "pipeline", "batch", "attempt", "settle", "decision", "rows", "explanation")
 STEP_COLUMNS = ("outcome", "key", "description", "detail")
 DRY_REASON = "dry run from the command line"
-HANGING = "hanging:"
 _LIMIT = "100000"
 
 
@@ -81,7 +81,7 @@ def _wanted(client: Client, given: argparse.Namespace) -> list[Wanted]:
 def _row(client: Client, key: str) -> Any:
     # A table shows control characters by their numbers: a key that was copied from one is read back.
     key = actual(key)
-    if not key.startswith(HANGING):
+    if not key.startswith(HANGING_KEY):
         return client.get(f"/api/v1/transactions/{quote(key, safe='')}")
     found = [row for row in client.get("/api/v1/hanging", limit=_LIMIT)["rows"] if row["key"] == key]
     if not found:

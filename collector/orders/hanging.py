@@ -12,13 +12,13 @@ from collector.orders.outcome_probes import LANDED_WITHIN_MS
 from collector.orders.outcome_resolver import Probe
 from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, joined
 from collector.records.orders import Order, StepOutcome
-from collector.verdicts.hanging_transactions import KEY_PREFIX, Remedy, Suspect, key_of, partition_name
+from collector.verdicts.hanging_transactions import Remedy, Suspect, key_of, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
 from collector.views.coordinators import Coordinators
 from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, ResourceManagerError
-from lifecycle.orders import Action
+from lifecycle.orders import HANGING_KEY, Action
 from lifecycle.rows.row_json import row_to_json
 from resource_managers.kafka.answers import AnswerKind, MarkerNotWritten
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
@@ -45,7 +45,7 @@ class HangingOrders:
     @staticmethod
     def takes(order: Order) -> bool:
         """Say whether an order is about hanging transactions."""
-        return any(key.startswith(KEY_PREFIX) for key in order.keys)
+        return any(key.startswith(HANGING_KEY) for key in order.keys)
 
     def by_kind(self) -> dict[str, Probe]:
         """Return how the end of a marker is looked up later."""
@@ -55,7 +55,7 @@ class HangingOrders:
         """Return the hanging transactions of an order. Raises OrderRefused when the operator saw something else."""
         found: list[Suspect] = []
         for key in order.keys:
-            if not key.startswith(KEY_PREFIX):
+            if not key.startswith(HANGING_KEY):
                 raise OrderRefused("an order is about transactions or about hanging ones, not both")
             suspect, seen = self._findings().hanging_of(key), order.seen.get(key)
             if suspect is None:

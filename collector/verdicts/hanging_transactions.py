@@ -15,11 +15,11 @@ from enum import Enum
 from collector.records.observer_kind import ObserverKind
 from collector.verdicts.known_ends import KnownEnd
 from lifecycle.durations import duration
+from lifecycle.orders import HANGING_KEY
 from lifecycle.verdicts import Evidence, Judgement, Verdict
 from resource_managers.kafka.partitions import OpenProducer, Partition
 from resource_managers.protocol import OpenTransactionView
 
-KEY_PREFIX = "hanging:"
 OVERDUE_MS = 60_000
 """How long past its timeout an open transaction must be: coordinators look for expired ones every 10 s, clocks differ."""
 COORDINATOR, LEADER = "transaction coordinator", "partition leader"
@@ -132,7 +132,7 @@ class Suspect:
 def key_of(producer: OpenProducer) -> str:
     """Return the key of a transaction on a partition."""
     where = partition_name(producer.partition)
-    return f"{KEY_PREFIX}{where}:{producer.producer_id}:{producer.producer_epoch}:{producer.start_offset}"
+    return f"{HANGING_KEY}{where}:{producer.producer_id}:{producer.producer_epoch}:{producer.start_offset}"
 
 
 def partition_name(partition: Partition) -> str:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from collector.records.facts import HandleIdentity
 from collector.state import transaction_join
 from collector.state.state import State
-from collector.verdicts.hanging_transactions import KEY_PREFIX, Suspect
+from collector.verdicts.hanging_transactions import Suspect
 from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
+from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
-_HANGING_KEY = re.compile(rf"{KEY_PREFIX}.*:(?P<producer_id>[0-9]+):-?[0-9]+:[0-9]+", re.DOTALL)
+_HANGING_KEY = re.compile(rf"{HANGING_KEY}.*:(?P<producer_id>[0-9]+):-?[0-9]+:[0-9]+", re.DOTALL)
 _BATCH_KEY = re.compile(r"(?P<prefix>[^/]+)/[^/]+/[0-9]+/[0-9]+")
-PIPELINE_KEY = "pipeline:"
 
 
 def name_of_id(state: State, transaction: str) -> str:

@@ -252,7 +252,7 @@ class CurrentState:
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
         """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory.
 
-        Without ``settled`` it is the same list as before while no verdict changed: nobody may change it.
+        Without ``settled`` it is the same list as before while no verdict changed: a caller must not change it.
         """
         if settled:
             return judging.judged(self.cases(settled=True, at_ms=at_ms))

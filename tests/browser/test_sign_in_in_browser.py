@@ -41,7 +41,7 @@ def app(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """Return a browser that knows nobody; the provider's page has a style sheet from outside, which is not fetched."""
+    """Return a browser without a session; the provider's page has a style sheet from outside, which is not fetched."""
     with browser.new_context(viewport={"width": 1440, "height": 1000}) as context:
         context.route("https://**", lambda route: route.abort())
         yield context

@@ -1,4 +1,4 @@
-"""Which jobs of one name go on from a job's work, and which started from nobody knows what. Pure; times are epoch ms."""
+"""Which jobs of one name go on from a job's work, and which started from an unknown checkpoint. Pure; times in epoch ms."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_list_of_a_job_never_told_of_is_followed_by_those_restored_from_it() -
 
 @pytest.mark.parametrize(("start_ms", "is_doubtful"), [(96_000 + 1_000, False), (96_000 + 1_001, True)])
 def test_what_began_after_the_restored_checkpoint_depends_on_jobs_since(start_ms: int, is_doubtful: bool) -> None:
-    """The job was restored from checkpoint 3; another of its name started later, from nobody knows what."""
+    """The job was restored from checkpoint 3; another of its name started later, from an unknown checkpoint."""
     state = flink(ran(WROTE, 1, of("", AFTER)), ran(LAST, LATE))
     state.see_committables(listing(WROTE, 3, 96_000))
     case = case_of(state, transaction(start_ms))
