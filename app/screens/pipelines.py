@@ -19,7 +19,7 @@ from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths
 from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention, AttentionKind
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from lifecycle.rows.pipelines import JobRow, PipelineRow
 
 STATES = {
@@ -55,9 +55,13 @@ def render(client: CollectorClient, query: Query) -> Picture:
     return picture | _jobs(client)
 
 
-def pipeline_buttons(pipeline: PipelineRow, *, is_main: bool) -> list[Html]:
-    """Return the buttons of the orders about a pipeline; ``is_main``: it needs one of them. What does not run may be started."""
-    first = Action.START if pipeline.may_start else Action.RESTART
+def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None, *, is_main: bool) -> list[Html]:
+    """Return the buttons of the orders about a pipeline; ``is_main``: it needs one of them.
+
+    What does not run may be started; a frozen driver's supervisor reads an order to restart, as ``needs`` says.
+    """
+    is_restarted = needs is not None and needs.remedy is Remedy.RESTART
+    first = Action.START if pipeline.may_start and not is_restarted else Action.RESTART
     return [
         order_button(first.value.capitalize(), first, "pipeline", [pipeline.key], is_main=is_main),
         order_button("Stop", Action.STOP, "pipeline", [pipeline.key]),
@@ -84,7 +88,7 @@ def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
         class_="said",
     )
     buttons = [
-        *pipeline_buttons(pipeline, is_main=needs is not None),
+        *pipeline_buttons(pipeline, needs, is_main=needs is not None),
         link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
     ]
     return el(

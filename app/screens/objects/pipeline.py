@@ -83,7 +83,7 @@ def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
-    buttons = pipeline_buttons(row, is_main=True)
+    buttons = pipeline_buttons(row, needs, is_main=True)
     return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")
 
 
