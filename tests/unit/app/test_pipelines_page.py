@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.screens.pipelines import pipeline_buttons
+from lifecycle.rows.attention import Remedy
 from tests.unit.app.contract_rows import attention, pipeline
 from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, button, opened, said
@@ -141,3 +145,12 @@ def test_a_name_from_outside_is_text(answers):
     page = press(opened("pipelines"), "Stop …")
     assert "<img" not in said(page)
     assert "&lt;img src=x" in said(page)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "first"), [(Remedy.RESTART, "Restart …"), (Remedy.START, "Start …"), (None, "Start …")]
+)
+def test_its_first_button_is_the_remedy_that_overview_names(remedy, first):
+    row = SimpleNamespace(key="pipeline:ip-count", may_start=True)
+    shown = pipeline_buttons(row, SimpleNamespace(remedy=remedy) if remedy is not None else None, is_main=True)
+    assert first in str(shown[0])
