@@ -65,9 +65,10 @@ class DecisionLogTopic:
         config = dict(FORGETS_NOTHING)
         if min_insync_replicas != BROKERS_DEFAULT:
             config["min.insync.replicas"] = str(min_insync_replicas)
-        if not self._is_there():
+        if self.name not in self._topics():
             self._make(NewTopic(self.name, 1, replication_factor, config=config))
-        self.require()
+        else:
+            self.require()
         self._refuse_what_forgets()
 
     def require(self) -> None:
@@ -115,7 +116,7 @@ class DecisionLogTopic:
         """Return how large a record may be."""
         try:
             most = int(self._settings()["max.message.bytes"])
-        except (KafkaException, KeyError, ValueError):
+        except (DecisionLogUnreadable, KeyError, ValueError):
             return RECORD_BYTES_UNASKED
         return min(MAX_RECORD_BYTES, most - ENVELOPE_BYTES)
 
@@ -131,11 +132,8 @@ class DecisionLogTopic:
             raise DecisionLogUnreadable(f"{self.name!r} cannot be read: {error.args[0].str()}") from None
         return topics
 
-    def _is_there(self) -> bool:
-        return self.name in self._topics()
-
     def _make(self, topic: NewTopic) -> None:
-        """Make the topic and return once it is known: a broker hears of it a moment after it was made."""
+        """Make the topic and return once it is known. Raises DecisionLogUnreadable where it is not after ANSWER_LIMIT_S."""
         try:
             self._admin().create_topics([topic])[self.name].result(ANSWER_LIMIT_S)
             log.warning("made topic %s, the decision log", self.name)
@@ -144,18 +142,23 @@ class DecisionLogTopic:
                 raise DecisionLogUnreadable(
                     f"topic {self.name!r} is missing and could not be made: {error.args[0].str()}"
                 ) from None
-        deadline = time.monotonic() + SETTLING_S
-        while not self._is_there() and time.monotonic() < deadline:
+        deadline = time.monotonic() + ANSWER_LIMIT_S
+        while True:
+            # Each broker hears of it at a moment of its own, and each question may go to another one.
+            try:
+                return self.require()
+            except DecisionLogUnreadable:
+                if time.monotonic() > deadline:
+                    raise
             time.sleep(0.05)
 
     def _refuse_what_forgets(self) -> None:
         try:
             settings = self._settings()
-        except KafkaException as error:
+        except DecisionLogUnreadable as error:
             raise SettingsError(
-                f"the configuration of topic {self.name!r} cannot be read ({error.args[0].str()}), so it is unknown whether the "
-                "decision log forgets: allow it (kafka-acls.sh --add --operation DescribeConfigs --topic "
-                f"{self.name} --allow-principal User:...)"
+                f"the configuration cannot be read ({error}), so it is unknown whether the decision log forgets: allow it "
+                f"(kafka-acls.sh --add --operation DescribeConfigs --topic {self.name} --allow-principal User:...)"
             ) from None
         if wrong := wrong_settings(settings):
             found = ", ".join(f"{name}={value}" for name, value in wrong.items())
@@ -167,9 +170,9 @@ class DecisionLogTopic:
             )
 
     def _settings(self) -> dict[str, str]:
-        """Return the topic's configuration. Raises KafkaException."""
+        """Return the topic's configuration. Raises DecisionLogUnreadable."""
         resource = ConfigResource(ResourceType.TOPIC, self.name)
-        entries = self._admin().describe_configs([resource])[resource].result(ANSWER_LIMIT_S)
+        (entries,) = self._answers(lambda: [self._admin().describe_configs([resource])[resource]], ANSWER_LIMIT_S)
         return {name: str(entry.value) for name, entry in entries.items()}
 
     def _offsets(self, *specs: OffsetSpec) -> list[int]:
@@ -183,9 +186,9 @@ class DecisionLogTopic:
 
         return [int(answer.offset) for answer in self._answers(ask)]
 
-    def _answers(self, ask: Callable[[], Sequence[Future[Any]]]) -> list[Any]:
+    def _answers(self, ask: Callable[[], Sequence[Future[Any]]], settling_s: float = SETTLING_S) -> list[Any]:
         """Return the answers. A broker that was just started may not know its partitions for a moment: it is asked again."""
-        deadline = time.monotonic() + SETTLING_S
+        deadline = time.monotonic() + settling_s
         while True:
             try:
                 return [asked.result(2 * ANSWER_LIMIT_S) for asked in ask()]
