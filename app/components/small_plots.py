@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 
 from app.components.markup import Html, el
 from app.components.time_text import amount, duration, exact_time
@@ -11,6 +12,9 @@ from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
 
 WIDTH, HEIGHT = 240, 40
+COLUMNS = 120
+"""So many points has the line of checkpoints at most, however many there were."""
+POINTS_A_PIECE = 20
 _SIGNS = {
     MarkKind.ORDER: "◆",
     MarkKind.START: "▸",
@@ -46,25 +50,39 @@ def application_plots(series: Series, row: ApplicationSeries) -> Html:
 
 
 def _plot(name: str, values: Values, says: str, tone: str) -> Html:
-    step, most = WIDTH / max(1, len(values)), max(1, _most(values))
-    bars = "".join(
-        f"M{(place + 0.5) * step:.1f} {HEIGHT}V{HEIGHT - max(1.0, HEIGHT * value / most):.1f}"
-        for place, value in enumerate(values)
-        if value
-    )
-    unseen = "".join(
-        f"M{place * step:.1f} 0h{step:.1f}v{HEIGHT}h-{step:.1f}z" for place, value in enumerate(values) if value is None
-    )
+    # The bucket that is not over yet is a path of its own: while it grows, the others need not be sent again.
+    most, last = max(1, _most(values)), len(values) - 1
+    heights = [0 if not value else max(1, round(HEIGHT * value / most)) for value in values]
+    unseen = "".join(f"M{start} 0h{number}v{HEIGHT}h-{number}z" for start, number in _unseen(values))
     svg = el(
         "svg",
         unseen and el("path", d=unseen, class_="unseen"),
-        bars and el("path", d=bars, class_=f"bars {tone}", stroke_width=f"{max(1.0, step * 0.8):.1f}"),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        el("path", d=_bars(heights[:last], 0), class_=f"bars {tone}"),
+        el("path", d=_bars(heights[last:], last), class_=f"bars {tone}"),
+        viewBox=f"0 0 {max(1, len(values))} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
         aria_label=f"{name}: {says}" + (", not observed all of the time" if unseen else ""),
     )
     return el("figure", el("figcaption", name, " ", el("b", says)), svg, class_="plot")
+
+
+def _bars(heights: Sequence[int], start: int) -> str:
+    """Return the outline of bars that are one wide, from ``start`` on; equal ones that follow each other are one step."""
+    if not any(heights):
+        return ""
+    steps = "".join(f"V{HEIGHT - height}h{len(list(equal))}" for height, equal in groupby(heights))
+    return f"M{start} {HEIGHT}{steps}V{HEIGHT}z"
+
+
+def _unseen(values: Values) -> Iterator[tuple[int, int]]:
+    """Yield the times in which nobody looked: the first bucket, and how many there are."""
+    start = 0
+    for is_unseen, buckets in groupby(values, lambda value: value is None):
+        number = len(list(buckets))
+        if is_unseen:
+            yield start, number
+        start += number
 
 
 def _strip(marks: Sequence[SeriesMark], from_ms: int, until_ms: int) -> Html | None:
@@ -89,15 +107,7 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, from
     )  # fmt: skip
     seen = [gap for gap in gaps.gaps if gap.until_ms > from_ms and gap.from_ms < until_ms]
     most = max((took for _, took in done), default=1)
-    line, before_ms = "", None
-    for at_ms, took in done:
-        broken = before_ms is None or any(gap.from_ms >= before_ms and gap.until_ms <= at_ms for gap in seen)
-        line += (
-            f"{'M' if broken else 'L'}{_x(at_ms, from_ms, until_ms)} {HEIGHT - (HEIGHT - 2) * took / max(1, most):.1f}"
-        )
-        # A single point is a line too.
-        line += "h0.1" if broken else ""
-        before_ms = at_ms
+    breaks = [gap.until_ms for gap in seen]
     shades = "".join(
         f"M{_x(max(gap.from_ms, from_ms), from_ms, until_ms)} 0H{_x(min(gap.until_ms, until_ms), from_ms, until_ms)}v{HEIGHT}"
         f"H{_x(max(gap.from_ms, from_ms), from_ms, until_ms)}z"
@@ -116,7 +126,7 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, from
     svg = el(
         "svg",
         shades and el("path", d=shades, class_="gap"),
-        line and el("path", d=line, class_="line-of"),
+        *[el("path", d=line, class_="line-of") for line in _lines(done, most, breaks, from_ms, until_ms)],
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
@@ -126,6 +136,28 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, from
     names = [el("small", gap.name, f" ({gap.why})" if gap.why else "", class_="gap-name") for gap in seen[-2:]]
     marks = el("div", *failed, *hung, class_="marks", aria_hidden="true") if failed or hung else None
     return el("figure", el("figcaption", "checkpoints ", el("b", says)), svg, marks, *names, class_="plot")
+
+
+def _lines(
+    done: Sequence[tuple[int, int]], most: int, breaks: Sequence[int], from_ms: int, until_ms: int
+) -> Iterator[str]:
+    """Yield the line of (time, length) in pieces, of which only the last one changes when a point comes.
+
+    Of all points in a column the highest is drawn. ``breaks``: when a gap ended: no line crosses it.
+    """
+    points: dict[tuple[int, int], int] = {}
+    for at_ms, took in done:
+        behind = sum(1 for end_ms in breaks if end_ms <= at_ms)
+        column = round(COLUMNS * _share(at_ms, from_ms, until_ms) / 100)
+        height = round((HEIGHT - 2) * took / max(1, most))
+        points[behind, column] = max(height, points.get((behind, column), 0))
+    for _, together in groupby(sorted(points.items()), lambda point: point[0][0]):
+        line = [(column * WIDTH // COLUMNS, HEIGHT - height) for (_, column), height in together]
+        # Each piece begins where the one before it ends. A single point is a line too.
+        for start in range(0, max(1, len(line) - 1), POINTS_A_PIECE):
+            piece = line[start : start + POINTS_A_PIECE + 1]
+            steps = "".join(f"l{x - x_before} {y - y_before}" for (x_before, y_before), (x, y) in pairwise(piece))
+            yield f"M{piece[0][0]} {piece[0][1]}{steps or 'h1'}".replace(" -", "-")
 
 
 def _mark(sign: str, kind: str, share: float, says: str) -> Html:

@@ -89,7 +89,7 @@ class Hub:
         """Yield JSON messages for one viewer: the whole picture, then what changes, and a heartbeat each 2 s.
 
         ``now_ms``: the collector's clock. ``as_of_ms``: when the collector last answered. ``lost``: why it does not now.
-        ``blocks`` and ``order``: see ``picture.changes``. Raises TooManyViews.
+        ``blocks``, ``edits`` and ``order``: see ``picture.changes``. Raises TooManyViews.
         """
         view = self._join(name, query)
         seen, lost = 0, ""
@@ -128,7 +128,7 @@ class Hub:
             self._watched.clear()
 
     def _message(self, view: _View, seen: int) -> str:
-        facts = json.dumps(
+        facts = _json(
             {
                 "now_ms": int((self._clock() + self._ahead_s) * 1000),
                 "as_of_ms": None if self._answered_at is None else int((self._answered_at + self._ahead_s) * 1000),
@@ -139,8 +139,9 @@ class Hub:
             return facts
         if seen not in view.messages:
             # Viewers of the same picture share one text; who missed a picture gets the whole present one.
-            view.messages[seen] = json.dumps(changes(view.earlier.get(seen, {}), view.picture))
-        return f"{facts[:-1]}, {view.messages[seen][1:]}"
+            view.messages[seen] = _json(changes(view.earlier.get(seen, {}), view.picture))
+        news = view.messages[seen][1:]
+        return f"{facts[:-1]},{news}" if news != "}" else facts
 
     async def _follow(self) -> None:
         """Mark what is shown as due for each change; say when the collector is lost and when it is back."""
@@ -217,3 +218,7 @@ class Hub:
             self._lost = reason
             async with self._changed:
                 self._changed.notify_all()
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -10,12 +10,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.client.collector_client import CollectorClient
 from app.components.markup import el
 from app.regions import hub as hub_module
 from app.regions.hub import Hub, TooManyViews
-from app.regions.picture import Picture, Query, changes
+from app.regions.picture import Picture, Query, changes, edits
 from app.settings import Settings
 from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
 
@@ -239,3 +241,32 @@ def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
 )
 def test_a_message_holds_what_changed_and_nothing_else(before, now, message):
     assert changes(before, now) == message
+
+
+def test_of_a_long_block_only_the_pieces_that_differ_are_sent():
+    rows = "".join(f"<li>a row of a long list, number {number}</li>" for number in range(9))
+    before, now = f"<b>1</b>{rows}<i>2</i>", f"<b>3</b>{rows}<i>4</i>"
+    assert changes({"a": before}, {"a": now}) == {"edits": {"a": [(1, 1, "b>3"), (21, 1, "i>4")]}}
+    longer = f"<b>1</b>{rows}<li>one more</li><i>2</i>"
+    assert changes({"a": before}, {"a": longer}) == {"edits": {"a": [(21, 1, "li>one more</li><i>2")]}}
+
+
+PIECES = st.lists(st.sampled_from(["b>", "/b>", "i>text", ""]), min_size=1, max_size=8)
+
+
+@given(PIECES, PIECES)
+def test_edits_carried_out_from_the_last_give_the_new_markup(before, now):
+    pieces = before.copy()
+    for first, many, text in reversed(edits("<".join(before), "<".join(now))):
+        pieces[first : first + many] = [text]
+    assert "<".join(pieces) == "<".join(now)
+
+
+def test_a_region_without_a_block_says_so_in_whole_json(served):
+    async def view() -> None:
+        shown = Shown()
+        shown.blocks = {}
+        async with running(served, shown) as hub:
+            await until("a heartbeat", hub.messages("shown", {}), lambda message: shown.renderings > 0)
+
+    run(view())

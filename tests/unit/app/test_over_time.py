@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 
-from app.regions.picture import kept_for
+from app import live
+from app.regions.picture import Picture, changes, kept_for
 from app.screens import over_time
 from lifecycle import page_paths
 from tests.unit.app.contract_rows import application_series, checkpoint, checkpoint_gap, checkpoint_gaps, now_ms, series
@@ -36,8 +39,8 @@ def test_each_application_has_its_plots_with_what_they_amount_to(answers):
 
 def test_what_nobody_looked_at_is_hatched_and_is_no_zero(answers):
     page = said(opened("overview"))
-    assert paths(page, "unseen") == ["M120.0 0h60.0v40h-60.0z"] * 4
-    assert paths(page, "bars good") == ["M30.0 40V20.0M90.0 40V0.0"], "a zero has no bar"
+    assert paths(page, "unseen") == ["M2 0h1v40h-1z"] * 4
+    assert paths(page, "bars good") == ["M0 40V20h1V0h1V40h1V40z", ""], "a zero has no bar"
     assert "commits: 12, not observed all of the time" in page
 
 
@@ -60,10 +63,36 @@ def test_the_checkpoint_line_is_broken_and_the_gap_named(answers):
     ]  # fmt: skip
     answers.checkpoint_gaps = [checkpoint_gaps(gaps=[checkpoint_gap(now - 190_000, now - 20_000)])]
     page = said(opened("overview"))
-    (line,) = paths(page, "line-of")
-    assert (line.count("M"), line.count("L")) == (2, 1)
+    assert [line.count("l") for line in paths(page, "line-of")] == [1, 0]
     assert len(paths(page, "gap")) == 1
     assert "no checkpoint for 170 s (the driver was frozen)" in page
+
+
+def test_a_new_end_and_a_new_checkpoint_change_little_of_the_plots(answers):
+    answers.series = series(*[busy(f"app-{number}", last=7) for number in range(3)])
+    at = int(answers.series["from_ms"])
+    names = [f"app-{number}" for number in range(3)]
+    answers.checkpoints = [ended(name, number, at) for name in names for number in range(99)]
+    answers.checkpoint_gaps = [checkpoint_gaps(name) for name in names]
+    before = drawn()
+    answers.series["applications"] = [busy(f"app-{number}", last=8) for number in range(3)]
+    answers.checkpoints += [ended(name, 99, at) for name in names]
+    message = json.dumps(changes(before, drawn()))
+    assert len(json.dumps(before)) > 9_000
+    assert len(message) < 2_500
+
+
+def busy(pipeline: str, last: int) -> dict[str, Any]:
+    commits = [20 + place * 7 % 13 for place in range(59)] + [last]
+    return application_series(pipeline, commits=commits, hidden=commits, longest_wait_ms=commits)
+
+
+def ended(pipeline: str, number: int, from_ms: int) -> dict[str, Any]:
+    return checkpoint(number, pipeline=pipeline, ended_at_ms=from_ms + 2_000 * number, duration_ms=800 + number % 7)
+
+
+def drawn() -> Picture:
+    return over_time.render(live.collector(), {"window": "1 h"})
 
 
 def test_failed_and_hung_checkpoints_are_marks(answers):
