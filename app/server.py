@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
+from app.index_page import IndexPage
 from app.regions.hub import Hub
 from app.regions.route import live_route
 from app.screens import old_addresses
@@ -108,7 +109,8 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
         await hub.stop()
 
     guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
-    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=guards)
+    middleware = [*guards, Middleware(IndexPage)]
+    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=middleware)
     app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
 
 

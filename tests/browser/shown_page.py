@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ IS_SHOWN = """() => document.querySelector("[data-testid=stApp]")?.dataset.testS
     && document.querySelectorAll(".region-blocks").length > 0
     && [...document.querySelectorAll(".region-blocks")].every(blocks => blocks.childElementCount > 0)"""
 """Streamlit rests, and every live region has its rows."""
-_OWN_ADDRESS_ASKED = re.compile(r"/[a-z]+/_stcore/(health|host-config)$")
-"""Streamlit looks for its own address: first below the page that is open, where it answers itself 404, then at the root."""
 _AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 _NOT_OURS: dict[str, str] = {}
 """Selector of Streamlit's own markup -> why its violation cannot be mended here; nothing else is left out."""
@@ -33,7 +30,7 @@ def watched(page: Page) -> list[str]:
 
     def said(message: ConsoleMessage) -> None:
         address = message.location.get("url", "")
-        if message.type == "error" and not ("404" in message.text and _OWN_ADDRESS_ASKED.search(address)):
+        if message.type == "error":
             wrong.append(f"console: {message.text} {address}")
 
     page.on("console", said)

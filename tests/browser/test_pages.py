@@ -44,6 +44,16 @@ ADDRESSES = (
 )
 OBJECTS = ("transaction", "foreign transaction", "batch", "pipeline", "alert", "partition")
 TABS = 25
+SHOWS_WHAT_IS_SENT = """async selector => {
+    const region = document.querySelector(selector).indoubt, socket = new WebSocket(region.socket.url);
+    const whole = await new Promise(take => { socket.onmessage = event => take(JSON.parse(event.data)); });
+    socket.close();
+    const fresh = document.createElement("div");
+    const text = html => { fresh.innerHTML = html; return fresh.textContent.replace(/\\d+/g, ""); };
+    return whole.order.length === region.blocks.childElementCount && Object.entries(whole.blocks).every(([name, html]) =>
+        region.markup.get(name) === html && text(html) === region.block(name).textContent.replace(/\\d+/g, ""));
+}"""
+"""A second connection is sent the whole picture: the first has the same text. Digits are left out: the browser counts times."""
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +173,19 @@ def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckClust
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/transaction\?key="), timeout=SHOWN_LIMIT_MS)
     assert len(stuck.collector.rows("audit")) == audited
+
+
+def test_what_edits_make_of_a_block_is_what_a_new_viewer_gets(page: Page, stuck: StuckCluster) -> None:
+    received: list[str] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(str(frame))))
+    open_whole(page, f"{stuck.app}/alerts")
+    card = page.locator(".st-key-alerts article").filter(has=page.locator("[data-order=silence]")).first
+    card.locator("[data-order=silence]").first.click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("to see its card change")
+    page.locator(".st-key-silence-form-go button").click()
+    expect(page.locator(".st-key-alerts")).to_contain_text("silenced until", timeout=SHOWN_LIMIT_MS)
+    assert any('"edits":' in text for text in received)
+    page.wait_for_function(SHOWS_WHAT_IS_SENT, arg=".st-key-alerts .live-region", timeout=SHOWN_LIMIT_MS)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
