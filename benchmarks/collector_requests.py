@@ -60,6 +60,7 @@ PAGES = (
     Question(path="/api/v1/transactions?limit=500"),
     Question(path="/api/v1/transactions?limit=200&all=true"),
     Question(path="/api/v1/transaction-counts"),
+    Question(path="/api/v1/attention?limit=500&kind=pipeline"),
     Question(path="/api/v1/transactions/{key}", key_of="/api/v1/transactions?verdict=foreign&limit=1"),
     Question(path="/api/v1/transactions/{key}", key_of="/api/v1/transactions?pipeline=word-count&limit=1"),
     Question(path="/api/v1/transactions/{key}", key_of="/api/v1/aborts?limit=1"),

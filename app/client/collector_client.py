@@ -19,6 +19,7 @@ from lifecycle.errors import IndoubtError
 from lifecycle.orders import Action
 from lifecycle.persons import Person
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
@@ -39,6 +40,8 @@ ORDER_LIMIT_S = 75.0
 """Longer than a collector waits for a pipeline's answer (INDOUBT_PIPELINE_ORDER_LIMIT_MS)."""
 
 Row = TypeVar("Row")
+Filters = Mapping[str, str | tuple[str, ...]]
+"""Of a look; one with several texts is sent several times."""
 
 
 class Failure(Enum):
@@ -129,6 +132,18 @@ class CollectorClient:
         """Return the state of everything, in one look; ``limit``: of each list at most so many."""
         wanted = {} if limit is None else {"limit": str(limit)}
         return self._read("/api/v1/overview", partial(read_row, Overview), wanted)
+
+    def attention(
+        self, *, kind: AttentionKind | None = None, keys: Sequence[str] = (), limit: int = 500
+    ) -> Rows[Attention]:
+        """Return cards of the overview, the most urgent first; of this kind, and about any of these keys, if some are given.
+
+        ``keys``: of transactions, alerts or what a remedy is for, at most 100.
+        """
+        wanted = {"limit": str(limit)} | ({"kind": kind.value} if kind is not None else {})
+        return self._rows(
+            "/api/v1/attention", partial(read_row, Attention), wanted | ({"key": tuple(keys)} if keys else {})
+        )
 
     def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[TransactionRow]:
         """Return transactions, most urgent first."""
@@ -310,10 +325,10 @@ class CollectorClient:
             raise CollectorError(Failure.REFUSED, str(refused))
         return self._understand(path, partial(read_row, OrderResult), answer) if answer is not None else None
 
-    def _read(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str] | None = None) -> Row:
+    def _read(self, path: str, read: Callable[[Any], Row], filters: Filters | None = None) -> Row:
         return self._understand(path, read, self._get_shared(path, filters or {}))
 
-    def _rows(self, path: str, read: Callable[[Any], Row], filters: Mapping[str, str]) -> Rows[Row]:
+    def _rows(self, path: str, read: Callable[[Any], Row], filters: Filters) -> Rows[Row]:
         answer = self._get_shared(path, filters)
         return self._understand(path, lambda value: Rows(map(read, value["rows"]), int(value["more"])), answer)
 
@@ -327,7 +342,7 @@ class CollectorClient:
                 "are collector and app of the same version?",
             ) from error
 
-    def _get_shared(self, path: str, filters: Mapping[str, str]) -> Any:
+    def _get_shared(self, path: str, filters: Filters) -> Any:
         # Each person has a limit, and one who reaches it must not hold up the others.
         what = (path, frozenset(filters.items()), self._asking_person())
         return self._requests.get(what, lambda: self._ask("GET", path, params=dict(filters)))

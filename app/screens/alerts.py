@@ -45,7 +45,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     alerts, silences, receivers = client.alerts(), client.silences(), client.receivers()
     standing = [alert for alert in alerts if not alert.is_over]
     active = {silence.silence: silence for silence in silences if silence.is_active}
-    needs = {key: item for item in client.overview().attention for key in (*item.alerts, item.target)}
+    needs = _needs(client, [alert.key for alert in standing[:STANDING_SHOWN]])
     picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(alerts)))}
     if not standing:
         picture["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
@@ -64,6 +64,12 @@ def render(client: CollectorClient, query: Query) -> Picture:
         head = el("h3", "Resolved", el("small", f" the newest {len(resolved)}"))
         picture["resolved"] = el("div", head, _resolved(resolved))
     return picture
+
+
+def _needs(client: CollectorClient, alerts: Sequence[str]) -> dict[str, Attention]:
+    """Return the cards of the overview that say the same as these alerts, by the alert's key."""
+    cards = client.attention(keys=alerts) if alerts else ()
+    return {key: item for item in cards for key in (*item.alerts, item.target)}
 
 
 def _how_many(alerts: Rows[AlertRow]) -> str:

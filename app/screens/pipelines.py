@@ -41,7 +41,7 @@ def show() -> None:
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return a card for each pipeline, one block each, then Flink's jobs."""
     rows = client.pipelines()
-    needs = {item.target: item for item in client.overview().attention if item.kind is AttentionKind.PIPELINE}
+    needs = {item.target: item for item in client.attention(kind=AttentionKind.PIPELINE)}
     picture: Picture = {
         "head": el("h3", "Pipelines", el("small", f" {counted(len(rows), 'pipeline')}" if rows else ""))
     }

@@ -246,6 +246,20 @@ def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None
     )
 
 
+def attention_about(watch: Watch, kind: str | None, keys: Collection[str]) -> list[Attention]:
+    """Return the cards of this kind, in the order of the overview; with ``keys`` those about any of them.
+
+    A card is about its transactions, its alerts and what its remedy is for.
+    """
+    wanted = frozenset(keys)
+    return [
+        card
+        for card in watch.look().attention
+        if kind in (None, card.kind.value)
+        and (not wanted or not wanted.isdisjoint((*card.keys, *card.alerts, card.target)))
+    ]
+
+
 def observer_row(status: ObserverStatus) -> ObserverRow:
     """Return one observer as GET /status has it."""
     return ObserverRow(

@@ -11,6 +11,7 @@ from collector.alerting.findings import LABELS
 from collector.records.orders import OrderOutcome, StepOutcome
 from lifecycle.orders import Action
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
@@ -59,6 +60,7 @@ def table_of(row: type) -> Json:
 TABLES: dict[str, type] = {
     "/api/v1/transactions": TransactionRow,
     "/api/v1/transaction-counts": TransactionCountRow,
+    "/api/v1/attention": Attention,
     "/api/v1/transactions/{key}/events": RawEventRow,
     "/api/v1/transactions/{key}/earlier": EndedTransactionRow,
     "/api/v1/search": FoundTransactionRow,

@@ -13,6 +13,7 @@ from collector.api import listings
 from collector.api.arrow_stream import arrow_stream
 from collector.api.dependencies import ApiDependencies, caller_of_request
 from collector.api.openapi import ARROW
+from collector.api.overview import attention_about
 from collector.api.paging import Page, first, page, place_of
 from collector.history import sql
 from collector.orders.pipelines import pipeline_row
@@ -26,6 +27,7 @@ from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
+from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.partitions import BlockedRow, HangingRow
@@ -36,13 +38,16 @@ from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 
 MAX_LIMIT = 100_000
 MAX_CURSOR = 2_000
+MAX_KEYS = 100
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+Keys = Annotated[list[str], Query(default_factory=list, max_length=MAX_KEYS, description="May be given several times.")]
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes of the tables."""
     _serve_transactions(app, dependencies)
+    _serve_attention(app, dependencies)
     _serve_pipelines(app, dependencies)
     _serve_timeouts(app, dependencies)
     _serve_partitions(app, dependencies)
@@ -104,6 +109,12 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
             dependencies.current, dependencies.store, query, transaction=transaction, since_ms=since_ms
         )
         return table_answer(request, LossRow, found)
+
+
+def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
+    @app.get("/api/v1/attention", dependencies=[Depends(caller_of_request)])
+    def attention(request: Request, key: Keys, kind: str | None = None, limit: Limit = 500) -> Response:
+        return table_answer(request, Attention, first(attention_about(dependencies.watch, kind, key), limit))
 
 
 def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:

@@ -50,8 +50,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
     running = client.transactions(pipeline=name, limit=MOST_OPEN)
     picture: Picture = {"path": el("h2", name, class_="object-name")}
     if ours is not None:
-        needs = (item for item in client.overview().attention if item.kind is AttentionKind.PIPELINE)
-        picture["pipeline"] = _pipeline(ours, next((item for item in needs if item.target == ours.key), None))
+        needs = client.attention(kind=AttentionKind.PIPELINE, keys=[ours.key], limit=1)
+        picture["pipeline"] = _pipeline(ours, next(iter(needs), None))
     for job in jobs:
         picture[f"job-{job.cluster}-{job.job}"] = _job(job)
     if ours is None and not jobs:

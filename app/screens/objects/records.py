@@ -29,10 +29,16 @@ def show() -> None:
     client = live.collector()
     detail = client.transaction(key)
     events, earlier = client.events(key, limit=EVENTS_SHOWN), client.earlier(key)
-    overview, alerts = client.overview(), alerts_of(detail, client.alerts())
+    needs, alerts = client.attention(keys=[key], limit=1), alerts_of(detail, client.alerts())
     address = page_address(page_paths.transaction(key))
-    needs = next((item for item in overview.attention if detail.key in item.keys), None)
-    note = transaction_note(detail, link=address, at_ms=overview.now_ms, needs=needs, events=events, alerts=alerts)
+    note = transaction_note(
+        detail,
+        link=address,
+        at_ms=client.status().now_ms,
+        needs=next(iter(needs), None),
+        events=events,
+        alerts=alerts,
+    )
     with st.container(horizontal=True, key="object-share"):
         link_to(address)
         with st.popover("Incident note", key="incident-note"):

@@ -68,8 +68,8 @@ def _missing(key: str) -> Html:
 
 
 def _picture(client: CollectorClient, detail: TransactionDetailRow) -> Picture:
-    overview, blocked = client.overview(), client.blocked(lagging_too=True)
-    needs = next((item for item in overview.attention if detail.key in item.keys), None)
+    blocked = client.blocked(lagging_too=True)
+    needs = next(iter(client.attention(keys=[detail.key], limit=1)), None)
     same_batch = _same_batch(client, detail)
     return {
         "path": _path(detail, same_batch),

@@ -112,6 +112,15 @@ class Answers:
             for (kind, name, verdict), rows in found.items() if verdict != "settled"
         ]  # fmt: skip
 
+    def attention_about(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
+        kinds, keys = query.get("kind"), set(query.get("key", ()))
+        return [
+            card
+            for card in self.overview()["attention"]
+            if (not kinds or card["kind"] in kinds)
+            and (not keys or keys & {*card["keys"], *card["alerts"], card["target"]})
+        ]
+
     def overview(self) -> dict[str, Any]:
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         shown = [{**row, "pipeline": row["application"]["name"], "batch": None, "rows": None, "deadline_ms": None, "partitions": []}
@@ -324,6 +333,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._stream_changes()
         if path in ("status", "overview"):
             return self._answer(200, getattr(self.known, path)())
+        if path == "attention":
+            return self._answer(200, _page(self.known.attention_about(query), int(query["limit"][0])))
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path.replace("-", "_"))

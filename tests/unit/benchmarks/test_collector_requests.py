@@ -15,6 +15,7 @@ from app.settings import Settings
 from benchmarks import collector_requests
 from collector.cli.listings import LISTINGS
 from lifecycle.durations import HOUR_MS
+from lifecycle.rows.attention import AttentionKind
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
 REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
@@ -24,6 +25,7 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
         lambda client: client.transactions(limit=pending.MAX_TRANSACTIONS),
         lambda client: client.transactions(settled_too=True, limit=pending.MAX_WITH_SETTLED),
     ],
+    "attention": [lambda client: client.attention(kind=AttentionKind.PIPELINE)],
     "transaction_counts": [lambda client: client.transaction_counts()],
     "transaction": [lambda client: client.transaction(KEY)],
     "events": [lambda client: client.events(KEY, limit=records.EVENTS_SHOWN)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.unit.collector.observations import PREFIX, T0, broker_record
 PATHS = [
     "status",
     "overview",
+    "attention",
     "transactions",
     "transactions/k",
     "transaction-counts",
@@ -115,6 +117,24 @@ def test_a_cut_overview_has_the_most_urgent_and_says_how_many_there_are(api: Api
     assert len(cut["action_required"]) == 1
     assert cut["counts"]["open"] == whole["counts"]["open"]
     assert api.client.get("/api/v1/overview?limit=-1", headers=VIEWER).status_code == 422
+
+
+def test_cards_are_found_by_kind_and_by_what_they_are_about(api: Api) -> None:
+    def found(**wanted: Any) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = api.client.get("/api/v1/attention", params=wanted, headers=VIEWER).json()["rows"]
+        return rows
+
+    whole = api.client.get("/api/v1/overview", headers=VIEWER).json()["attention"]
+    assert found() == whole
+    for kind in {card["kind"] for card in whole}:
+        assert found(kind=kind) == [card for card in whole if card["kind"] == kind]
+    first, last = whole[0], whole[-1]
+    assert found(key=first["keys"][0]) == [first]
+    assert found(key=[last["target"] or last["keys"][0], first["keys"][0]]) == [first, last]
+    assert found(key="of nothing") == []
+    cut = api.client.get("/api/v1/attention?limit=1", headers=VIEWER).json()
+    assert (cut["rows"], cut["more"]) == ([first], len(whole) - 1)
+    assert api.client.get("/api/v1/attention", params={"key": ["k"] * 101}, headers=VIEWER).status_code == 422
 
 
 def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
