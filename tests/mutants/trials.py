@@ -15,6 +15,8 @@ from types import CodeType, FrameType, ModuleType
 
 import pytest
 
+# No conftest is loaded here, and without this a property test that is late would count as a change that was noticed.
+import tests.property_tests  # noqa: F401
 from tests.mutants.operators import Mutant, MutatedModule
 
 LIMIT_S = 120

@@ -1,4 +1,4 @@
-"""The collector's API over a small history, for the tests of its routes; what property tests are given time for."""
+"""The collector's API over a small history, for the tests of its routes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+import tests.property_tests  # noqa: F401
 from tests.unit.collector.api.served_api import Api
-
-# On a busy machine an example may take any time: that tells nothing about the code.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
 
 
 @pytest.fixture(scope="module")
