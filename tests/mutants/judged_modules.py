@@ -61,6 +61,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/loss_cases.py": (
         f"{VERDICTS}/test_loss_inputs.py",
         f"{VERDICTS}/test_loss_cases.py",
+        f"{VERDICTS}/test_loss_of_past.py",
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_branch_losses.py",

@@ -1,0 +1,116 @@
+"""What history adds to the question "was data lost?": the transactions of one id and of those beside it, and who decided them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from collector.history.store import Store
+from collector.records.facts import Init
+from collector.records.observations import DecisionSeen, Observation, Observed, Position
+from collector.state.state import State, holds_offsets
+from collector.verdicts.loss_cases import MAX_RECORDS, past_of, share
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views.current_state import CurrentState
+from lifecycle import decisions
+from tests.unit.collector.observations import (
+    CHECKPOINT_ID,
+    PREFIX,
+    T0,
+    batch_attempt,
+    decided,
+    handle,
+    run_started,
+)
+from tests.unit.collector.verdicts.test_data_loss import transaction
+from tests.unit.collector.verdicts.test_flink_set_backs import taken
+from tests.unit.collector.verdicts.test_loss_inputs import of_id
+
+SEEN: list[Observation] = [
+    run_started(),
+    *transaction(2, 11_000, 21_100, committed=True),
+    *transaction(3, 21_500, 40_000),
+    *transaction(3, 21_500, 40_000, subtask=1),
+    taken(41_000),
+    *of_id("writer"),
+    *of_id(f"{PREFIX}-0-1", committed=True),
+    decided(1, handle()),
+]
+
+
+def observed(number: int, one: Observation) -> Observed:
+    raw = decisions.encode(one.record).decode() if isinstance(one, DecisionSeen) else ""
+    return Observed(position=Position(source="test", partition=0, offset=number), observation=one, raw=raw)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield a history that holds what was seen."""
+    path: Path = tmp_path_factory.mktemp("history") / "history.duckdb"
+    with closing(Store(path)) as kept:
+        current = CurrentState(kept, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
+        current.see_decision_log(DecisionLogStatus.READABLE)
+        current.observe([observed(number, one) for number, one in enumerate(SEEN)])
+        kept.flushed()
+        yield kept
+
+
+def past(store: Store, id_: str, prefixes: frozenset[str] = frozenset({PREFIX})) -> State:
+    return past_of(id_, store.rows, prefixes, ("our_offsets",))
+
+
+@pytest.mark.parametrize(
+    ("id_", "found"),
+    [
+        ("sink-0-3", {"sink-0-2", "sink-0-3"}),
+        ("sink-1-3", {"sink-1-3"}),
+        ("writer", {"writer"}),
+        (f"{PREFIX}-0-1", {f"{PREFIX}-0-1"}),
+        ("never-was", set()),
+    ],
+    ids=["and those of its subtask", "of another subtask", "of another form", "ours", "unknown"],
+)
+def test_history_returns_an_id_and_those_beside_it(store: Store, id_: str, found: set[str]) -> None:
+    assert {identity.transaction for identity in past(store, id_).broker} == found
+
+
+def test_history_returns_who_took_an_id(store: Store) -> None:
+    assert past(store, "sink-0-3").inits == {"sink-0-3": (Init(at_ms=T0 + 41_000, producer_id=3, producer_epoch=6),)}
+    assert past(store, "sink-1-3").inits == {}
+
+
+@pytest.mark.parametrize(
+    ("id_", "prefixes", "is_decided"),
+    [
+        (f"{PREFIX}-0-1", frozenset({PREFIX}), True),
+        (f"{PREFIX}-0-1", frozenset({"sink"}), False),
+        ("sink-0-3", frozenset({PREFIX}), False),
+        ("writer", frozenset({PREFIX}), False),
+    ],
+    ids=["ours", "of no pipeline", "foreign", "of another form"],
+)
+def test_decisions_are_read_for_an_id_of_ours(
+    store: Store, id_: str, prefixes: frozenset[str], is_decided: bool
+) -> None:
+    ledger = past(store, id_, prefixes).ledger
+    assert (ledger.counting(batch_attempt()) is not None) is is_decided
+    assert ledger.checkpoint_ids(PREFIX) == ((CHECKPOINT_ID,) if is_decided else ())
+
+
+def test_nothing_that_was_read_of_history_is_let_go(store: Store) -> None:
+    found = past(store, "sink-0-3")
+    assert found.settled_kept == MAX_RECORDS
+    assert holds_offsets(found, ["our_offsets-0"])
+    assert not holds_offsets(found, ["__consumer_offsets-0"])
+
+
+def test_a_past_is_given_what_only_memory_has(store: Store) -> None:
+    found, state = past(store, "sink-0-3"), State()
+    share(found, state)
+    assert found.flink is state.flink
+    assert found.checkpoints is state.checkpoints
+    assert found.orders is state.orders
+    assert found.offsets is state.offsets
