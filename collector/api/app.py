@@ -83,9 +83,8 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
     @app.post("/api/v1/orders/preview")
     async def preview(request: Request, _: KnownCaller) -> dict[str, Any]:
-        return await asyncio.to_thread(
-            dependencies.actions.preview, orders.read_preview(await json_object(request, "a filter"))
-        )
+        action, wanted = orders.read_preview(await json_object(request, "a filter"))
+        return await asyncio.to_thread(dependencies.actions.preview, action, wanted)
 
     table_routes.serve(app, dependencies)
     object_routes.serve(app, dependencies)

@@ -9,14 +9,14 @@ from typing import Any
 from collector.alerting import silences
 from collector.alerting.findings import LABELS
 from collector.records.orders import OrderOutcome, StepOutcome
-from lifecycle.orders import Action
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.json_schema import body_schema_of, schema_of
-from lifecycle.rows.order_request import IDEMPOTENCY_KEY, ORDER_REQUESTS, REASON, PreviewRequest
+from lifecycle.rows.order_request import IDEMPOTENCY_KEY, OF_TRANSACTIONS, ORDER_REQUESTS, REASON, PreviewRequest
+from lifecycle.rows.orders import PreviewedVerdict
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -99,13 +99,16 @@ ANSWERS: dict[tuple[str, str], Json] = {
     ),
     ("get", "/api/v1/orders"): object_of(answer=OBJECT_OR_NULL, refused=TEXT_OR_NULL),
     ("post", "/api/v1/orders/preview"): object_of(
-        action=one_of([Action.ABORT]),
+        action=one_of(OF_TRANSACTIONS),
         filter=OBJECT,
         fingerprint=TEXT,
         keys=list_of(TEXT),
+        seen=OBJECT,
+        summary=list_of(schema_of(PreviewedVerdict)),
         confirm=TEXT,
         rows=list_of(schema_of(TransactionRow)),
         left_out=list_of(object_of(key=TEXT, transaction=TEXT, verdict=one_of(Verdict))),
+        left_out_total=WHOLE,
     ),
     ("post", "/api/v1/backup"): object_of(audit=WHOLE, file=TEXT, bytes=WHOLE, took_ms=WHOLE),
     ("post", "/api/v1/silences"): schema_of(SilenceRow),

@@ -1,4 +1,4 @@
-"""Bulk orders: which transactions a filter means now, and the fingerprint by which an order says which it was shown."""
+"""Orders by filter: which transactions a filter means now, and the fingerprint by which an order says which it was shown."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.orders.confirmation import confirmation_text
+from collector.orders.flink_commit import commit_confirmation
 from collector.rows.transactions import transaction_row, urgency
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
+from lifecycle.orders import Action
 from lifecycle.rows.order_request import MAX_KEYS, Filter
+from lifecycle.rows.orders import PreviewedVerdict
 from lifecycle.rows.row_json import row_to_json
 from lifecycle.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a filter means: ``chosen`` may be aborted, ``left_out`` fits the filter and may not."""
+    """What a filter means: ``chosen`` may be ended so, ``left_out`` fits the filter and may not. Most urgent first."""
 
+    action: Action
     chosen: tuple[Judged, ...]
     left_out: tuple[Judged, ...]
 
@@ -29,32 +33,67 @@ class Selection:
         return fingerprint([(judged.view.key, judged.view.revision) for judged in self.chosen])
 
     def to_json(self, chosen_by: Filter) -> dict[str, Any]:
-        """Return the preview as the API answers it. Raises OrderRefused when no order could name all of them."""
+        """Return the preview as the API answers it: of long lists, the first that one order takes.
+
+        Raises OrderRefused when no typed text could mean all of them.
+        """
+        confirm = commit_confirmation if self.action is Action.COMMIT else confirmation_text
         return {
-            "action": "abort",
+            "action": self.action.value,
             "filter": chosen_by.to_json(),
             "fingerprint": self.fingerprint,
             "keys": [judged.view.key for judged in self.chosen],
-            "confirm": confirmation_text(self.chosen),
-            "rows": [row_to_json(transaction_row(judged)) for judged in self.chosen],
+            "seen": {judged.view.key: judged.view.revision for judged in self.chosen},
+            "confirm": confirm(self.chosen),
+            "summary": [row_to_json(row) for row in _summary(self.chosen)],
+            "rows": [row_to_json(transaction_row(judged)) for judged in self.chosen[:MAX_KEYS]],
             "left_out": [
                 {
                     "key": judged.view.key,
                     "transaction": judged.view.transaction,
                     "verdict": judged.judgement.verdict.value,
                 }
-                for judged in self.left_out
+                for judged in self.left_out[:MAX_KEYS]
             ],
+            "left_out_total": len(self.left_out),
         }
 
 
-def select(judged: Iterable[Judged], wanted: Filter, at_ms: int) -> Selection:
-    """Return what the filter means among these, most urgent first. Raises OrderRefused when it is too much for one order."""
+def select(judged: Iterable[Judged], wanted: Filter, at_ms: int, action: Action = Action.ABORT) -> Selection:
+    """Return what the filter means among these, most urgent first."""
     fitting = sorted((each for each in judged if _fits(each, wanted, at_ms)), key=urgency)
-    chosen = tuple(judged for judged in fitting if judged.judgement.may_abort)
-    if len(chosen) > MAX_KEYS:
-        raise OrderRefused(f"the filter means {len(chosen)} transactions and an order takes {MAX_KEYS}: narrow it")
-    return Selection(chosen=chosen, left_out=tuple(judged for judged in fitting if not judged.judgement.may_abort))
+    may = [each.judgement.may_commit if action is Action.COMMIT else each.judgement.may_abort for each in fitting]
+    chosen = tuple(each for each, is_allowed in zip(fitting, may, strict=True) if is_allowed)
+    left_out = tuple(each for each, is_allowed in zip(fitting, may, strict=True) if not is_allowed)
+    return Selection(action=action, chosen=chosen, left_out=left_out)
+
+
+def _summary(chosen: Sequence[Judged]) -> list[PreviewedVerdict]:
+    """Return what is known of the chosen, one row for each verdict and rule, with the evidence of its most urgent one."""
+    members: dict[tuple[Verdict, int], list[Judged]] = {}
+    for judged in chosen:
+        members.setdefault((judged.judgement.verdict, judged.judgement.rule), []).append(judged)
+    return [
+        PreviewedVerdict(
+            verdict=verdict,
+            rule=rule,
+            transactions=len(found),
+            loses_data=sum(judged.judgement.loses_data for judged in found),
+            pipelines=len({judged.view.pipeline for judged in found}),
+            example=found[0].view.transaction,
+            evidence=tuple(found[0].judgement.evidence),
+        )
+        for (verdict, rule), found in members.items()
+    ]
+
+
+def require_takeable(selection: Selection) -> None:
+    """Raise OrderRefused when a filter means more than one order takes."""
+    if len(selection.chosen) > MAX_KEYS:
+        raise OrderRefused(
+            f"the filter means {len(selection.chosen)} transactions and an order takes {MAX_KEYS}: narrow it, or order the keys of "
+            "its preview in parts"
+        )
 
 
 def fingerprint(revisions: Sequence[tuple[str, str]]) -> str:

@@ -27,6 +27,21 @@ def confirmation_text(found: Sequence[Judged]) -> str:
     return common
 
 
+def require_beginning(confirm: str, found: Sequence[Judged]) -> None:
+    """Raise OrderRefused unless ``confirm`` is a beginning of every id that may lose data, a part of all that it was typed for.
+
+    It has three characters, or is a whole id that is shorter.
+    """
+    for judged in found:
+        id_ = judged.view.transaction
+        is_beginning = id_.startswith(confirm) and len(confirm) >= min(MIN_PREFIX, len(id_))
+        if judged.judgement.loses_data and not is_beginning:
+            raise OrderRefused(
+                f"aborting {id_} may lose data: repeat in 'confirm' what the transactional ids begin with, at least {MIN_PREFIX} "
+                "characters"
+            )
+
+
 def require_confirmation(confirm: str, found: Sequence[Judged]) -> None:
     """Raise OrderRefused unless ``confirm`` is what these transactions take."""
     wanted = confirmation_text(found)

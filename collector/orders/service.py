@@ -14,9 +14,10 @@ from typing import Any
 from collector.history.store import Store, StoreFailed
 from collector.orders.abort import plan_abort
 from collector.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
-from collector.orders.bulk_selection import require_unchanged, select
+from collector.orders.bulk_selection import require_takeable, require_unchanged, select
 from collector.orders.commit import plan_commit
-from collector.orders.confirmation import confirmation_text
+from collector.orders.confirmation import confirmation_text, require_beginning
+from collector.orders.each import plan_each
 from collector.orders.flink_commit import commit_confirmation
 from collector.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
 from collector.orders.idempotency_locks import KeyLocks
@@ -26,7 +27,7 @@ from collector.orders.pipelines import PipelineOrders, prefix_of
 from collector.orders.plan import OrderContext, Plan, carry_out
 from collector.orders.settle import plan_settle
 from collector.records.observations import OperatorOrder
-from collector.records.orders import REHEARSAL, STANDING_ORDER, Order, OrderOutcome, OrderResult, Step
+from collector.records.orders import REHEARSAL, STANDING_ORDER, Order, OrderOutcome, OrderResult, Step, StepOutcome
 from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
 from collector.views.batches import Batch, find_batch
@@ -96,10 +97,10 @@ class Actions:
         """Write down an order that its sender may not give; return the audit row's number. Raises StoreFailed."""
         return self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, why)), order, who)
 
-    def preview(self, wanted: Filter) -> dict[str, Any]:
-        """Return what a bulk abort with this filter would mean now. Raises OrderRefused when no order could name it."""
+    def preview(self, action: Action, wanted: Filter) -> dict[str, Any]:
+        """Return what an order with this filter would mean now. Raises OrderRefused when no typed text could mean all of it."""
         at_ms = now_ms()
-        return select(self._current.judged(at_ms=at_ms), wanted, at_ms).to_json(wanted)
+        return select(self._current.judged(at_ms=at_ms), wanted, at_ms, action).to_json(wanted)
 
     def _give(self, order: Order, who: str) -> OrderResult:
         # An order that could not be written down is not carried out.
@@ -110,7 +111,8 @@ class Actions:
             evidence.append({STANDING_ORDER: order.standing_order, REHEARSAL: order.dry_run})
         try:
             order = self._named(order, evidence)
-            plan, typed = self._plan(order, who, evidence)
+            refused: list[Step] = []
+            plan, typed = self._plan(order, who, evidence, refused)
         except (OrderRefused, DecisionLogUnreadable) as error:
             raise self._refused(order, who, str(error), evidence) from error
         except Exception as error:
@@ -118,11 +120,12 @@ class Actions:
             self._written(self._history.audit(row), order, who)
             raise
         if order.dry_run:
-            steps = [planned.dry() for planned in plan.actions]
+            steps = [planned.dry() for planned in plan.actions] + refused
             return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, typed)
         intent = self._history.intend(order, who, evidence, plan.actions)
         try:
             steps = [planned.step(end) for planned, end in zip(plan.actions, carry_out(plan), strict=True)]
+            steps += refused
             outcome = outcome_of(order.action, steps)
             answer = self._conclude(order, who, outcome, steps, started, evidence, intent)
         except OrderRefused as error:
@@ -167,11 +170,15 @@ class Actions:
         selection = select(self._current.judged(at_ms=at_ms), order.filter, at_ms)
         evidence.append({"filter": order.filter.to_json(), "fingerprint": order.fingerprint})
         require_unchanged(selection, order.fingerprint)
+        require_takeable(selection)
         seen = {judged.view.key: judged.view.revision for judged in selection.chosen}
         return replace(order, keys=tuple(seen), seen=seen)
 
-    def _plan(self, order: Order, who: str, evidence: list[Any]) -> tuple[Plan, str]:
-        """Return the order's plan, and what must be typed to give it; adds what both rest on to ``evidence``."""
+    def _plan(self, order: Order, who: str, evidence: list[Any], refused: list[Step]) -> tuple[Plan, str]:
+        """Return the order's plan, and what must be typed to give it; adds what both rest on to ``evidence``.
+
+        Where each transaction is ordered by itself, those that are not part of the plan are added to ``refused``.
+        """
         if order.action.is_of_pipeline:
             typed = prefix_of(order.keys[0]) if order.action is Action.STOP else ""
             return self._pipelines.plan(order, who, evidence), typed
@@ -183,38 +190,59 @@ class Actions:
             suspects = self._hanging.seen(order)
             evidence += [evidence_of(suspect) for suspect in suspects]
             return self._hanging.plan(self._context, suspects, order, who), confirmation_text_of_suspects(suspects)
-        found = self._seen(order)
+        confirm = None if order.dry_run else order.confirm
+        if order.each:
+            return self._plan_each(order, who, confirm, evidence, refused)
+        found = [self._seen(order, key) for key in order.keys]
         evidence += [_evidence(judged) for judged in found]
         if order.action is Action.COMMIT:
-            confirm = None if order.dry_run else order.confirm
             return plan_commit(self._context, found, who, confirm), commit_confirmation(found)
-        confirm = None if order.dry_run else order.confirm
         return plan_abort(self._context, found, who, confirm), confirmation_text(found)
 
-    def _seen(self, order: Order) -> list[Judged]:
-        """Return the transactions of an order as they are now. Raises OrderRefused when the operator saw something else."""
+    def _plan_each(
+        self, order: Order, who: str, confirm: str | None, evidence: list[Any], refused: list[Step]
+    ) -> tuple[Plan, str]:
         found: list[Judged] = []
         for key in order.keys:
-            judged = self._current.find(key)
-            if judged is None:
-                raise OrderRefused(f"transaction {key} is not known (any more): look again")
-            seen, view = order.seen.get(key), judged.view
-            if seen is None:
-                raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
-            if seen != view.revision:
-                ruled = view.listing or view.first_decision
-                decision = f"decision {ruled[0]} ({ruled[1].ruling.value})" if ruled else "no decision"
-                raise OrderRefused(
-                    f"transaction {key} changed since it was looked at: it is {view.state.value} now, verdict "
-                    f"{judged.judgement.verdict.value!r}, {decision}; look again"
-                )
-            if view.resource_manager not in self._participants.names:
-                raise OrderRefused(
-                    f"transaction {key} is held by {view.resource_manager!r}, and this collector gives orders to "
-                    f"{', '.join(self._participants.names)} alone: its driver, or the recovery of the next start, settles it"
-                )
-            found.append(judged)
-        return found
+            try:
+                found.append(self._seen(order, key))
+            except OrderRefused as error:
+                refused.append(_refused_step(key, str(error)))
+        evidence += [_evidence(judged) for judged in found]
+        if order.action is Action.COMMIT:
+            plan, why = plan_each(lambda part: plan_commit(self._context, part, who, confirm), found)
+            typed = commit_confirmation(found)
+        else:
+            if confirm is not None:
+                require_beginning(confirm, found)
+            plan, why = plan_each(lambda part: plan_abort(self._context, part, who, None), found)
+            typed = confirmation_text(found)
+        refused += [_refused_step(key, text) for key, text in why.items()]
+        if not plan.actions:
+            raise OrderRefused(f"none of these {len(order.keys)} may be ordered so: {refused[0].detail}")
+        return plan, typed
+
+    def _seen(self, order: Order, key: str) -> Judged:
+        """Return a transaction of an order as it is now. Raises OrderRefused when the operator saw something else."""
+        judged = self._current.find(key)
+        if judged is None:
+            raise OrderRefused(f"transaction {key} is not known (any more): look again")
+        seen, view = order.seen.get(key), judged.view
+        if seen is None:
+            raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
+        if seen != view.revision:
+            ruled = view.listing or view.first_decision
+            decision = f"decision {ruled[0]} ({ruled[1].ruling.value})" if ruled else "no decision"
+            raise OrderRefused(
+                f"transaction {key} changed since it was looked at: it is {view.state.value} now, verdict "
+                f"{judged.judgement.verdict.value!r}, {decision}; look again"
+            )
+        if view.resource_manager not in self._participants.names:
+            raise OrderRefused(
+                f"transaction {key} is held by {view.resource_manager!r}, and this collector gives orders to "
+                f"{', '.join(self._participants.names)} alone: its driver, or the recovery of the next start, settles it"
+            )
+        return judged
 
     def _refused(
         self, order: Order, who: str, why: str, evidence: Sequence[Any], intent: Intent | None = None
@@ -253,6 +281,10 @@ def outcome_of(action: Action, steps: Sequence[Step]) -> OrderOutcome:
     if all(step.outcome.fulfils(action) for step in steps):
         return OrderOutcome.ACCEPTED
     return OrderOutcome.FAILED if all(step.outcome.is_known for step in steps) else OrderOutcome.PENDING
+
+
+def _refused_step(key: str, why: str) -> Step:
+    return Step(key=key, description="nothing", outcome=StepOutcome.REFUSED, detail=why)
 
 
 def _row(order: Order, who: str, outcome: OrderOutcome, detail: str, evidence: Sequence[Any] = ()) -> AuditRow:

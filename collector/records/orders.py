@@ -18,6 +18,7 @@ from lifecycle.rows.order_request import (
     MAX_KEYS,
     MAX_REASON,
     MIN_REASON,
+    OF_TRANSACTIONS,
     ORDER_REQUESTS,
     Filter,
     OrderRequest,
@@ -105,6 +106,8 @@ class Order:
     confirm: str
     filter: Filter | None = None
     fingerprint: str = ""
+    each: bool = False
+    """Of several transactions, one that is refused stops no other."""
     idempotency_key: str = ""
     digest: str = ""
     standing_order: str = ""
@@ -171,6 +174,8 @@ def read(body: Any, idempotency_key: str = "") -> Order:
         raise InvalidOrder("order field 'keys' takes one pipeline's key at a time")
     elif action is Action.SETTLE and len(keys) != 1:
         raise InvalidOrder("order field 'keys' takes the key of one batch at a time")
+    if values["each"] and (chosen is not None or action not in OF_TRANSACTIONS):
+        raise InvalidOrder("order field 'each' goes with the keys of transactions that are committed or aborted")
     if not all(isinstance(revision, str) for revision in seen.values()):
         raise InvalidOrder("order field 'seen' takes a revision, a text, per key")
     if not MIN_REASON <= len(reason) <= MAX_REASON:
@@ -184,17 +189,20 @@ def read(body: Any, idempotency_key: str = "") -> Order:
         confirm=values["confirm"],
         filter=chosen,
         fingerprint=values["fingerprint"],
+        each=values["each"],
         idempotency_key=_idempotency_key(values["idempotency_key"], idempotency_key),
         digest=_digest(body),
     )
 
 
-def read_preview(body: Any) -> Filter:
-    """Return the filter of a request for a preview, ``{"action": "abort", "filter": {…}}``. Raises InvalidOrder."""
+def read_preview(body: Any) -> tuple[Action, Filter]:
+    """Return action and filter of a request for a preview, ``{"action": "abort", "filter": {…}}``. Raises InvalidOrder."""
     if not isinstance(body, dict) or set(body) != {"action", "filter"}:
         raise InvalidOrder("a preview is a JSON object with 'action' and 'filter'")
-    _check_bulk_action(_action(body["action"]))
-    return read_filter(body["filter"])
+    action = _action(body["action"])
+    if action not in OF_TRANSACTIONS:
+        raise InvalidOrder(f"order field 'action': a preview is of 'commit' or 'abort', not of {action.value!r}")
+    return action, read_filter(body["filter"])
 
 
 def read_filter(value: Any) -> Filter:
@@ -239,16 +247,12 @@ def _are_keys(keys: list[Any]) -> bool:
 
 
 def _check_bulk(action: Action, keys: list[Any], fingerprint: str) -> None:
-    _check_bulk_action(action)
+    if action is not Action.ABORT:
+        raise InvalidOrder(f"order field 'filter' goes with 'abort', not with {action.value!r}")
     if keys:
         raise InvalidOrder("order field 'keys': an order has keys or a 'filter', not both")
     if not fingerprint:
         raise InvalidOrder("order field 'fingerprint' is missing: ask for the preview of the filter first")
-
-
-def _check_bulk_action(action: Action) -> None:
-    if action is not Action.ABORT:
-        raise InvalidOrder(f"order field 'filter' goes with 'abort', not with {action.value!r}")
 
 
 def _idempotency_key(of_field: str, of_header: str) -> str:

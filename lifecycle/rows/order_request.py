@@ -77,9 +77,10 @@ class KeyedOrderRequest(OrderRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOrderRequest(KeyedOrderRequest):
-    """About transactions."""
+    """About transactions. ``each``: whichever changed, or may not be ended so any more, is refused alone."""
 
     action: Action = field(metadata=_one_of(OF_TRANSACTIONS))
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +102,9 @@ class BulkOrderRequest(OrderRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewRequest:
-    """What a bulk order would be about."""
+    """What an order by filter would be about."""
 
-    action: Action = field(metadata=_one_of([Action.ABORT]))
+    action: Action = field(metadata=_one_of(OF_TRANSACTIONS))
     filter: Filter = field(metadata={"minProperties": 1})
 
 

@@ -1,8 +1,10 @@
-"""The answer of POST /orders."""
+"""The answers of POST /orders and of its preview."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from lifecycle.verdicts import Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +25,17 @@ class OrderResult:
     outcome: str
     took_ms: int
     steps: tuple[OrderStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedVerdict:
+    """What is known of an order's transactions of one verdict and rule; ``evidence`` is that of ``example``, the most urgent."""
+
+    verdict: Verdict
+    rule: int
+    transactions: int
+    loses_data: int
+    """How many of them hold what an abort may lose."""
+    pipelines: int
+    example: str
+    evidence: tuple[Evidence, ...]

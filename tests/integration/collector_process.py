@@ -139,9 +139,9 @@ class CollectorProcess:
             "/api/v1/orders", headers=headers, json={**body, "reason": "a test", **changes}, timeout=ORDER_LIMIT_S
         )
 
-    def preview(self, **wanted: Any) -> dict[str, Any]:
-        """Return what a bulk abort with this filter would mean now."""
-        body = {"action": "abort", "filter": wanted}
+    def preview(self, action: str = "abort", **wanted: Any) -> dict[str, Any]:
+        """Return what an order with this filter would mean now."""
+        body = {"action": action, "filter": wanted}
         answer = self._client.post("/api/v1/orders/preview", json=body)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()

@@ -277,3 +277,38 @@ def test_many_are_aborted_as_previewed_and_not_once_the_set_has_changed(
     row = next(r for r in collector.rows("audit") if r["audit"] == done["audit"])
     assert row["evidence"][0]["fingerprint"] == second["fingerprint"]
     assert len(producers) == 3
+
+
+def test_of_many_that_are_ordered_each_by_itself_the_others_go_on(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    sink, name = make_sink(connection), f"each-{uuid.uuid4().hex[:8]}"
+    ids = [f"{name}-{n}" for n in "abc"]
+    producers = {id_: foreign(connection, sink.topic, id_) for id_ in ids}
+    for id_ in ids:
+        collector.wait_for(id_, verdict="foreign", may_abort=True)
+    preview = collector.preview(transaction_prefix=name)
+    (known,) = preview["summary"]
+    assert (known["transactions"], known["loses_data"], preview["confirm"]) == (3, 3, f"{name}-")
+    producers[ids[1]].commit_transaction(LIMIT_S)
+    collector.wait_for(ids[1], state="committed")
+
+    shown = [{"key": key, "revision": revision} for key, revision in preview["seen"].items()]
+    for wrong in ("", name.upper(), ids[0]):
+        assert collector.order("abort", *shown, each=True, confirm=wrong).status_code == 409
+    assert {sink.view(id_).state for id_ in (ids[0], ids[2])} == {"Ongoing"}, "nothing was done"
+    done = collector.order("abort", *shown, each=True, confirm=f"{name}-").json()
+    steps = {step["key"]: step for step in done["steps"]}
+    gone = next(row["key"] for row in preview["rows"] if row["transaction"] == ids[1])
+    assert {key: step["outcome"] for key, step in steps.items()} == {
+        key: "refused" if key == gone else "aborted" for key in preview["keys"]
+    }
+    assert "changed since it was looked at: it is committed now" in steps[gone]["detail"]
+    wait_until(
+        "the others are aborted",
+        lambda: {sink.view(id_).state for id_ in (ids[0], ids[2])} <= {"CompleteAbort", "Empty"},
+    )
+    assert all(outcomes(collector, key)[-1] == "failed" for key in preview["keys"])
+    again = collector.order("abort", *shown, each=True, confirm=f"{name}-")
+    assert again.status_code == 409
+    assert "none of these 3 may be ordered so" in again.json()["error"]["message"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from collector.orders.bulk_selection import fingerprint, require_unchanged, select
-from collector.orders.confirmation import confirmation_text, require_confirmation
+from collector.orders.bulk_selection import fingerprint, require_takeable, require_unchanged, select
+from collector.orders.confirmation import confirmation_text, require_beginning, require_confirmation
+from collector.orders.each import plan_each
+from collector.orders.plan import Plan, PlannedAction
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.orders import StepOutcome
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
+from lifecycle.orders import Action
 from lifecycle.rows.order_request import Filter
 from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
@@ -74,10 +79,73 @@ def test_a_set_that_changed_is_refused() -> None:
             require_unchanged(select(now, wanted, T0), seen.fingerprint)
 
 
-def test_more_than_one_order_takes_is_refused() -> None:
-    many = [replace(FOUND[0], view=replace(FOUND[0].view, transaction=f"flink-{n}")) for n in range(1_001)]
+def many(number: int) -> list[Judged]:
+    return [foreign(f"flink-{n}") for n in range(number)]
+
+
+def test_an_order_takes_a_thousand_and_a_preview_names_all() -> None:
+    wanted = Filter(transaction_prefix="flink")
+    require_takeable(select(many(1_000), wanted, T0))
+    selection = select(many(1_001), wanted, T0)
     with pytest.raises(OrderRefused, match="1001 transactions"):
-        select(many, Filter(transaction_prefix="flink"), T0)
+        require_takeable(selection)
+    preview = selection.to_json(wanted)
+    assert (len(preview["keys"]), len(preview["seen"]), len(preview["rows"])) == (1_001, 1_001, 1_000)
+    assert preview["confirm"] == "flink-"
+
+
+def test_a_preview_sums_up_what_is_known_of_each_verdict() -> None:
+    harmless = foreign("flink-c-1", at=9_000, loses_data=False)
+    abort_it = replace(harmless, judgement=replace(harmless.judgement, verdict=Verdict.ABORT_IT, rule=2))
+    rows = select([*FOUND, abort_it], Filter(transaction_prefix="flink"), T0).to_json(Filter())["summary"]
+    assert {row["verdict"]: (row["transactions"], row["loses_data"], row["pipelines"]) for row in rows} == {
+        "abort it": (1, 0, 1),
+        "foreign": (2, 2, 1),
+    }
+
+
+def test_a_preview_of_a_commit_means_what_may_be_committed() -> None:
+    listed = [
+        replace(one, judgement=replace(one.judgement, may_commit=True, commit_confirmation="chk-3"))
+        for one in FOUND[:2]
+    ]
+    selection = select([*listed, *FOUND[2:]], Filter(verdict="foreign"), T0, Action.COMMIT)
+    assert {one.view.transaction for one in selection.chosen} == {"flink-a-1", "flink-a-2"}
+    assert {one.view.transaction for one in selection.left_out} == {"streams-1", "flink-b"}
+    preview = selection.to_json(Filter(verdict="foreign"))
+    assert (preview["action"], preview["confirm"]) == ("commit", "chk-3")
+
+
+@pytest.mark.parametrize("refused", [set(), {3}, {0, 9}, {4, 5, 6}, set(range(10))])
+def test_each_that_is_refused_stops_no_other(refused: set[int]) -> None:
+    found, tried = many(10), []
+
+    def plan(part: Sequence[Judged]) -> Plan:
+        tried.append(len(part))
+        wrong = [judged.view.transaction for judged in part if int(judged.view.transaction[6:]) in refused]
+        if wrong:
+            raise OrderRefused(f"{wrong[0]} has ended")
+        actions = tuple(PlannedAction(key=judged.view.key, description="abort", target={}) for judged in part)
+        return Plan(actions=actions, carry_out=lambda: [(StepOutcome.ABORTED, "")] * len(part))
+
+    made, why = plan_each(plan, found)
+    assert why == {found[n].view.key: f"flink-{n} has ended" for n in refused}
+    assert [act.key for act in made.actions] == [one.view.key for n, one in enumerate(found) if n not in refused]
+    assert len(made.carry_out()) == 10 - len(refused)
+    assert tried[0] == 10
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_enough"),
+    [("flink-", True), ("fli", True), ("fl", False), ("", False), ("flink-1", False), ("FLI", False), ("x", False)],
+)
+def test_what_was_typed_begins_every_id_of_a_part_of_an_order(typed: str, is_enough: bool) -> None:
+    part = [foreign("flink-1"), foreign("flink-2"), foreign("other", loses_data=False)]
+    if is_enough:
+        require_beginning(typed, part)
+        return
+    with pytest.raises(OrderRefused, match="'confirm'"):
+        require_beginning(typed, part)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ PLAIN = {"action": "commit", "keys": ["k"], "seen": {"k": "r"}, "reason": "becau
         (PLAIN | {"idempotency_key": "two words"}, "'idempotency_key'"),
         (PLAIN | {"idempotency_key": "k" * 129}, "'idempotency_key'"),
         (PLAIN | {"seen": {"k": 1}}, "'seen'"),
+        (PLAIN | {"each": "yes"}, "'each'"),
+        (BULK | {"each": True}, "'each'"),
+        (PLAIN | {"each": True, "action": "settle"}, "'each'"),
     ],
 )
 def test_a_wrong_field_is_named(body: dict[str, Any], named: str) -> None:
@@ -42,6 +45,14 @@ def test_a_wrong_field_is_named(body: dict[str, Any], named: str) -> None:
 def test_a_bulk_order_carries_its_filter_and_fingerprint() -> None:
     order = orders.read(BULK)
     assert (order.filter, order.fingerprint, order.keys) == (Filter(pipeline="p"), "f", ())
+
+
+@pytest.mark.parametrize("action", [Action.COMMIT, Action.ABORT])
+def test_a_preview_is_of_a_commit_or_an_abort(action: Action) -> None:
+    wanted = {"verdict": "commit it"}
+    assert orders.read_preview({"action": action.value, "filter": wanted}) == (action, Filter(verdict="commit it"))
+    with pytest.raises(InvalidOrder, match="'action'"):
+        orders.read_preview({"action": "restart", "filter": wanted})
 
 
 @pytest.mark.parametrize("body", [{}, [], {"action": "abort"}, {"action": "abort", "filter": {}, "reason": "because"}])
