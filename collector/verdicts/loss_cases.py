@@ -84,7 +84,7 @@ def judged(found: LossInputs) -> list[Loss]:
             of = flink_checkpoints if case.view.state in UNDONE else flink_duplicates
             case = replace(case, flink=of.evidence_of_branch(branch, found.flink))
         elif broker is not None and parsed is not None and n in found.asks_flink:
-            sink = sinks.get(parsed.prefix) or Sink(parsed.prefix)
+            sink = sinks[parsed.prefix]
             sink.is_pooled = found.flink.is_pooled(parsed.prefix)
             case = replace(case, flink=_of_flink(case, broker, sink, found.flink))
         loss = judge_loss(case)
@@ -157,7 +157,7 @@ def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> Los
 
 def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> bool:
     view = case.view
-    if view.branch is not None and not view.ours:
+    if view.branch is not None:
         return flink_xid(view.branch) is not None
     if view.ours or view.broker is None or FlinkId.parse(view.transaction) is None:
         return False
@@ -195,9 +195,9 @@ def branches_written_again(state: State, since_ms: int = 0) -> list[TransactionV
     """
     if not _was_restored(state, since_ms):
         return []
-    ordered = (state.branches.get(key) for key, order in state.orders.items() if _is(order, Action.COMMIT))
+    ordered = (state.branches.get(key) for key in state.orders)
     views = [view_of(state, branch) for branch in ordered if branch is not None and flink_xid(branch) is not None]
-    return [view for view in views if view.state in COMMITTED and not view.ours]
+    return [view for view in views if view.state in COMMITTED]
 
 
 def _was_restored(state: State, since_ms: int) -> bool:
@@ -215,7 +215,7 @@ def _ordered_and_taken(state: State, since_ms: int) -> list[BrokerIdentity]:
         if id_ not in ids or FlinkId.parse(id_) is None or not broker.is_committing or ended_ms is None:
             continue
         newest = state.latest_of_id.get(id_)
-        taken = [init.at_ms for init in state.inits.get(id_, ())[-1:]] + [newest.start_ms if newest is not None else 0]
+        taken = [init.at_ms for init in state.inits.get(id_, ())] + [newest.start_ms if newest is not None else 0]
         is_ordered = broker.key in keys or broker.key.rpartition("@")[0] in keys
         if is_ordered and max(taken) > max(ended_ms, since_ms):
             found.append(identity)

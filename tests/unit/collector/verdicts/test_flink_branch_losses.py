@@ -48,6 +48,7 @@ def ended(action: str, xid: Any = FUNCTION) -> list[Observation]:
     return [listed, *([ordered] if action else []), branch_gone(of, None, at=ENDED)]
 
 
+BACK_TO_IT = replace(other_job(3), job="c" * 32, started_ms=T0 + 69_000, restored_ms=T0 + 70_000)
 COMPLETED = [FAILED_JOB, checkpoint(3), LISTS]
 CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
     # name, what was ordered, what was seen of Flink, whether data was lost
@@ -60,6 +61,7 @@ CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
     ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records are there"),
     ("committed, restored from it", "commit", [*COMPLETED, other_job(3)], NOT_LOST, CERTAIN, "its records are there"),
     ("committed, set back", "commit", [*COMPLETED, other_job(2)], TWICE, CERTAIN, "restored from checkpoint 2"),
+    ("committed, set back, then restored from it", "commit", [*COMPLETED, other_job(2), BACK_TO_IT], TWICE, LIKELY, "checkpoint 2"),
     ("committed, no list", "commit", [FAILED_JOB, checkpoint(3), other_job(2)], NOT_LOST, CERTAIN, "its records are there"),
 ]  # fmt: skip
 

@@ -247,3 +247,13 @@ def test_the_verdict_takes_the_place_of_foreign_while_the_database_lists_it(is_p
     without = verdict_rules.judge(case(view, 90_000))
     assert without.verdict is Verdict.FOREIGN
     assert any(f"Flink's JDBC sink (job {JOB}, subtask 0, number 2)" in each.fact for each in without.evidence)
+
+
+def test_a_listed_branch_asks_for_no_list_of_a_later_checkpoint() -> None:
+    seen = [FAILED_JOB, checkpoint(3), checkpoint(4)]
+    view = branch(FUNCTION, PREPARED, is_postgres=False)
+    for lists, is_unread in (([], True), ([LISTS], False)):
+        state = flink_state([*seen, *lists], polled=False)
+        case = flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+        assert case is not None
+        assert (case.unread is not None) is is_unread

@@ -9,6 +9,9 @@ import pytest
 
 from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import Committable, FlinkKind, FlinkStatus
+from collector.verdicts import flink_commits
+from collector.verdicts.flink_cases import flink_case
+from collector.verdicts.flink_commits import rule_30_list_out_of_reach, rule_31_list_not_read
 from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0
@@ -196,3 +199,35 @@ def test_of_jobs_with_lists_only_those_without_a_whole_one_are_looked_at() -> No
     assert [facts.job.job for facts in state.jobs_without_list()] == [OTHER_JOB]
     state.see_checkpoint(replace(COMPLETED_3, job="c" * 32))
     assert [facts.job.job for facts in state.jobs_without_list()] == [OTHER_JOB, "c" * 32]
+
+
+def test_the_limit_of_one_that_its_number_ties_to_a_job_is_handed_on() -> None:
+    case = flink_case(flink_state([*NUMBERED], False), open_view(22_000), commit_overdue_ms=1_234, now_ms=T0 + 90_000)
+    assert case is not None
+    assert case.unread is not None
+    assert (case.commit_overdue_ms, case.now_ms) == (1_234, T0 + 90_000)
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "sure", "doubtful"),
+    [(1_999, (GOES_ON, 31), (GOES_ON, 31)), (2_000, (COMMIT, 30), (DOUBT, 31))],
+)
+def test_what_is_not_read_is_due_once_its_commit_is(
+    since_ms: int, sure: tuple[Verdict, int], doubtful: tuple[Verdict, int]
+) -> None:
+    case = flink_case(flink_state([*SEEN], False), open_view(22_000), commit_overdue_ms=2_000, now_ms=0)
+    assert case is not None
+    assert case.unread is not None
+    due = replace(case, now_ms=case.unread.ended_ms + since_ms)
+    for each, expected in ((due, sure), (replace(due, unread=replace(case.unread, doubt="odd")), doubtful)):
+        judgement = flink_commits.judge(each)
+        assert judgement is not None
+        assert (judgement.verdict, judgement.rule) == expected
+
+
+def test_what_a_checkpoint_lists_is_judged_by_that_list_alone() -> None:
+    case = flink_case(flink_state([*SEEN], False), open_view(22_000), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    assert case is not None
+    for rule in (rule_30_list_out_of_reach, rule_31_list_not_read):
+        assert rule(case) is not None
+        assert rule(replace(case, listings=(listing(),))) is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation, OperatorOrder
+from collector.state.eviction import drop_transaction
 from collector.verdicts.loss_cases import clues, committed_and_written_again
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, folded, only_view
@@ -45,6 +48,11 @@ SHOP = [
     broker_record(BrokerStatus.EMPTY, 5_000, transaction="shop-writer", start=None, partitions=(), epoch=5),
     ordered(key=f"kafka:shop-writer:0:4@{T0}"),
 ]
+OF_TEAM = "team:sink-0-3"
+WITH_COLON = [
+    *(replace(each, transaction=OF_TEAM) for each in [*COMMITTED, taken(95_000)]),  # type: ignore[type-var]
+    ordered(key=f"kafka:{OF_TEAM}:3:4@{T0 + 21_500}"),
+]
 BELOW, GONE = restored(LATER, 2, 90_000), [job(state="CANCELED"), *BEFORE, checkpoint(3)]
 ITSELF = ["sink-0-3"]
 
@@ -64,6 +72,7 @@ ITSELF = ["sink-0-3"]
         ([*COMMITTED, ordered(key=f"{HANDLE}@{T0}"), taken(95_000)], 0, []),
         ([*ABORTED, ordered(), taken(95_000)], 0, []),
         (SHOP, 0, []),
+        (WITH_COLON, 0, [OF_TEAM]),
         # A restore below its checkpoint writes it again, whoever committed it, and each is named once.
         ([*COMMITS, *COMMITTED, *GONE, BELOW], 90_000, ITSELF),
         ([*COMMITS, *COMMITTED, *GONE, BELOW], 90_001, []),
@@ -84,6 +93,7 @@ ITSELF = ["sink-0-3"]
         "an order about an earlier one",
         "it was aborted all the same",
         "an id of another form",
+        "an id with a colon",
         "restored below it",
         "restored below it before that",
         "restored below it, and ordered and taken",
@@ -94,3 +104,9 @@ ITSELF = ["sink-0-3"]
 def test_what_may_be_written_again(seen: list[Observation], since: int, found: list[str]) -> None:
     again = committed_and_written_again(folded(*seen), T0 + since if since else 0)
     assert [identity.transaction for identity in again] == found
+
+
+def test_an_id_whose_newest_transaction_left_memory_is_as_if_not_taken() -> None:
+    state = folded(*COMMITTED, ordered(), *transaction(3, 50_000, 51_000, moved=1))
+    drop_transaction(state, state.latest_of_id["sink-0-3"])
+    assert committed_and_written_again(state) == []

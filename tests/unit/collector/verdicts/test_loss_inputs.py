@@ -9,7 +9,8 @@ import pytest
 
 from collector.records.formats.flink_records import FlinkCommittables
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation, OperatorOrder
+from collector.records.observations import Observation, OffsetsSeen, OperatorOrder
+from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
 from collector.verdicts.abort_causes import Certainty
@@ -27,7 +28,7 @@ from tests.unit.collector.observations import (
     handle,
     run_started,
 )
-from tests.unit.collector.verdicts.test_data_loss import COMMITS, THIS, transaction
+from tests.unit.collector.verdicts.test_data_loss import COMMITS, THIS, judged, transaction
 from tests.unit.collector.verdicts.test_flink_branch_losses import ENDED, ended
 from tests.unit.collector.verdicts.test_flink_branches import BANK, FAILED_JOB, LISTS, PREPARED, other_job
 from tests.unit.collector.verdicts.test_flink_set_backs import GONE, loss_of, ordered, taken
@@ -36,10 +37,17 @@ COMMITTED, ABORTED = transaction(3, 21_500, 40_000, committed=True), transaction
 RESTORED_MS = T0 + 60_000
 
 
-def of_id(id_: str, *, committed: bool = False) -> list[Observation]:
+def of_id(id_: str, *, committed: bool = False, at: int = 0) -> list[Observation]:
     """Return a transaction of another id, which has ended."""
     end = BrokerStatus.COMPLETE_COMMIT if committed else BrokerStatus.COMPLETE_ABORT
-    return [broker_record(status, at, transaction=id_) for status, at in ((BrokerStatus.ONGOING, 0), (end, 900))]
+    times = ((BrokerStatus.ONGOING, at), (end, at + 900))
+    return [broker_record(status, seen, transaction=id_, start=at) for status, seen in times]
+
+
+def with_offsets(at: int, end: BrokerStatus = BrokerStatus.COMPLETE_ABORT) -> list[Observation]:
+    """Return a transaction that holds the offsets of its own input, and has ended."""
+    named = {"transaction": "shop-1", "start": at, "partitions": ("__consumer_offsets-7", "out-0")}
+    return [broker_record(status, at, **named) for status in (BrokerStatus.ONGOING, end)]  # type: ignore[arg-type]
 
 
 def asked(state: State) -> int:
@@ -75,6 +83,37 @@ def test_what_is_open_is_not_judged() -> None:
     state = folded(broker_record(BrokerStatus.ONGOING, 0, transaction="sink-0-9"), *ABORTED)
     inputs = loss_inputs(state, DecisionLogStatus.READABLE, views(state, settled=True))
     assert [one.view.transaction for one in inputs.cases] == ["sink-0-3"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "holds", "reads"),
+    [
+        (of_id("shop-1"), False, False),
+        (of_id("connect-cluster-lake-orders-0"), False, True),
+        (with_offsets(1_000), True, False),
+        ([*with_offsets(0, BrokerStatus.COMPLETE_COMMIT), *of_id("shop-1", at=5_000)], False, True),
+    ],
+    ids=["no offsets", "of Connect", "its own offsets", "those of an earlier one"],
+)
+def test_what_an_aborted_one_reads_is_known_by_its_offsets(seen: list[Observation], holds: bool, reads: bool) -> None:
+    state = folded(*seen)
+    cases = loss_inputs(state, DecisionLogStatus.READABLE, views(state, settled=True)).cases
+    (aborted,) = (case for case in cases if case.view.broker is not None and case.view.broker.is_aborting)
+    assert (aborted.held_offsets, aborted.reads_its_input) == (holds, reads)
+
+
+def test_where_its_records_are_is_told_in_the_order_of_partitions() -> None:
+    state = folded(*ABORTED)
+    (this,) = state.broker
+    for partition in ("sink-2", "sink-0", "sink-1"):
+        apply(
+            state,
+            OffsetsSeen(
+                **this._asdict(), partition=partition, first=5, first_is_exact=True, next_offset=9, how="", at_ms=T0
+            ),
+        )
+    (loss,) = judged(state).values()
+    assert [each.partition for each in loss.offsets] == ["sink-0", "sink-1", "sink-2"]
 
 
 @pytest.mark.parametrize(
