@@ -1,0 +1,51 @@
+"""Which losses of the last hour raise alerts, and how seldom they are looked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from collector.alerting.recent_losses import CHECK_EVERY_S, RECENT_MS, RecentLosses
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.verdicts.abort_causes import Certainty
+from collector.verdicts.data_loss import Loss, LossVerdict
+from tests.unit.collector.observations import T0, broker_record, only_view
+
+VIEW = only_view(broker_record(BrokerStatus.COMPLETE_ABORT, 0, transaction="sink-0-3"))
+
+
+def loss(verdict: LossVerdict, *, ours: bool = False) -> Loss:
+    return Loss(view=replace(VIEW, ours=ours), verdict=verdict, certainty=Certainty.CERTAIN, why="")
+
+
+LOST, TWICE = loss(LossVerdict.LOST), loss(LossVerdict.DUPLICATED)
+FOUND = [loss(LossVerdict.HARMLESS), LOST, loss(LossVerdict.LOST, ours=True), loss(LossVerdict.UNKNOWN)]
+
+
+def test_what_was_lost_or_written_twice_within_an_hour_is_returned() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def lost(since_ms: int) -> list[Loss]:
+        asked.append(("lost", since_ms))
+        return FOUND
+
+    def twice(since_ms: int) -> list[Loss]:
+        asked.append(("twice", since_ms))
+        return [TWICE]
+
+    assert RecentLosses(lost, twice).at(T0) == (LOST, TWICE)
+    assert asked == [("lost", T0 - RECENT_MS), ("twice", T0 - RECENT_MS)]
+    assert RECENT_MS == 3_600_000
+
+
+def test_it_is_looked_for_again_ten_seconds_after_the_last_look() -> None:
+    looks, clock_s = [], 0.0
+
+    def lost(since_ms: int) -> list[Loss]:
+        looks.append(clock_s)
+        return [LOST]
+
+    recent = RecentLosses(lost, lambda since_ms: [], lambda: clock_s)
+    for clock_s in (0.0, 9.9, 10.0, 19.9, 20.0):
+        assert recent.at(T0) == (LOST,)
+    assert looks == [0.0, 10.0, 20.0]
+    assert CHECK_EVERY_S == 10.0
