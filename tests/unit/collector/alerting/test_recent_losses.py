@@ -38,14 +38,15 @@ def test_what_was_lost_or_written_twice_within_an_hour_is_returned() -> None:
 
 
 def test_it_is_looked_for_again_ten_seconds_after_the_last_look() -> None:
-    looks, clock_s = [], 0.0
+    looks, times = [], [0.0]
 
     def lost(since_ms: int) -> list[Loss]:
-        looks.append(clock_s)
+        looks.append(times[-1])
         return [LOST]
 
-    recent = RecentLosses(lost, lambda since_ms: [], lambda: clock_s)
-    for clock_s in (0.0, 9.9, 10.0, 19.9, 20.0):
+    recent = RecentLosses(lost, lambda since_ms: [], lambda: times[-1])
+    for at_s in (0.0, 9.9, 10.0, 19.9, 20.0):
+        times.append(at_s)
         assert recent.at(T0) == (LOST,)
     assert looks == [0.0, 10.0, 20.0]
     assert CHECK_EVERY_S == 10.0
