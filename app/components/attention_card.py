@@ -16,7 +16,7 @@ from lifecycle.verdicts import Verdict
 MAX_NAMED = 3
 _SIGNS = {
     AttentionKind.TRANSACTIONS: "?",
-    AttentionKind.PIPELINE: "⏸",
+    AttentionKind.PIPELINE: "‖",
     AttentionKind.ALERT: "▲",
     AttentionKind.READERS: "⧗",
     AttentionKind.OBSERVER: "✖",
@@ -91,7 +91,7 @@ def _facts(item: Attention) -> list[object]:
     named = ", ".join(partitions[:MAX_NAMED])
     more = f" and {len(partitions) - MAX_NAMED} more" if len(partitions) > MAX_NAMED else ""
     return [
-        item.rows is not None and el("span", f"{amount(item.rows)} rows"),
+        item.rows is not None and el("span", counted(item.rows, "row")),
         item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
         partitions and el("span", named + more, title=", ".join(partitions)),
         item.alerts

@@ -119,7 +119,7 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, from
         if one.at_ms >= from_ms
     ]
     hung = [
-        _mark("⏸", "alert", _share(one.started_at_ms, from_ms, until_ms), f"checkpoint {one.number}: {one.name}")
+        _mark("‖", "alert", _share(one.started_at_ms, from_ms, until_ms), f"checkpoint {one.number}: {one.name}")
         for one in gaps.hung
         if one.until_ms >= from_ms
     ]

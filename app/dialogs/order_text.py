@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from app.components.key_name import key_text
 from app.components.markup import Html, el
-from app.components.time_text import amount, clock_time, counted, duration, time_left
+from app.components.time_text import NOTHING, amount, clock_time, counted, duration, time_left
 from app.components.transaction_groups import rows_held
 from app.components.verdict_signs import Tone, badge, state_text, verdict_badge
 from lifecycle.orders import Action
@@ -192,5 +192,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], class_: str = "
 
 def _cell(name: str, cell: object) -> Html:
     # A number and its unit stay in one line.
+    is_absent = cell in (NOTHING, el("span", NOTHING))
     is_short = isinstance(cell, str) and not isinstance(cell, Html) and len(cell) <= SHORT
-    return el("td", cell, data_name=name, class_="short" if is_short else None)
+    return el("td", cell, data_name=name, class_="absent" if is_absent else "short" if is_short else None)

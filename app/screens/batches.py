@@ -94,7 +94,7 @@ def _card(batch: BatchRow) -> Html:
     number = f" batch {batch.batch}, run {batch.attempt}"
     name = el("b", batch.pipeline, class_="name")
     title = el("div", word_badge(VERDICTS, batch.verdict), name, number, class_="title")
-    held = f"{amount(batch.rows)} rows" if batch.rows is not None else "unknown number of rows"
+    held = counted(batch.rows, "row") if batch.rows is not None else "unknown number of rows"
     decided = batch.decided_at_ms is not None and el(
         "span", f"decided by {batch.decided_by} ", ago(batch.decided_at_ms, UTC)
     )

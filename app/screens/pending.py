@@ -198,6 +198,7 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count:
             "span",
             "–" if first.batch is None else f"batch {first.batch}",
             el("small", f"slot {_ranges(slots)}" if slots else "" if first.ours else "foreign"),
+            class_="absent" if first.batch is None else None,
         ),
         el("span", *[state_text(state) for state in states], class_="states"),
         el("span", "ended" if is_over else since(group.opened_at_ms, UTC), data_name="open for"),
@@ -205,10 +206,12 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count:
             "span",
             time_left(group.deadline_ms, UTC),
             time_left_bar(group.opened_at_ms, group.deadline_ms),
-            class_="left",
+            class_="left" if group.deadline_ms is not None else "left absent",
         ),
         el("span", *_who_waits(group, waits), class_="name"),
-        el("span", amount(group.rows), class_="number", data_name="rows"),
+        el(
+            "span", amount(group.rows), class_="number" if group.rows is not None else "number absent", data_name="rows"
+        ),
     ]
     opening = link(page_paths.transaction(first.key), "Open", class_="press", is_opening=True)
     return el(
@@ -244,7 +247,7 @@ def _parts(group: TransactionGroup, count: int) -> Html | None:
             state_text(transaction.state),
             link(page_paths.transaction(transaction.key), cut(transaction.transaction, "code")),
             transaction.slot is not None and el("span", f"slot {transaction.slot}"),
-            transaction.rows is not None and el("span", f"{amount(transaction.rows)} rows"),
+            transaction.rows is not None and el("span", counted(transaction.rows, "row")),
             transaction.state not in FINAL and el("span", "open ", since(transaction.opened_at_ms, UTC)),
         )
         for transaction in group.transactions[:PARTS_SHOWN]

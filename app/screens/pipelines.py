@@ -73,7 +73,7 @@ def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
     word = pipeline.state
     if needs is not None:
         # What it reported last is not how it stands: a driver that stands still reports nothing any more.
-        sign, tone, meaning, word = "⏸", Tone.URGENT, f"it reported last: {pipeline.state}", needs.badge
+        sign, tone, meaning, word = "‖", Tone.URGENT, f"it reported last: {pipeline.state}", needs.badge
     title = el("div", badge(sign, word, tone, meaning), el("b", pipeline.pipeline, class_="name"), class_="title")
     flow = f"{pipeline.source} → {pipeline.sink}" if pipeline.source and pipeline.sink else "source and sink unknown"
     how_often = f", a checkpoint every {duration(pipeline.interval_ms)}" if pipeline.interval_ms else ""

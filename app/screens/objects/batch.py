@@ -10,7 +10,7 @@ import streamlit as st
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
-from app.components.time_text import amount, at, duration, since
+from app.components.time_text import amount, at, counted, duration, since
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
@@ -80,11 +80,18 @@ def _attempt(batch: BatchRow) -> Html:
         f", offset {batch.decision_offset}",
     )  # fmt: skip
     opened = batch.opened_at_ms is not None and el("span", "opened ", at(batch.opened_at_ms))
+    rows = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
     said = el(
         "div",
         el("div", word_badge(VERDICTS, batch.verdict), el("b", f"run {batch.attempt}", class_="name"), class_="title"),
         el("div", batch.explanation, class_="why"),
-        el("div", opened, decided, el("span", f"{amount(batch.rows)} rows"), class_="facts-line"),
+        el(
+            "div",
+            opened,
+            decided,
+            el("span", rows),
+            class_="facts-line",
+        ),
         el("ul", *[el("li", side_text(side)) for side in batch.sides]),
         class_="said",
     )

@@ -71,7 +71,7 @@ def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
     sign, tone, meaning = STATES.get(row.state, UNKNOWN_SIGN)
     state = row.state
     if needs is not None:
-        sign, tone, meaning, state = "⏸", Tone.URGENT, needs.headline, needs.badge
+        sign, tone, meaning, state = "‖", Tone.URGENT, needs.headline, needs.badge
     flow = f"{row.source} → {row.sink}" if row.source and row.sink else "source and sink unknown"
     often = f", a checkpoint every {duration(row.interval_ms)}" if row.interval_ms else ""
     said = el(

@@ -14,7 +14,7 @@ from app.components.key_name import key_link
 from app.components.life_line import life_line
 from app.components.markup import Html, el, join
 from app.components.presses import link, order_button
-from app.components.time_text import amount, at, duration, since, time_left
+from app.components.time_text import amount, at, counted, duration, since, time_left
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
@@ -128,7 +128,7 @@ def _times(detail: TransactionDetailRow) -> list[object]:
     elif detail.opened_at_ms is not None and ended_ms is not None:
         open_for = duration(max(0, ended_ms - detail.opened_at_ms))
         parts.append(el("span", "opened ", at(detail.opened_at_ms), ", ended ", at(ended_ms), f", open for {open_for}"))
-    parts.append(el("span", f"{amount(detail.rows)} rows") if detail.rows is not None else el("span", "rows unknown"))
+    parts.append(el("span", counted(detail.rows, "row") if detail.rows is not None else "rows unknown"))
     if detail.producer_id is not None:
         parts.append(el("span", f"producer {detail.producer_id}, epoch {detail.producer_epoch}"))
     return parts
@@ -183,7 +183,8 @@ def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html
         hidden = amount(row.hidden) if row is not None and held else "–"
         rows.append([partition_link(name), amount(first), following, hidden, groups or "–"])
     head = ["Partition", "First offset", "Next offset", "Hidden behind it", "Readers"]
-    return el("section", el("h3", "Writes", el("small", f" {amount(detail.rows)} rows")), table(head, rows))
+    held = detail.rows is not None and el("small", f" {counted(detail.rows, 'row')}")
+    return el("section", el("h3", "Writes", held), table(head, rows))
 
 
 def _siblings(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:

@@ -82,14 +82,16 @@ def remedy_of(group: RequiredGroup, of_pipeline: Remedy) -> Remedy:
 def consequence(needed: ActionRequired, *, ours: bool) -> str:
     """Return one sentence that says what happens if nobody acts."""
     has_timeout = needed.deadline_ms is not None
-    rows = "the rows" if needed.rows is None else f"{needed.rows:,} rows"
+    one = needed.rows == 1
+    rows = "the rows" if needed.rows is None else f"{needed.rows:,} row{'' if one else 's'}"
+    are = "is" if one else "are"
     match needed.verdict:
         case Verdict.COMMIT_IT if not has_timeout:
-            return f"It stays prepared: {rows} are invisible and its locks are held until it is committed."
+            return f"It stays prepared: {rows} {are} invisible and its locks are held until it is committed."
         case Verdict.COMMIT_IT if ours:
-            return f"The broker aborts it at its timeout, and {rows} are lost until the batch is replayed."
+            return f"The broker aborts it at its timeout, and {rows} {are} lost until the batch is replayed."
         case Verdict.COMMIT_IT:
-            return f"The broker aborts it at its timeout, and {rows}, which the job counts as written, are lost."
+            return f"The broker aborts it at its timeout, and {rows}, which the job counts as written, {are} lost."
         case Verdict.LOST:
             return f"Readers never see {rows} until the pipeline starts again and replays the batch."
         case Verdict.HANGING:
