@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, tzinfo
 
@@ -69,7 +70,7 @@ def write(markup: Html) -> None:
 def auto_refresh(body: Callable[[], None], *, every_s: float | None) -> None:
     """Run ``body`` now and every ``every_s`` seconds (None: not by itself); it reads all that it needs before it writes.
 
-    If a request fails, the fragment writes the error instead, and tries again after ``every_s``.
+    If a request fails, the fragment writes the error instead, and tries again after ``every_s``, or after 5 s.
     """
 
     @st.fragment(run_every=every_s, key=f"{body.__module__}-{body.__qualname__}")
@@ -80,8 +81,23 @@ def auto_refresh(body: Callable[[], None], *, every_s: float | None) -> None:
             body()
         except CollectorError as error:
             write(el("div", el("b", "✖ "), str(error), class_="lost", role="alert"))
+            if every_s is None:
+                _try_again(f"again-{body.__module__}-{body.__qualname__}")
 
     refresh()
+
+
+def _try_again(key: str) -> None:
+    """Write the page again after a while; by then this is not asked for any more, or once more."""
+    failed_s = time.monotonic()
+
+    @st.fragment(run_every=CHARTS_EVERY_S, key=key)
+    def again() -> None:
+        # The first run follows the failure at once.
+        if time.monotonic() - failed_s > CHARTS_EVERY_S / 2:
+            st.rerun()
+
+    again()
 
 
 def read_rights() -> None:

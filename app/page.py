@@ -23,7 +23,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
 - ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``,
   ``audit-table``
-- Collector: ``collector-facts``, ``observer-table``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
+- Collector: ``collector``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
 - Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``
 """

@@ -41,7 +41,13 @@ class AskSilence:
     number: int | None = None
 
 
-Press = OpenPage | AskOrder | AskSilence
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowNew:
+    """Write the table below once more, with the rows that came since."""
+
+
+SHOW_NEW = "show-new"
+Press = OpenPage | AskOrder | AskSilence | ShowNew
 
 
 def link(
@@ -92,6 +98,8 @@ def read_press(text: str) -> Press | None:
     """Return what was pressed, or None where a browser sent something else."""
     try:
         press = json.loads(text)
+        if SHOW_NEW in press:
+            return ShowNew()
         if "open" in press:
             return OpenPage(path=str(press["open"]))
         if "order" in press:

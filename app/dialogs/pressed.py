@@ -10,7 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.markup import el
-from app.components.presses import AskOrder, AskSilence, OpenPage, read_press
+from app.components.presses import AskOrder, AskSilence, OpenPage, ShowNew, read_press
 from app.components.transaction_groups import TransactionGroup
 from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
 from app.regions import component
@@ -50,6 +50,9 @@ def handle(text: str) -> None:
                 _ask_order(press)
             case AskSilence():
                 _ask_silence(press)
+            case ShowNew():
+                # The press has the table written again: nothing else is to be done.
+                pass
             case None:
                 st.session_state[_FAILED] = "The browser sent a press that this app does not know: reload the page."
     except CollectorError as error:

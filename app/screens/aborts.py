@@ -16,6 +16,7 @@ from app.components.presses import link
 from app.components.time_text import amount, counted, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
 from app.dialogs.order_text import table
+from app.screens import news
 from lifecycle import page_paths
 from lifecycle.rows.ends import AbortRow
 from lifecycle.verdicts import AbortCause
@@ -35,12 +36,13 @@ ROWS_A_PAGE = 50
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_history, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_history, every_s=None)
 
 
 def _history() -> None:
     aborts = _newest()
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
+    news.show("aborts", [abort.at_ms for abort in aborts], ",".join(_chosen()))
     if not aborts and not _chosen():
         live.write(el("p", "✔ The history has no aborted or lost transaction.", class_="quiet"))
         return

@@ -15,9 +15,9 @@ from app.components.paging import page_of
 from app.components.time_text import counted, written
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
+from app.screens import news
 from lifecycle.orders import Action
 
-AUDIT_EVERY_S = 2.0
 ROWS_A_PAGE = 50
 _OUTCOMES = {
     "accepted": ("✔", Tone.GOOD),
@@ -29,7 +29,7 @@ _OUTCOMES = {
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_audit, every_s=AUDIT_EVERY_S)
+    live.auto_refresh(_audit, every_s=None)
 
 
 def _audit() -> None:
@@ -42,6 +42,7 @@ def _audit() -> None:
             el("small", f" {counted(len(rows), 'order')}, newest first{more}; entries are never edited"),
         )
     )
+    news.show("audit", [row.at_ms for row in rows])
     if not rows:
         live.write(el("p", "No order has been given yet.", class_="empty"))
         return

@@ -19,6 +19,7 @@ from app.dialogs.batch_dialog import COMMIT
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
+from app.screens import news
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.orders import Action
@@ -45,7 +46,7 @@ def show() -> None:
     search_field(PIPELINE, "/ search: prefix of a pipeline")
     with st.container(key="batches"):
         show_region("batches", in_address(PIPELINE))
-    live.auto_refresh(_ended, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_ended, every_s=None)
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
@@ -71,6 +72,7 @@ def _ended() -> None:
     batches = _asked(live.collector(), in_address(PIPELINE))
     ended = [batch for batch in batches if batch.is_over]
     live.write(el("h3", "Ended", el("small", _newest(ended, batches))))
+    news.show("batches", [batch.updated_at_ms for batch in ended], in_address(PIPELINE).get(PIPELINE, ""))
     downloads.offer("batches", lambda: batches)
     with st.container(key="batch-table"):
         none = el("p", "The history has no ended batch.", class_="empty")

@@ -15,6 +15,7 @@ from app.components.presses import link
 from app.components.time_text import amount, counted, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
+from app.screens import news
 from lifecycle import page_paths
 from lifecycle.rows.pipelines import CheckpointRow
 
@@ -24,7 +25,7 @@ ROWS_A_PAGE = 50
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_checkpoints, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_checkpoints, every_s=None)
 
 
 def _checkpoints() -> None:
@@ -36,6 +37,7 @@ def _checkpoints() -> None:
             el("small", f" {counted(rows.more, 'earlier checkpoint')} not shown" if rows.more else ""),
         )
     )
+    news.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows])
     if not rows:
         live.write(el("p", "The history has no checkpoint yet.", class_="empty"))
         return

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
 import streamlit as st
 
 from app import live
+from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.time_text import amount, counted, duration, exact_time, since, written
+from app.components.time_text import amount, counted, duration, since, written
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.order_text import table
-from app.screens import standing_orders
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+from app.screens import news, standing_orders
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.status import ObserverRow, Status
 
@@ -24,26 +27,32 @@ ROWS_A_PAGE = 50
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_collector, every_s=live.LIVE_EVERY_S)
+    with st.container(key="collector"):
+        show_region("collector")
+    live.auto_refresh(_rights, every_s=None)
     live.auto_refresh(standing_orders.show, every_s=live.LIVE_EVERY_S)
-    live.auto_refresh(_quarantined, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_quarantined, every_s=None)
 
 
-def _collector() -> None:
-    status, zone = live.collector().status(), live.zone()
-    with st.container(key="collector-facts"):
-        live.write(el("h3", "Collector"))
-        live.write(_facts(status))
-    with st.container(key="observer-table"):
-        live.write(
-            el("h3", "Observers", el("small", " each reads one source; a failure of one does not affect the others"))
-        )
-        live.write(_observers(status.observers, zone))
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the state of the collector and of each of its observers."""
+    status = client.status()
+    why = " each reads one source; a failure of one does not affect the others"
+    return {
+        "facts": el("section", el("h3", "Collector"), _facts(status)),
+        "observers": el("section", el("h3", "Observers", el("small", why)), _observers(status.observers)),
+    }
+
+
+def _rights() -> None:
+    # Of this session: a live region is the same for all who look.
+    status = live.collector().status()
+    may = live.why_no_orders(status) or f"{status.name} may give orders."
+    live.write(el("p", f"Signed in as {status.name} ({status.role.value}). {may}", class_="more"))
 
 
 def _facts(status: Status) -> Html:
     history = status.history
-    orders = live.why_no_orders(status) or f"{status.name} may give orders."
     written = (
         badge("✖", f"cannot be written: {history.error}", Tone.URGENT, "orders are refused until it can be written")
         if history.error
@@ -52,8 +61,6 @@ def _facts(status: Status) -> Html:
     waiting = f" {counted(history.waiting, 'row')} not on disk yet" if history.waiting else ""
     facts: list[tuple[str, object]] = [
         ("cluster", f"{status.cluster or 'unknown yet'} at {status.bootstrap}"),
-        ("signed in as", f"{status.name} ({status.role.value})"),
-        ("orders", orders),
         ("events read", amount(status.events)),
         ("history", [written, waiting]),
     ]
@@ -63,14 +70,14 @@ def _facts(status: Status) -> Html:
     return el("dl", *[part for pair in pairs for part in pair], class_="facts")
 
 
-def _observers(observers: Sequence[ObserverRow], zone: tzinfo) -> Html:
+def _observers(observers: Sequence[ObserverRow]) -> Html:
     return table(
         ["Observer", "State", "Since", "Last read", "Records", "Message"],
         [
             [
                 observer.name,
                 badge(*_sign(observer)),
-                el("span", since(observer.since_ms, zone), title=exact_time(observer.since_ms, zone)),
+                since(observer.since_ms, UTC),
                 f"{duration(observer.delay_ms)} ago" if observer.delay_ms is not None else "–",
                 amount(observer.records),
                 observer.error or "–",
@@ -88,6 +95,7 @@ def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
 def _quarantined() -> None:
     records, zone = live.collector().quarantined(), live.zone()
     live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
+    news.show("quarantined", [record.at_ms for record in records])
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.regions.picture import Render, kept_for
-from app.screens import alerts, batches, frame, over_time, overview, pending, pipelines, readers, timeouts
+from app.screens import (
+    alerts,
+    batches,
+    collector_status,
+    frame,
+    news,
+    over_time,
+    overview,
+    pending,
+    pipelines,
+    readers,
+    timeouts,
+)
 from app.screens.objects import alert, batch, partition, pipeline, transaction
 
 REGIONS: Mapping[str, Render] = {
@@ -18,6 +30,8 @@ REGIONS: Mapping[str, Render] = {
     "alerts": alerts.render,
     "batches": batches.render,
     "timeouts": timeouts.render,
+    "collector": collector_status.render,
+    "news": news.render,
     "transaction": transaction.render,
     "batch": batch.render,
     "pipeline": pipeline.render,

@@ -20,6 +20,7 @@ from app.components.presses import link
 from app.components.time_text import amount, counted, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
+from app.screens import news
 from lifecycle import page_paths
 from lifecycle.rows.ends import LossRow, OffsetRange
 from lifecycle.visible_text import actual
@@ -38,7 +39,7 @@ _VERDICTS: WordSigns = {
 
 def show() -> None:
     """Write the page."""
-    live.auto_refresh(_losses, every_s=live.CHARTS_EVERY_S)
+    live.auto_refresh(_losses, every_s=None)
 
 
 def _losses() -> None:
@@ -53,6 +54,7 @@ def _losses() -> None:
     wanted = (asked or "").strip()
     losses = live.collector().losses(transaction=actual(wanted), limit=MAX_ROWS)
     live.write(el("h3", f"Outcome of {wanted}" if wanted else "Was data lost?", el("small", _how_many(losses))))
+    news.show("losses", [loss.at_ms for loss in losses], actual(wanted))
     if not losses:
         live.write(_nothing(wanted))
         return

@@ -80,7 +80,7 @@ def _attempt(batch: BatchRow) -> Html:
         f", offset {batch.decision_offset}",
     )  # fmt: skip
     opened = batch.opened_at_ms is not None and el("span", "opened ", at(batch.opened_at_ms))
-    rows = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
+    how_many = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
     said = el(
         "div",
         el("div", word_badge(VERDICTS, batch.verdict), el("b", f"run {batch.attempt}", class_="name"), class_="title"),
@@ -89,7 +89,7 @@ def _attempt(batch: BatchRow) -> Html:
             "div",
             opened,
             decided,
-            el("span", rows),
+            el("span", how_many),
             class_="facts-line",
         ),
         el("ul", *[el("li", side_text(side)) for side in batch.sides]),

@@ -183,8 +183,8 @@ def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html
         hidden = amount(row.hidden) if row is not None and held else "–"
         rows.append([partition_link(name), amount(first), following, hidden, groups or "–"])
     head = ["Partition", "First offset", "Next offset", "Hidden behind it", "Readers"]
-    held = detail.rows is not None and el("small", f" {counted(detail.rows, 'row')}")
-    return el("section", el("h3", "Writes", held), table(head, rows))
+    how_many = detail.rows is not None and el("small", f" {counted(detail.rows, 'row')}")
+    return el("section", el("h3", "Writes", how_many), table(head, rows))
 
 
 def _siblings(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:

@@ -1,0 +1,78 @@
+"""The quiet line above a table of history: how many rows came since. The table stays as it is until its reader asks for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from app.client.collector_client import CollectorClient
+from app.components.markup import el
+from app.components.presses import SHOW_NEW
+from app.components.time_text import at
+from app.dialogs.pressed import show_region
+from app.regions.picture import Picture, Query
+
+LOOKED_AT = 100
+"""So many of the newest rows are counted: beyond that the line says 'or more'."""
+LIST, SINCE, OF = "list", "since", "of"
+
+
+def show(listed: str, times: Iterable[int | None], of: str = "") -> None:
+    """Write the line for a table whose rows have these times (epoch ms); ``of``: its filter, as its list has it."""
+    show_region("news", {LIST: listed, SINCE: str(_newest(times)), OF: of})
+
+
+def render(client: CollectorClient, query: Query) -> Picture:
+    """Return the line; it is empty while nothing is new."""
+    times, since = _LISTS.get(query.get(LIST, "")), query.get(SINCE, "")
+    if times is None or not (since.isascii() and since.isdecimal() and len(since) < 16):
+        return {"line": el("p", class_="news")}
+    since_ms = int(since)
+    new = sum(1 for at_ms in times(client, query.get(OF, "")) if at_ms is not None and at_ms > since_ms)
+    if not new:
+        return {"line": el("p", class_="news", role="status")}
+    number = f"{new} new" if new < LOOKED_AT else f"{new} or more new"
+    since_when = [" since ", at(since_ms)] if since_ms else []
+    show = el("button", "show", type="button", class_="link", data_press=json.dumps({SHOW_NEW: True}))
+    return {"line": el("p", number, *since_when, " · ", show, class_="news", role="status")}
+
+
+def _newest(times: Iterable[int | None]) -> int:
+    return max((at_ms for at_ms in times if at_ms is not None), default=0)
+
+
+def _aborts(client: CollectorClient, causes: str) -> list[int | None]:
+    wanted = causes.split(",") if causes else []
+    return [row.at_ms for row in client.aborts(limit=LOOKED_AT) if not wanted or row.cause.value in wanted]
+
+
+def _losses(client: CollectorClient, transaction: str) -> list[int | None]:
+    return [row.at_ms for row in client.losses(transaction=transaction, limit=LOOKED_AT)]
+
+
+def _checkpoints(client: CollectorClient, pipeline: str) -> list[int | None]:
+    wanted = {"pipeline": pipeline} if pipeline else {}
+    return [row.ended_at_ms or row.started_at_ms for row in client.checkpoints(limit=LOOKED_AT, **wanted)]
+
+
+def _batches(client: CollectorClient, pipeline: str) -> list[int | None]:
+    return [row.updated_at_ms for row in client.batches(pipeline=pipeline, limit=LOOKED_AT) if row.is_over]
+
+
+def _audit(client: CollectorClient, _: str) -> list[int | None]:
+    return [row.at_ms for row in client.audit()[:LOOKED_AT]]
+
+
+def _quarantined(client: CollectorClient, _: str) -> list[int | None]:
+    return [row.at_ms for row in client.quarantined()[:LOOKED_AT]]
+
+
+_LISTS: Mapping[str, Callable[[CollectorClient, str], list[int | None]]] = {
+    "aborts": _aborts,
+    "losses": _losses,
+    "checkpoints": _checkpoints,
+    "batches": _batches,
+    "audit": _audit,
+    "quarantined": _quarantined,
+}
+"""By list: the times of its newest rows (epoch ms)."""
