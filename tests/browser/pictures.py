@@ -15,7 +15,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -64,13 +64,18 @@ def cause(demo: dict[str, str], fault: Fault) -> None:
     assert answer["accepted"], answer["message"]
 
 
-def take(page: Page, into: Path, name: str) -> None:
-    """Write a page as it stands: on a desk in light and in dark, on a phone."""
-    for variant, scheme, size in (("desk", "light", DESK), ("dark", "dark", DESK), ("phone", "light", PHONE)):
-        page.set_viewport_size(size)
-        show_in(page, scheme)
-        wait_whole(page)
-        write_small(page.screenshot(), into / f"{name}-{variant}.png")
+def take(pages: Mapping[str, Page], into: Path) -> None:
+    """Write pages as they stand: all of them on a desk in light, then on a phone, then in dark; so fast that little changes."""
+    taken: dict[Path, bytes] = {}
+    for variant, scheme, size in (("desk", "light", DESK), ("phone", "light", PHONE), ("dark", "dark", DESK)):
+        for name, page in pages.items():
+            page.bring_to_front()
+            page.set_viewport_size(size)
+            show_in(page, scheme)
+            wait_whole(page)
+            taken[into / f"{name}-{variant}.png"] = page.screenshot()
+    for file, png in taken.items():
+        write_small(png, file)
 
 
 def write_small(png: bytes, file: Path) -> None:
@@ -102,18 +107,18 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     assert number is not None, card.inner_text()
     # Only now: readers would wait behind this one.
     cause(demo, Fault.ABANDONED_PRODUCER)
-    for name, page in lists.items():
-        page.bring_to_front()
-        take(page, into, name)
-    alert = overview.locator("a[href^='/alert?']").first.get_attribute("href") or ""
+    alert = overview.locator("a[href^='/alert?']").first
+    expect(alert).to_be_visible(timeout=SHOWN_LIMIT_MS)
     of_objects = {
         "transaction": transaction,
         "batch": page_paths.batch(PIPELINE, int(number.group(1))),
         "partition": page_paths.partition(topics.SINK, 0),
-        "alert": alert,
+        "alert": alert.get_attribute("href") or "",
     }
-    for name, path in of_objects.items():
-        take(visited(context, demo, path), into, name)
+    pages = {**lists, **{name: visited(context, demo, path) for name, path in of_objects.items()}}
+    take(pages, into)
+    for page in pages.values():
+        page.close()
 
 
 def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
@@ -123,7 +128,7 @@ def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
     take_fault(context, demo, into)
     for name, path in AT_REST:
         page = visited(context, demo, path)
-        take(page, into, name)
+        take({name: page}, into)
         page.close()
 
 
