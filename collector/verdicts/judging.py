@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from collector.records.facts import KAFKA, PipelineFacts
 from collector.state import attempts, replayed_batches
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.application_evidence import part_of_application
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.read_process_write import read_process_write_case
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
@@ -89,7 +90,14 @@ def _of_newest_run(state: State, view: TransactionView) -> BatchAttempt | None:
 
 def judged(cases: Iterable[Case]) -> list[Judged]:
     """Return each case's transaction with its verdict, in the order given."""
-    return [Judged(view=case.transaction, judgement=judge(case), pipeline=case.pipeline) for case in cases]
+    return [Judged(view=case.transaction, judgement=_judgement(case), pipeline=case.pipeline) for case in cases]
+
+
+def _judgement(case: Case) -> Judgement:
+    # Whose it is stands with every verdict, whichever rule gave it.
+    found, view = judge(case), case.transaction
+    whose = part_of_application(view.application, view.resource_manager)
+    return replace(found, evidence=(*found.evidence, *whose)) if whose else found
 
 
 def pipeline_history(state: State, prefix: str) -> PipelineHistory:

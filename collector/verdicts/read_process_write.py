@@ -138,9 +138,7 @@ def judge(case: ReadProcessWriteCase) -> Judgement:
 def rule_33_owner_gone(case: ReadProcessWriteCase, owner: Owner, held: Evidence) -> Judgement:
     """Its consumer group does not have the process that opened it: nothing will commit it."""
     gone = Evidence(fact=owner.fact, source=GROUPS, at_ms=owner.at_ms)
-    return Judgement(
-        verdict=Verdict.ABORT_IT, rule=33, evidence=(held, gone, *_parts(case), *_unblocks(case)), may_abort=True
-    )
+    return Judgement(verdict=Verdict.ABORT_IT, rule=33, evidence=(held, gone, *_unblocks(case)), may_abort=True)
 
 
 def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgement:
@@ -153,7 +151,7 @@ def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgemen
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=28,
-        evidence=(held, silent, *_member(case), *_parts(case), *_unblocks(case)),
+        evidence=(held, silent, *_member(case), *_unblocks(case)),
         may_abort=True,
     )
 
@@ -162,20 +160,13 @@ def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement
     """Its owner commits it within its usual time."""
     fact = f"open for less than {duration(case.silent_after_ms)}, after which its owner counts as silent"
     young = Evidence(fact=fact, source="transaction coordinator", at_ms=case.at_ms)
-    return Judgement(verdict=Verdict.IN_PROGRESS, rule=29, evidence=(held, young, *_member(case), *_parts(case)))
+    return Judgement(verdict=Verdict.IN_PROGRESS, rule=29, evidence=(held, young, *_member(case)))
 
 
 def _member(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
     if case.owner is None or not case.owner.lives:
         return ()
     return (Evidence(fact=case.owner.fact, source=GROUPS, at_ms=case.owner.at_ms),)
-
-
-def _parts(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
-    if case.owner is None:
-        return ()
-    fact = f"by its id: Kafka Streams application {case.owner.streams.application}, {case.owner.streams.words}"
-    return (Evidence(fact=fact, source="transactional id"),)
 
 
 def _unblocks(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
