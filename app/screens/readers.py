@@ -12,6 +12,7 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
+from app.components.application_name import application_name
 from app.components.cut_name import cut
 from app.components.markup import Html, el, widget_token
 from app.components.order_buttons import order_buttons
@@ -197,7 +198,8 @@ def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
     name = cut(partition.holder, "code")
     if partition.holder_key in hanging:
         return el("span", name, " ", el("small", "hanging: see above"))
-    return link(page_paths.transaction(partition.holder_key), name) if partition.holder_key else name
+    named = link(page_paths.transaction(partition.holder_key), name) if partition.holder_key else name
+    return el("span", named, " ", application_name(partition.application))
 
 
 def _reader(reader: GroupRow) -> Html:

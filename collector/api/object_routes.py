@@ -18,7 +18,7 @@ from collector.runtime.clock import now_ms
 from collector.state import transaction_join
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses, past_transactions
-from collector.views.application_names import applications_of_hanging
+from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.raw_events import raw_events
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.partitions import PartitionRow
@@ -108,6 +108,7 @@ def _partition(dependencies: ApiDependencies, topic: str, number: int) -> Partit
     readers = next((b for b in findings.blocked if b.snapshot.partition == (topic, number)), None)
     with dependencies.current.reading() as state:
         applications = applications_of_hanging(state, findings.hanging)
+        holders = applications_of_holders(state, [readers] if readers is not None else [])
     hanging = [row for row in hanging_rows(findings, applications) if (row.topic, row.partition) == (topic, number)]
     running = (each for each in dependencies.current.judged() if not each.view.state.is_final)
     open_ = [each for each in running if each.view.broker is not None and name in each.view.broker.partitions]
@@ -118,7 +119,7 @@ def _partition(dependencies: ApiDependencies, topic: str, number: int) -> Partit
     return PartitionRow(
         topic=topic,
         partition=number,
-        readers=blocked_row(readers, at_ms) if readers is not None else None,
+        readers=blocked_row(readers, at_ms, holders.get((topic, number))) if readers is not None else None,
         hanging=tuple(hanging),
         open=tuple(transaction_row(each) for each in open_),
         ended=tuple(ended),

@@ -25,7 +25,7 @@ from collector.runtime.clock import now_ms
 from collector.verdicts.driver_state import gives_signs
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
-from collector.views.application_names import applications_of_hanging
+from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
@@ -188,7 +188,10 @@ def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get("/api/v1/blocked", dependencies=protected)
     def blocked(request: Request, all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
-        rows = blocked_rows(dependencies.partitions(), now_ms(), every=all, topic=topic)
+        findings = dependencies.partitions()
+        with dependencies.current.reading() as state:
+            applications = applications_of_holders(state, findings.blocked)
+        rows = blocked_rows(findings, now_ms(), applications, every=all, topic=topic)
         return table_answer(request, BlockedRow, first(rows, limit))
 
     @app.get("/api/v1/hanging", dependencies=protected)

@@ -51,6 +51,8 @@ def cell(name: str, value: Any) -> str:
             return "yes" if value else "no"
         case int() if name.endswith("_ms"):
             return duration(value) if name in _DURATIONS else _time(value)
+        case {"kind": _, "name": str(of), **_rest} if name == "application":
+            text = of
         case list() | dict():
             text = ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
         case _:

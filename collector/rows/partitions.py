@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from collector.verdicts.application_evidence import part_of_application
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import Suspect
 from collector.verdicts.partition_state import Blocked, PartitionFindings
 from lifecycle.application import Application
 from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from resource_managers.kafka.partitions import Partition
 
 
-def blocked_rows(findings: PartitionFindings, at_ms: int, *, every: bool, topic: str | None) -> list[BlockedRow]:
-    """Return the rows of GET /blocked, the longest waits first; without ``every`` only what needs attention."""
+def blocked_rows(
+    findings: PartitionFindings,
+    at_ms: int,
+    applications: Mapping[Partition, Application],
+    *,
+    every: bool,
+    topic: str | None,
+) -> list[BlockedRow]:
+    """Return the rows of GET /blocked, the longest waits first; without ``every`` only what needs attention.
+
+    ``applications``: of the transactions that hold partitions back, by partition.
+    """
     chosen = (b for b in findings.blocked if (every or b.needs_attention) and topic in (None, b.snapshot.partition[0]))
-    return [blocked_row(blocked, at_ms) for blocked in chosen]
+    return [blocked_row(blocked, at_ms, applications.get(blocked.snapshot.partition)) for blocked in chosen]
 
 
 def hanging_rows(findings: PartitionFindings, applications: Mapping[str, Application]) -> list[HangingRow]:
@@ -23,8 +35,8 @@ def hanging_rows(findings: PartitionFindings, applications: Mapping[str, Applica
     return [hanging_row(suspect, findings, applications[suspect.key]) for suspect in oldest_first]
 
 
-def blocked_row(blocked: Blocked, at_ms: int) -> BlockedRow:
-    """Return a row of GET /blocked; waits are counted up to ``at_ms``."""
+def blocked_row(blocked: Blocked, at_ms: int, application: Application | None) -> BlockedRow:
+    """Return a row of GET /blocked; waits are counted up to ``at_ms``, and ``application`` is the holder's."""
     snapshot, holder = blocked.snapshot, blocked.holder
     producer = holder.producer if holder is not None else None
     waiting = blocked.waiting
@@ -37,6 +49,7 @@ def blocked_row(blocked: Blocked, at_ms: int) -> BlockedRow:
         hidden=snapshot.hidden,
         holder_key=holder.key if holder is not None else "",
         holder_transaction=holder.transaction if holder is not None else "",
+        application=application,
         holder_producer_id=producer.producer_id if producer is not None else None,
         holder_producer_epoch=producer.producer_epoch if producer is not None else None,
         holder_start_offset=producer.start_offset if producer is not None else None,
@@ -76,7 +89,7 @@ def hanging_row(suspect: Suspect, findings: PartitionFindings, application: Appl
         may_abort=judgement.may_abort,
         loses_data=judgement.loses_data,
         confirm=suspect.confirmation,
-        evidence=judgement.evidence,
+        evidence=(*judgement.evidence, *part_of_application(application)),
         revision=suspect.revision,
     )
 

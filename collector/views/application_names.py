@@ -9,9 +9,11 @@ from collector.records.facts import HandleIdentity
 from collector.state import transaction_join
 from collector.state.state import State
 from collector.verdicts.hanging_transactions import Suspect
+from collector.verdicts.partition_state import Blocked
 from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
 from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
+from resource_managers.kafka.partitions import Partition
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
 _HANGING_KEY = re.compile(rf"{HANGING_KEY}.*:(?P<producer_id>[0-9]+):-?[0-9]+:[0-9]+", re.DOTALL)
@@ -35,11 +37,24 @@ def applications_of_hanging(state: State, suspects: Iterable[Suspect]) -> Mappin
     One whose transactional id is not known goes by its producer.
     """
     return {
-        suspect.key: application_of_id(state, suspect.doubt.transaction)
-        if suspect.doubt.transaction
-        else Application(kind=ApplicationKind.OTHER, name=f"producer {suspect.producer.producer_id}")
+        suspect.key: _application(state, suspect.doubt.transaction, suspect.producer.producer_id)
         for suspect in suspects
     }
+
+
+def applications_of_holders(state: State, blocked: Iterable[Blocked]) -> Mapping[Partition, Application]:
+    """Return the application of each transaction that holds a partition back, by partition. Call it under the state's lock."""
+    return {
+        each.snapshot.partition: _application(state, each.holder.transaction, each.holder.producer.producer_id)
+        for each in blocked
+        if each.holder is not None
+    }
+
+
+def _application(state: State, transaction: str, producer_id: int) -> Application:
+    if transaction:
+        return application_of_id(state, transaction)
+    return Application(kind=ApplicationKind.OTHER, name=f"producer {producer_id}")
 
 
 def name_of_key(state: State, key: str) -> str:

@@ -28,7 +28,8 @@ class GroupRow:
 class BlockedRow:
     """A partition that hides records from read_committed readers, or on which a group has stopped.
 
-    ``holder_key`` names the transaction that holds its last stable offset back; empty while it is not known.
+    ``holder_key`` names the transaction that holds its last stable offset back; empty while it is not known. ``application``: the
+    holder's, by the name that its other transactions have; None while no holder is known.
     """
 
     topic: str
@@ -38,6 +39,7 @@ class BlockedRow:
     hidden: int
     holder_key: str
     holder_transaction: str
+    application: Application | None
     holder_producer_id: int | None
     holder_producer_epoch: int | None
     holder_start_offset: int | None

@@ -8,6 +8,7 @@ from datetime import UTC
 import streamlit as st
 
 from app.client.collector_client import CollectorClient
+from app.components.application_name import application_name
 from app.components.facts import evidence_list
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
@@ -59,7 +60,17 @@ def _readers(row: BlockedRow | None) -> Html:
     holder: list[object] = []
     if row.holder:
         name = link(page_paths.transaction(row.holder_key), row.holder) if row.holder_key else el("code", row.holder)
-        holder = [el("p", "Held back by ", name, " for ", since(row.held_since_ms, UTC))]
+        holder = [
+            el(
+                "p",
+                "Held back by ",
+                name,
+                " ",
+                application_name(row.application),
+                " for ",
+                since(row.held_since_ms, UTC),
+            )
+        ]
     return el("section", el("p", el("b", head), hides), *holder, _groups(row.groups))
 
 

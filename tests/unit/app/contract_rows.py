@@ -138,6 +138,7 @@ def blocked(**changes: Any) -> dict[str, Any]:
         "hidden": 120,
         "holder_key": "kafka:orders-1:4711:5@1",
         "holder_transaction": "orders-1",
+        "application": {"kind": "kafka streams", "name": "shop", "instance": "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "task": "1"},
         "holder_producer_id": 4711,
         "holder_producer_epoch": 5,
         "holder_start_offset": 88100,

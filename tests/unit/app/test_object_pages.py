@@ -242,6 +242,7 @@ def test_a_partition_has_who_waits_what_holds_it_and_what_ended(answers):
         "commit marker on the partition",
         "billing-0",
         "markers only",
+        page_paths.pipeline("shop"),
     ):
         assert text in said(page), text
     assert page_paths.transaction(row["key"]) in said(page)

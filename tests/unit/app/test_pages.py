@@ -315,6 +315,8 @@ def test_blocked_readers_names_partition_holder_and_each_group(answers):
     assert "88,100 → 88,220" in said(page)
     assert 'href="/transaction?key=kafka%3Aorders-1%3A4711%3A5%401"' in said(page)
     assert 'href="/partition?topic=orders&amp;partition=2"' in said(page)
+    assert 'href="/pipeline?name=shop"' in said(page)
+    assert "kafka streams" in said(page)
     assert "waiting <time data-since=" in said(page)
     assert "markers only" in said(page)
     assert "No record is hidden" not in said(page)

@@ -32,7 +32,7 @@ from lifecycle.application import ApplicationKind
 from lifecycle.durations import HOUR_MS
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import T0, broker_record
-from tests.unit.collector.partition_sightings import hanging
+from tests.unit.collector.partition_sightings import hanging, partition_findings
 
 PROCESS, OTHER_PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "AA7E1F0A-91B4-4A55-8F0E-0123456789AB"
 FLINK_NAME = "eu/orders to lake"
@@ -89,6 +89,16 @@ def hang(api: Api, *ids: str) -> None:
     api.findings = PartitionFindings(at_ms=T0, hanging=tuple(named))
 
 
+def hold_back(api: Api, id_: str) -> None:
+    """Let this id hold a partition back whose group waits."""
+    found = partition_findings()
+    held = tuple(
+        replace(one, holder=replace(one.holder, transaction=id_)) if one.holder is not None else one
+        for one in found.blocked
+    )
+    api.findings = replace(found, blocked=held)
+
+
 def overview(api: Api) -> dict[str, Any]:
     found: dict[str, Any] = api.client.get("/api/v1/overview", headers=VIEWER).json()
     return found
@@ -120,6 +130,43 @@ def test_a_hanging_transaction_and_its_alert(api: Api, id_: str, name: str) -> N
     assert [one["pipeline"] for one in answer["action_required"] if one["verdict"] == "hanging"] == [name]
     assert [one["pipeline"] for one in answer["attention"] if one["verdict"] == "hanging"] == [name]
     assert [labels["pipeline"] for labels in fired(api, "A3")] == [name]
+
+
+@IDS
+def test_the_holder_of_a_partition(api: Api, id_: str, name: str) -> None:
+    hold_back(api, id_)
+    api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
+    (row,) = api.rows("blocked")
+    (opened,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
+    assert row["application"] == opened["application"]
+    on_its_page = api.client.get("/api/v1/partitions/orders/3", headers=VIEWER).json()["readers"]
+    assert on_its_page["application"] == row["application"]
+
+
+def test_a_holder_without_an_id_goes_by_its_producer(api: Api) -> None:
+    assert [row["application"]["name"] for row in api.rows("blocked")] == ["producer 7"]
+    assert [row["application"] for row in api.rows("blocked?all=true&topic=quiet")] == [None]
+
+
+@pytest.mark.parametrize(
+    ("id_", "words"),
+    [
+        (f"word-count-app-{PROCESS}-1", f"Kafka Streams application word-count-app, process {PROCESS}, thread 1"),
+        ("shop-app-0_11", "Kafka Streams application shop-app, task 0_11"),
+        ("orders-2-3-0", f"Flink job {FLINK_NAME}, sink orders-2, subtask 3"),
+        ("ip-count-0-1", "pipeline ip-count, slot 0"),
+        ("connect-cluster-jdbc-2", "Kafka Connect connector connect-cluster-jdbc, task 2"),
+        ("bank-1f0a91b4", None),
+    ],
+)
+def test_the_evidence_says_which_part_of_an_application_wrote(api: Api, id_: str, words: str | None) -> None:
+    hang(api, id_)
+    api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
+    (opened,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
+    answer = api.client.get(f"/api/v1/transactions/{quote(opened['key'], safe='')}", headers=VIEWER).json()
+    for row in (opened, answer, *api.rows("hanging")):
+        told = [fact["fact"] for fact in row["evidence"] if fact["source"] == "transactional id"]
+        assert told == ([f"by its id: {words}"] if words else [])
 
 
 @IDS

@@ -22,7 +22,7 @@ from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import PREFIX, T0, broker_record, handle
 
 BLOCKED_COLUMNS = (
-    "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction holder_producer_id "
+    "topic partition last_stable_offset high_watermark hidden holder_key holder_transaction application holder_producer_id "
     "holder_producer_epoch holder_start_offset held_since_ms waiting waiting_since_ms waited_ms lag groups seen_at_ms"
 )
 HANGING_COLUMNS = (

@@ -84,6 +84,8 @@ def test_text_from_outside_moves_no_cursor() -> None:
     assert text_table.cell("reason", "a\x1b[2Jb\nc") == r"a\u001b[2Jb\u000ac"
     assert text_table.cell("reason", "x" * 500).endswith("…")
     assert text_table.cell("duration_ms", 1234) == "1.2 s"
+    assert text_table.cell("application", {"kind": "flink", "name": "eu/orders", "task": "1"}) == "eu/orders"
+    assert text_table.cell("application", None) == "-"
 
 
 @pytest.mark.parametrize(
