@@ -36,7 +36,15 @@ import streamlit as st
 
 from app import live
 from app.components.keys import KEYS
-from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, pressed, silence_dialog, standing_orders_dialog
+from app.dialogs import (
+    batch_dialog,
+    filter_order_dialog,
+    order_dialog,
+    pipeline_dialog,
+    pressed,
+    silence_dialog,
+    standing_orders_dialog,
+)
 from app.screens import (
     aborts,
     addresses,
@@ -119,6 +127,7 @@ def main() -> None:
     page.run()
     live.write(KEYS)
     order_dialog.show_if_asked()
+    filter_order_dialog.show_if_asked()
     batch_dialog.show_if_asked()
     pipeline_dialog.show_if_asked()
     silence_dialog.show_if_asked()

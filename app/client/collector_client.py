@@ -23,7 +23,7 @@ from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
-from lifecycle.rows.orders import OrderResult
+from lifecycle.rows.orders import OrderPreview, OrderResult
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -36,6 +36,8 @@ from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
 
 READ_LIMIT_S = 4.0
+PREVIEW_LIMIT_S = 20.0
+"""It names everything that a filter means."""
 ORDER_LIMIT_S = 75.0
 """Longer than a collector waits for a pipeline's answer (INDOUBT_PIPELINE_ORDER_LIMIT_MS)."""
 
@@ -295,15 +297,50 @@ class CollectorClient:
 
         ``idempotency_key``: by which ``answer`` finds what became of it.
         """
-        body = {
-            "action": action.value,
-            "keys": [item.key for item in shown],
-            "seen": {item.key: item.revision for item in shown},
-            "reason": reason,
-            "dry_run": dry_run,
-            "confirm": confirm,
-            "idempotency_key": idempotency_key,
-        }
+        return self._order(
+            {
+                "action": action.value,
+                "keys": [item.key for item in shown],
+                "seen": {item.key: item.revision for item in shown},
+                "reason": reason,
+                "dry_run": dry_run,
+                "confirm": confirm,
+                "idempotency_key": idempotency_key,
+            }
+        )
+
+    def preview(self, action: Action, wanted: Mapping[str, str]) -> OrderPreview:
+        """Return what an order by filter would be about; ``wanted``: as the API's filter. Too much for one typed text is raised."""
+        body = {"action": action.value, "filter": dict(wanted)}
+        path = "/api/v1/orders/preview"
+        answer = self._ask("POST", path, json=body, timeout=PREVIEW_LIMIT_S)
+        return self._understand(path, partial(read_row, OrderPreview), answer)
+
+    def order_each(
+        self,
+        action: Action,
+        seen: Mapping[str, str],
+        *,
+        reason: str,
+        dry_run: bool,
+        confirm: str = "",
+        idempotency_key: str = "",
+    ) -> OrderResult:
+        """Give one order over transactions, each by itself; ``seen``: the revision of each. What changed is refused alone."""
+        return self._order(
+            {
+                "action": action.value,
+                "keys": list(seen),
+                "seen": dict(seen),
+                "each": True,
+                "reason": reason,
+                "dry_run": dry_run,
+                "confirm": confirm,
+                "idempotency_key": idempotency_key,
+            }
+        )
+
+    def _order(self, body: Mapping[str, Any]) -> OrderResult:
         try:
             answer = self._ask("POST", "/api/v1/orders", json=body, timeout=ORDER_LIMIT_S)
         except CollectorError as error:

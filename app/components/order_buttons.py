@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from app.components.markup import Html
-from app.components.presses import order_button
+from app.components.presses import FILTER, order_button
 from app.components.transaction_groups import TransactionGroup
 from lifecycle.orders import Action
+
+
+def filter_order_buttons(group: TransactionGroup, wanted: Mapping[str, str], number: int) -> list[Html]:
+    """Return a button for each order that is safe for some of the group, about everything that fits the filter: that many."""
+    fits = [f"{name}={value}" for name, value in wanted.items()]
+    return [
+        order_button(f"{word} all {number:,}", action, FILTER, fits, is_main=action is Action.COMMIT)
+        for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort"))
+        if group.orderable(action)
+    ]
 
 
 def order_buttons(group: TransactionGroup) -> list[Html]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from app.components.markup import Html, el
 from lifecycle.orders import Action
 
+FILTER = "filter"
+"""The subject of an order for everything that a filter means."""
 DESTRUCTIVE = (Action.ABORT, Action.STOP)
 """Orders whose buttons are red."""
 
@@ -29,8 +31,9 @@ class AskOrder:
 
     action: Action
     subject: str
-    """``transactions``, ``pipeline``, ``batch``."""
+    """``transactions``, ``pipeline``, ``batch``, ``filter``."""
     keys: tuple[str, ...]
+    """Of a filter, ``name=value`` each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

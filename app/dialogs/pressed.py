@@ -10,9 +10,9 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.markup import el
-from app.components.presses import AskOrder, AskSilence, OpenPage, ShowNew, read_press
+from app.components.presses import FILTER, AskOrder, AskSilence, OpenPage, ShowNew, read_press
 from app.components.transaction_groups import TransactionGroup
-from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog
+from app.dialogs import batch_dialog, filter_order_dialog, order_dialog, pipeline_dialog, silence_dialog
 from app.regions import component
 from lifecycle.rows.transactions import TransactionRow
 
@@ -89,6 +89,9 @@ def _ask_order(press: AskOrder) -> None:
         is_there = batch is not None
         if batch is not None:
             batch_dialog.DIALOG.ask(press.action, batch)
+    elif press.subject == FILTER:
+        wanted = dict(entry.partition("=")[::2] for entry in press.keys)
+        is_there = filter_order_dialog.ask(press.action, wanted)
     else:
         now = transactions_of(live.collector(), press.keys)
         shown = TransactionGroup(transactions=now).orderable(press.action) if now else ()

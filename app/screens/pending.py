@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC
@@ -16,7 +15,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.cut_name import cut
 from app.components.markup import Html, el
-from app.components.order_buttons import order_buttons
+from app.components.order_buttons import filter_order_buttons, order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import chip, link
 from app.components.time_text import amount, counted, since, time_left, time_left_bar
@@ -27,8 +26,6 @@ from app.regions.picture import Picture, Query
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.application import ApplicationKind
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import MAX_KEYS
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 from lifecycle.states import FINAL
@@ -87,6 +84,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
         "filters": _filters(found, query, counts),
         "count": _how_many(transactions, found, matches, counts),
     }
+    if (whole := _of_the_filter(matches, query, counts)) is not None:
+        picture["whole"] = whole
     if not matches:
         picture["none"] = _none(is_filtered=bool(transactions))
     else:
@@ -163,6 +162,25 @@ def _how_many(
         left_out > 0 and f" · {counted(left_out, 'less urgent transaction')} not shown",
         class_="how-many",
     )
+
+
+def _of_the_filter(matches: Sequence[TransactionGroup], query: Query, counts: Counts) -> Html | None:
+    """Return the orders for everything that the filter means, where that is one verdict, one application, or both."""
+    verdicts, words = _chosen(query), query.get(WORDS, "").strip()
+    if len(verdicts) > 1 or (words and not any(words == name for _, name, _ in counts)) or not (verdicts or words):
+        return None
+    wanted = ({"pipeline": words} if words else {}) | ({"verdict": verdicts[0].value} if verdicts else {})
+    number = sum(
+        row.transactions
+        for (_, name, verdict), row in counts.items()
+        if words in ("", name) and (not verdicts or verdict is verdicts[0])
+    )
+    of_filter = tuple(row for group in matches for row in group.transactions if words in ("", row.pipeline))
+    if number < 2 or not of_filter:
+        return None
+    buttons = filter_order_buttons(TransactionGroup(transactions=of_filter), wanted, number)
+    named = " and ".join(f"{name} {value}" for name, value in wanted.items())
+    return el("p", f"Everything with {named}: ", *buttons, class_="more") if buttons else None
 
 
 def _none(*, is_filtered: bool) -> Html:
@@ -258,19 +276,18 @@ def _parts(group: TransactionGroup, count: int) -> Html | None:
         el("summary", counted(count, "transaction")),
         el("ul", *lines, class_="parts"),
         more > 0 and el("p", f"and {counted(more, 'other')}: search for an id to see it alone", class_="more"),
-        unlisted > 0 and _reach(group),
+        unlisted > 0 and _reach(group, count),
         class_="unfolds",
     )
 
 
-def _reach(group: TransactionGroup) -> Html | None:
-    """Return what reaches those that are not listed: the orders of this page are about the listed ones alone."""
-    if not group.orderable(Action.ABORT):
+def _reach(group: TransactionGroup, count: int) -> Html | None:
+    """Return what reaches those that are not listed: the orders beside the row are about the listed ones alone."""
+    buttons = filter_order_buttons(group, {"pipeline": group.first.pipeline, "verdict": group.verdict.value}, count)
+    if not buttons:
         return None
-    fits = [f"pipeline={group.first.pipeline}", f"verdict={group.verdict.value}"]
-    command = " ".join(["python -m collector abort", *(f"--filter {shlex.quote(each)}" for each in fits)])
-    listed = f"The orders here reach the {len(group.transactions):,} that are listed. An order by filter reaches "
-    return el("p", listed, f"up to {MAX_KEYS:,} at once: ", el("code", command), class_="more")
+    listed = f"The orders above reach the {len(group.transactions):,} that are listed. An order by filter reaches all: "
+    return el("p", listed, *buttons, class_="more")
 
 
 def _where(group: TransactionGroup, count: int) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lifecycle.verdicts import Evidence, Verdict
@@ -39,3 +40,14 @@ class PreviewedVerdict:
     pipelines: int
     example: str
     evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPreview:
+    """What a client reads of the preview of an order by filter: ``keys`` most urgent first, ``seen`` their revisions."""
+
+    keys: tuple[str, ...]
+    seen: Mapping[str, str]
+    confirm: str
+    summary: tuple[PreviewedVerdict, ...]
+    left_out_total: int

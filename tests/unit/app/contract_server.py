@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from lifecycle.orders import common_beginning
 from tests.unit.app.contract_rows import now_ms, series, silence
 
 TOKEN = "operator-token-of-the-test"
@@ -227,10 +228,28 @@ class Answers:
             }
         return 200, {"stopped": body["stopped"], "audit": len(self.switches)}
 
+    def preview(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body; a filter means what has each of its values."""
+        wanted, may = body["filter"], f"may_{body['action']}"
+        found = [row for row in self.transactions if all(row[name] == value for name, value in wanted.items())]
+        chosen = [row for row in found if row[may]]
+        risky = [row["transaction"] for row in chosen if row["loses_data"]]
+        summary = [
+            {"verdict": chosen[0]["verdict"], "rule": 6, "transactions": len(chosen), "loses_data": len(risky), "pipelines": 1,
+             "example": chosen[0]["transaction"], "evidence": chosen[0]["evidence"]}
+        ] if chosen else []  # fmt: skip
+        return 200, {
+            **body, "fingerprint": "f", "keys": [row["key"] for row in chosen],
+            "seen": {row["key"]: row["revision"] for row in chosen}, "confirm": common_beginning(risky),
+            "summary": summary, "rows": chosen[:1000], "left_out": [], "left_out_total": len(found) - len(chosen),
+        }  # fmt: skip
+
     def _result(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if self.role != "operator":
             return 403, _error("forbidden", "anna is a viewer; orders need an operator token")
         rows = {row["key"]: row for row in (*self.transactions, *self.hanging, *self.pipelines, *self.batches)}
+        refused = [key for key in order["keys"] if order.get("each") and order["seen"][key] != rows[key]["revision"]]
+        order = {**order, "keys": [key for key in order["keys"] if key not in refused]}
         for key in order["keys"]:
             if key not in rows or order["seen"].get(key) != rows[key]["revision"]:
                 was = rows.get(key, {}).get("state", "not known any more")
@@ -258,6 +277,10 @@ class Answers:
                 "detail": "",
             }
             for key in order["keys"]
+        ]
+        steps += [
+            {"key": key, "description": "nothing", "outcome": "refused", "detail": "it changed since"}
+            for key in refused
         ]
         number = 512 + len(self.audit)
         self.audit.insert(0, {
@@ -389,7 +412,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(*refused)
         if self.known.loses == "order":
             return self._hang_up()
-        by_path = {"silences": self.known.silence, "standing-orders": self.known.switch}
+        by_path = {
+            "silences": self.known.silence,
+            "standing-orders": self.known.switch,
+            "orders/preview": self.known.preview,
+        }
         answer = by_path.get(urlsplit(self.path).path.removeprefix("/api/v1/"), self.known.give)(body)
         return self._hang_up() if self.known.loses else self._answer(*answer)
 

@@ -42,7 +42,14 @@ def opened(name: str, /, **query: str) -> AppTest:
         import importlib
 
         from app import live
-        from app.dialogs import batch_dialog, order_dialog, pipeline_dialog, silence_dialog, standing_orders_dialog
+        from app.dialogs import (
+            batch_dialog,
+            filter_order_dialog,
+            order_dialog,
+            pipeline_dialog,
+            silence_dialog,
+            standing_orders_dialog,
+        )
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
@@ -50,6 +57,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         order_dialog.show_last_result()
         importlib.import_module(f"app.screens.{name}").show()
         order_dialog.show_if_asked()
+        filter_order_dialog.show_if_asked()
         batch_dialog.show_if_asked()
         pipeline_dialog.show_if_asked()
         silence_dialog.show_if_asked()

@@ -260,8 +260,8 @@ def test_two_thousand_ids_of_one_application_are_one_row_with_all_of_them(answer
     assert "not shown" not in said(page)
     assert "◇ foreign 2,000" in labels(page)
     assert "and 1,980 others: search for an id to see it alone" in said(page)
-    assert "The orders here reach the 500 that are listed." in said(page)
-    assert "<code>python -m collector abort --filter pipeline=bank --filter verdict=foreign</code>" in said(page)
+    assert "The orders above reach the 500 that are listed." in said(page)
+    assert "Abort all 2,000 …" in labels(page)
 
 
 def test_who_waits_behind_a_transaction_stands_in_its_row(answers):
