@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.history import row_decoding, sql
+from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.records.flink_facts import FlinkState
@@ -25,6 +26,8 @@ from collector.verdicts.flink_checkpoints import Evidence
 from collector.verdicts.flink_duplicates import SetBack
 from collector.verdicts.read_process_write import reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
+from lifecycle.branch_id import BranchId
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.orders import Action
 
 MAX_RECORDS = 20_000
@@ -109,7 +112,7 @@ def _is(order: OperatorOrder | None, action: Action) -> bool:
 def past_of(transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topics: tuple[str, ...]) -> State:
     """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
 
-    ``prefixes`` are those of our own pipelines: their decisions are read too.
+    The id may be the name of a database's branch. ``prefixes`` are those of our own pipelines: their decisions are read too.
     """
     parsed = FlinkId.parse(transaction)
     stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
@@ -118,11 +121,21 @@ def past_of(transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topi
         put_transaction(past, known)
     for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
         put_init(past, id_, init)
-    if parsed is not None and parsed.prefix in prefixes:
-        decisions = rows(sql.DECISIONS_OF_PREFIX, parsed.prefix, MAX_DECISIONS)
+    branch = BranchId.parse(transaction)
+    named = parsed if parsed is not None else branch
+    if named is not None and named.prefix in prefixes:
+        decisions = rows(sql.DECISIONS_OF_PREFIX, named.prefix, MAX_DECISIONS)
         # What cannot be understood was reported when history was loaded, and then the log is not trusted.
         for observation in row_decoding.decision_records(decisions)[0]:
             apply(past, observation)
+    if branch is not None:
+        # A database keeps no log of its own: when a branch of ours ended, its events tell.
+        of_it = (branch.prefix, 0, MAX_WHOLE_NUMBER, json.dumps(transaction), MAX_RECORDS)
+        for reported in row_decoding.lifecycle_events(rows(transaction_sql.EVENTS_OF_PERIOD, *of_it)):
+            apply(past, reported)
+    seen = rows(transaction_sql.BRANCH_RECORDS, transaction, MAX_RECORDS)
+    for listed in observation_tables.PREPARED_BRANCHES.observations(seen):
+        apply(past, listed)
     return past
 
 

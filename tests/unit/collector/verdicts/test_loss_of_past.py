@@ -4,31 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from collector.history.store import Store
 from collector.records.facts import Init
-from collector.records.observations import DecisionSeen, Observation, Observed, Position
+from collector.records.observations import BranchProof, DecisionSeen, Observation, Observed, OperatorOrder, Position
 from collector.state.state import State, holds_offsets
+from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import MAX_RECORDS, past_of, share
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from lifecycle import decisions
+from lifecycle.decisions import Handle, Settled
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
     T0,
     batch_attempt,
+    branch_gone,
+    branch_listed,
+    database_handle,
     decided,
     handle,
+    outcome,
     run_started,
 )
 from tests.unit.collector.verdicts.test_data_loss import transaction
 from tests.unit.collector.verdicts.test_flink_set_backs import taken
 from tests.unit.collector.verdicts.test_loss_inputs import of_id
 
+MINE = database_handle()
+LISTED, COMMITTED, LOST, UNDONE = (database_handle(held_by, nonce=f"0000000{n}") for n, held_by in enumerate(
+    ("mysql", "mysql", "postgres", "postgres")
+))  # fmt: skip
+FOREIGN = replace(MINE, transaction="'bank','7',1")
+ORDERED = OperatorOrder(key=f"mysql:{FOREIGN.transaction}@mysql", action="abort", who="anna", at_ms=T0 + 3_000, audit=1)
 SEEN: list[Observation] = [
     run_started(),
     *transaction(2, 11_000, 21_100, committed=True),
@@ -38,6 +52,13 @@ SEEN: list[Observation] = [
     *of_id("writer"),
     *of_id(f"{PREFIX}-0-1", committed=True),
     decided(1, handle()),
+    decided(2, COMMITTED, LOST, batch=42),
+    outcome(3, COMMITTED, Settled.COMMITTED),
+    *(branch_listed(one) for one in (LISTED, COMMITTED, LOST, UNDONE, FOREIGN)),
+    branch_gone(COMMITTED, BranchProof.COMMITTED),
+    branch_gone(LOST, BranchProof.TOMBSTONE),
+    branch_gone(UNDONE, BranchProof.NO_MARKER),
+    branch_gone(FOREIGN, None),
 ]
 
 
@@ -105,6 +126,37 @@ def test_nothing_that_was_read_of_history_is_let_go(store: Store) -> None:
     assert found.settled_kept == MAX_RECORDS
     assert holds_offsets(found, ["our_offsets-0"])
     assert not holds_offsets(found, ["__consumer_offsets-0"])
+
+
+@pytest.mark.parametrize(
+    ("branch", "answer"),
+    [
+        (LISTED, []),
+        (COMMITTED, [LossVerdict.NOT_LOST]),
+        (LOST, [LossVerdict.LOST]),
+        (UNDONE, [LossVerdict.HARMLESS]),
+        (FOREIGN, [LossVerdict.UNKNOWN]),
+        (replace(MINE, transaction="never-was"), []),
+    ],
+    ids=[
+        "still listed",
+        "committed",
+        "decided and rolled back",
+        "never decided",
+        "foreign, aborted by order",
+        "unknown",
+    ],
+)
+def test_branches_that_left_memory_are_judged_from_history(
+    store: Store, branch: Handle, answer: list[LossVerdict]
+) -> None:
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    current.see_decision_log(DecisionLogStatus.READABLE)
+    current.observe([observed(0, run_started())])
+    current.carried_out(ORDERED)
+    found, more = aborts_and_losses.losses_in_history(current, store, branch.transaction)
+    assert ([loss.verdict for loss in found], more) == (answer, 0)
+    assert all(loss.view.transaction == branch.transaction and loss.view.ended_ms for loss in found)
 
 
 def test_a_past_is_given_what_only_memory_has(store: Store) -> None:
