@@ -88,7 +88,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/views/kept_verdicts.py": (f"{VIEWS}/test_kept_verdicts.py",),
     "collector/alerting/remedies.py": (f"{ALERTING}/test_remedies.py",),
     "collector/alerting/recent_losses.py": (f"{ALERTING}/test_recent_losses.py",),
-    "collector/alerting/state_machine.py": (f"{ALERTING}/test_state_machine.py",),
+    "collector/alerting/state_machine.py": (f"{ALERTING}/test_alert_steps.py", f"{ALERTING}/test_state_machine.py"),
     "collector/standing_orders/decision.py": ("tests/unit/collector/standing_orders/test_decision.py",),
     "collector/alerting/rules.py": ALERT_RULES,
     "collector/alerting/checkpoint_rule.py": ALERT_RULES,

@@ -99,7 +99,7 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(
         module=LOSS_CASES,
         function="_ordered_and_taken",
-        change="* or ended_ms is None -> id_ not in ids or * or not broker.is_committing",
+        change="*or (ended_ms is None) -> *or (not broker.is_committing)",
         reason=TYPED,
     ),
     NotCounted(
