@@ -99,3 +99,75 @@ def test_what_the_collector_could_not_see_is_not_called_missing(unobserved: list
     (gap,) = checkpoint_gaps([*each(5, of=3), *each(5, of=2, first=12)], 5_000, T0 + 66_000, spans).gaps
     assert gap.name == name
     assert gap.observed is name.startswith("no checkpoint")
+
+
+def gaps(checkpoints: list[CheckpointFacts], interval_ms: int | None, now: int) -> list[tuple[int, int]]:
+    found = checkpoint_gaps(checkpoints, interval_ms, T0 + now).gaps
+    return [(gap.from_ms - T0, gap.until_ms - T0) for gap in found]
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "now", "is_gap"),
+    [(5_000, 15_000, False), (5_000, 15_001, True), (1_000, 10_000, False), (1_000, 10_001, True), (0, 99_000, False)],
+)
+def test_a_gap_is_longer_than_three_times_what_is_usual_and_than_ten_seconds(
+    interval_ms: int, now: int, is_gap: bool
+) -> None:
+    assert gaps([done(1, 0)], interval_ms, now) == ([(0, now)] if is_gap else [])
+
+
+def test_until_the_last_checkpoint_there_is_nothing_that_goes_on() -> None:
+    row = checkpoint_gaps([*each(5, of=3), done(4, 70)], 5_000, T0 + 70_000)
+    assert [gap.ongoing for gap in row.gaps] == [False]
+    earlier = checkpoint_gaps([*each(5, of=3), done(4, 70)], 5_000, T0 + 30_000)
+    assert [(gap.until_ms, gap.ongoing) for gap in earlier.gaps] == [(T0 + 70_000, False)]
+
+
+def test_a_checkpoint_that_hangs_is_named_once_its_limit_is_over() -> None:
+    begun = CheckpointFacts(pipeline=PREFIX, number=3, started_ms=T0 + 11_000)
+    for now, hangs in ((26_000, False), (26_001, True)):
+        assert bool(checkpoint_gaps([*each(5, of=3), begun], 5_000, T0 + now).hung) is hangs
+    assert checkpoint_gaps([begun], None, T0 + 99_000).hung == ()
+
+
+def test_one_of_many_hangs_until_the_first_that_completed_behind_it() -> None:
+    begun = CheckpointFacts(pipeline=PREFIX, number=3, started_ms=T0 + 11_000)
+    row = checkpoint_gaps([*each(5, of=3), begun, done(4, 40), done(5, 50)], 5_000, T0 + 51_000)
+    assert [hung.until_ms for hung in row.hung] == [T0 + 40_000]
+    at_once = CheckpointFacts(pipeline=PREFIX, number=4, started_ms=T0 + 10_000)
+    row = checkpoint_gaps([*each(5, of=3), at_once, done(5, 40)], 5_000, T0 + 41_000)
+    assert [hung.until_ms for hung in row.hung] == [T0 + 40_000], "one that ends as it began is not behind it"
+
+
+@pytest.mark.parametrize(("failed", "is_named"), [(9_999, False), (10_000, True), (60_000, True), (60_001, False)])
+def test_what_failed_within_a_gap_is_named_in_it(failed: int, is_named: bool) -> None:
+    one = CheckpointFacts(pipeline=PREFIX, number=3, started_ms=T0 + 1, failed_ms=T0 + failed)
+    row = checkpoint_gaps([*each(5, of=3), *each(5, of=2, first=12), one], 5_000, T0 + 65_000)
+    assert [gap.why for gap in row.gaps] == ["checkpoint 3 failed" if is_named else ""]
+    assert [failure.failures for failure in row.failures] == [1], "one that is not counted failed once"
+
+
+@pytest.mark.parametrize(("begun", "is_named"), [(9_999, False), (10_000, True), (70_000, True)])
+def test_what_hangs_within_a_gap_is_named_in_it(begun: int, is_named: bool) -> None:
+    hanging = CheckpointFacts(pipeline=PREFIX, number=9, started_ms=T0 + begun)
+    row = checkpoint_gaps([*each(5, of=3), hanging, done(8, 70)], 5_000, T0 + 90_000)
+    assert ["checkpoint 9" in gap.why for gap in row.gaps if not gap.ongoing] == [is_named]
+
+
+def test_half_of_a_gap_may_be_unobserved() -> None:
+    for watched_ms, observed in ((30_000, True), (30_001, False)):
+        spans = [(T0, T0 + 10_000 + watched_ms)]
+        (gap,) = checkpoint_gaps([*each(5, of=3), done(4, 70)], 5_000, T0 + 70_000, spans).gaps
+        assert gap.observed is observed
+
+
+def test_checkpoints_are_told_in_the_order_in_which_they_began() -> None:
+    failed = [
+        CheckpointFacts(pipeline=PREFIX, number=number, started_ms=T0 + at, failed_ms=T0 + 9_000)
+        for number, at in ((3, 5), (2, 5), (1, 7))
+    ]
+    unknown = CheckpointFacts(pipeline=PREFIX, number=9, failed_ms=T0 + 1)
+    row = checkpoint_gaps([*failed, unknown], 5_000, T0 + 10_000)
+    assert [failure.number for failure in row.failures] == [9, 2, 3, 1]
+    assert (row.pipeline, row.usual_ms) == (PREFIX, 5_000)
+    assert checkpoint_gaps([], None, T0).pipeline == ""

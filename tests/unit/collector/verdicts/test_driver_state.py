@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from collector.records.facts import PipelineFacts
-from collector.verdicts.driver_state import RETIRED_MS, DriverCondition, driver_state
+from collector.verdicts.driver_state import (
+    RETIRED_MS,
+    DriverCondition,
+    driver_state,
+    gives_signs,
+    plain_state,
+    state_of,
+)
 from collector.verdicts.judging import PipelineNow
 from collector.verdicts.verdict_case import Limits
 from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, pipeline
@@ -24,14 +31,19 @@ SILENT_AFTER_MS = 30_000
 RESTART_DELAY_MS = 10_000
 
 
-def state(now: int, *, unfinished: int | None = None, run: int = 0, **times: Any) -> Any:
-    """Return how it stands ``now`` ms after T0; ``times``: fields of its facts, in ms after T0."""
+def run_of(run: int = 0, **times: Any) -> PipelineNow:
+    """Return what a pipeline reported; ``times``: fields of its facts, in ms after T0."""
     facts = PipelineFacts(
         pipeline=PREFIX,
         **{name: at if isinstance(at, tuple | dict) else T0 + at for name, at in times.items()},
     )
-    found = PipelineNow(facts=facts, checkpoint_id=CHECKPOINT_ID, attempt=0, run_ms=T0 + run)
-    history = pipeline(facts=facts, restart_delay_ms=RESTART_DELAY_MS)
+    return PipelineNow(facts=facts, checkpoint_id=CHECKPOINT_ID, attempt=0, run_ms=T0 + run)
+
+
+def state(now: int, *, unfinished: int | None = None, run: int = 0, **times: Any) -> Any:
+    """Return how it stands ``now`` ms after T0; ``times``: fields of its facts, in ms after T0."""
+    found = run_of(run, **times)
+    history = pipeline(facts=found.facts, restart_delay_ms=RESTART_DELAY_MS)
     return driver_state(found, history, None if unfinished is None else T0 + unfinished, Limits(), T0 + now)
 
 
@@ -117,3 +129,87 @@ def test_a_driver_is_silent_since_its_last_sign() -> None:
     assert (frozen.since_ms, frozen.allowed_ms) == (T0 + 1_000, SILENT_AFTER_MS)
     assert frozen.needs_attention
     assert not state(2_000, **RUNNING).needs_attention
+
+
+@pytest.mark.parametrize(
+    ("run", "times", "found"),
+    [
+        (0, {}, "recovering"),
+        (2, {"started_ms": 1}, "recovering"),
+        (0, {"started_ms": 1}, "running"),
+        (0, {"started_ms": 1, "restarting_ms": 2}, "restarting"),
+        (0, {"started_ms": 1, "restarting_ms": 2, "stopped_ms": 3}, "stopped"),
+        (0, {"started_ms": 4, "restarting_ms": 2, "stopped_ms": 3}, "running"),
+    ],
+)
+def test_what_it_reported_last_is_how_it_stands(run: int, times: dict[str, Any], found: str) -> None:
+    assert state_of(run_of(run, **times)) == found
+
+
+@pytest.mark.parametrize(
+    ("now", "times", "gives"),
+    [
+        (31_000, RUNNING, True),
+        (31_001, RUNNING, False),
+        (61_000, {**RUNNING, "alive_ms": 31_000}, True),
+        (61_001, {**RUNNING, "alive_ms": 31_000}, False),
+        (6_000, STOPPED_AT_5, False),
+    ],
+    ids=["heard of lately", "silent", "it says that it runs", "it said so long ago", "it reported its end"],
+)
+def test_a_pipeline_gives_signs_until_its_end_or_its_silence(now: int, times: dict[str, Any], gives: bool) -> None:
+    assert gives_signs(run_of(**times), Limits(), T0 + now) is gives
+
+
+@pytest.mark.parametrize(
+    ("now", "times", "condition", "since"),
+    [
+        (31_000, RUNNING, ALIVE, 1_000),
+        (31_001, RUNNING, None, None),
+        (6_000, STOPPED_AT_5, None, None),
+        (6_000, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED, 5_000),
+        (6_000, {**RUNNING, "stopped_on_request_ms": 500}, ALIVE, 1_000),
+        (RETIRED_MS + 1_000, RUNNING, STOPPED, 1_000),
+        (RETIRED_MS + 1_000, {**RUNNING, "alive_ms": 2_000}, None, None),
+    ],
+    ids=[
+        "heard of lately",
+        "silent",
+        "failed",
+        "stopped on request",
+        "started again since",
+        "nobody missed it",
+        "it said that it runs",
+    ],
+)
+def test_its_last_sign_alone_tells_unless_it_is_silent_or_failed(
+    now: int, times: dict[str, Any], condition: DriverCondition | None, since: int | None
+) -> None:
+    found = plain_state(run_of(**times), Limits(), T0 + now)
+    assert (found.condition if found else None) is condition
+    if found is not None:
+        assert (found.since_ms, found.allowed_ms) == (T0 + (since or 0), 0)
+
+
+@pytest.mark.parametrize("sign", ["last_seen_ms", "logged_ms", "alive_ms"])
+@pytest.mark.parametrize(("ahead", "counts"), [(5_000, True), (5_001, False)])
+def test_a_sign_counts_unless_its_time_is_still_to_come(sign: str, ahead: int, counts: bool) -> None:
+    now = 100_000
+    run = run_of(**{"started_ms": 0, sign: now + ahead})
+    assert gives_signs(run, Limits(), T0 + now) is counts
+
+
+def test_a_run_that_began_in_the_time_to_come_is_its_only_sign() -> None:
+    found = plain_state(run_of(900_000), Limits(), T0)
+    assert found is not None
+    assert (found.condition, found.since_ms) == (ALIVE, T0 + 900_000)
+
+
+def test_it_says_how_long_it_was_allowed_to_be_silent() -> None:
+    failed = state(20_001, **STOPPED_AT_5)
+    assert (failed.since_ms, failed.allowed_ms) == (T0 + 5_000, RESTART_DELAY_MS + 5_000)
+    restarting = state(46_001, **RUNNING | {"restarting_ms": 6_000, "last_seen_ms": 6_000})
+    assert (restarting.since_ms, restarting.allowed_ms) == (T0 + 6_000, SILENT_AFTER_MS + RESTART_DELAY_MS)
+    stopped = state(20_001, **STOPPED_AT_5, stopped_on_request_ms=5_000)
+    assert not stopped.needs_attention
+    assert all(state(240_000, unfinished=500, run=run, **RUNNING).needs_attention for run in (0, 2_000))

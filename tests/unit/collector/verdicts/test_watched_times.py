@@ -45,3 +45,29 @@ def test_what_was_written_a_moment_ago_reaches_until_now(ended_ago: int, reaches
 def test_what_spans_leave_out_is_a_gap(spans: list[Span], holes: list[Span]) -> None:
     assert uncovered(spans, 100, 200) == holes
     assert overlap_ms(spans, 100, 200) == 100 - sum(end - begin for begin, end in holes)
+
+
+def test_short_holes_are_fifteen_seconds() -> None:
+    assert BRIDGED_MS == 15_000
+
+
+def test_what_reaches_beyond_now_is_left_as_it_is() -> None:
+    assert covered([(0, 2 * MINUTE)], MINUTE) == [(0, 2 * MINUTE)]
+    assert covered([], MINUTE) == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "from_ms", "until_ms", "holes"),
+    [
+        ([(0, 100)], 100, 200, [(100, 200)]),
+        ([(0, 200)], 100, 200, []),
+        ([(100, 200)], 100, 200, []),
+        ([(200, 300)], 100, 200, [(100, 200)]),
+        ([(150, 160), (210, 220)], 100, 200, [(100, 150), (160, 200)]),
+        ([(100, 150), (120, 130)], 100, 200, [(150, 200)]),
+        ([], 200, 200, []),
+    ],
+    ids=["until it begins", "until it ends", "just then", "from its end", "one more behind it", "one in another", "no time"],
+)  # fmt: skip
+def test_holes_begin_and_end_where_spans_do(spans: list[Span], from_ms: int, until_ms: int, holes: list[Span]) -> None:
+    assert uncovered(spans, from_ms, until_ms) == holes
