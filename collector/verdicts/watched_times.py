@@ -18,8 +18,8 @@ def covered(spans: Iterable[Span], until_ms: int) -> list[Span]:
             joined[-1] = (joined[-1][0], max(joined[-1][1], end))
         else:
             joined.append((begin, end))
-    if joined and 0 < until_ms - joined[-1][1] <= BRIDGED_MS:
-        joined[-1] = (joined[-1][0], until_ms)
+    if joined and until_ms - joined[-1][1] <= BRIDGED_MS:
+        joined[-1] = (joined[-1][0], max(joined[-1][1], until_ms))
     return joined
 
 

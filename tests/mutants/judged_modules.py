@@ -84,7 +84,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/driver_state.py": (f"{VERDICTS}/test_driver_state.py",),
     "collector/verdicts/checkpoint_gaps.py": (f"{VERDICTS}/test_checkpoint_gaps.py",),
     "collector/verdicts/watched_times.py": (f"{VERDICTS}/test_watched_times.py",),
-    "collector/verdicts/partition_state.py": (f"{VERDICTS}/test_partition_state.py",),
+    "collector/verdicts/partition_state.py": (
+        f"{VERDICTS}/test_partition_edges.py",
+        f"{VERDICTS}/test_partition_state.py",
+    ),
     "collector/views/kept_verdicts.py": (f"{VIEWS}/test_kept_verdicts.py",),
     "collector/alerting/remedies.py": (f"{ALERTING}/test_remedies.py",),
     "collector/alerting/recent_losses.py": (f"{ALERTING}/test_recent_losses.py",),

@@ -25,10 +25,11 @@ def test_spans_are_joined_over_short_holes_only(spans: list[Span], joined: list[
     assert covered(spans, 20 * MINUTE) == joined
 
 
-@pytest.mark.parametrize(("ended_ago", "reaches_now"), [(BRIDGED_MS, True), (BRIDGED_MS + 1, False), (0, True)])
+@pytest.mark.parametrize(
+    ("ended_ago", "reaches_now"), [(BRIDGED_MS, True), (BRIDGED_MS + 1, False), (1, True), (0, True)]
+)
 def test_what_was_written_a_moment_ago_reaches_until_now(ended_ago: int, reaches_now: bool) -> None:
-    ((_, end),) = covered([(0, MINUTE - ended_ago)], MINUTE)
-    assert (end == MINUTE) is reaches_now
+    assert covered([(7, MINUTE - ended_ago)], MINUTE) == [(7, MINUTE if reaches_now else MINUTE - ended_ago)]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +67,11 @@ def test_what_reaches_beyond_now_is_left_as_it_is() -> None:
         ([(150, 160), (210, 220)], 100, 200, [(100, 150), (160, 200)]),
         ([(100, 150), (120, 130)], 100, 200, [(150, 200)]),
         ([], 200, 200, []),
+        ([(210, 220), (230, 240)], 100, 200, [(100, 200)]),
+        ([(100, 200), (210, 220)], 100, 200, []),
     ],
-    ids=["until it begins", "until it ends", "just then", "from its end", "one more behind it", "one in another", "no time"],
+    ids=["until it begins", "until it ends", "just then", "from its end", "one more behind it", "one in another", "no time",
+         "two behind it", "and one behind it"],
 )  # fmt: skip
 def test_holes_begin_and_end_where_spans_do(spans: list[Span], from_ms: int, until_ms: int, holes: list[Span]) -> None:
     assert uncovered(spans, from_ms, until_ms) == holes
