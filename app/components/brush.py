@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.components.charts import chart_moment
 from app.components.markup import Html, el
+from app.components.paging import PAGE
 from app.components.time_text import exact_time, moment_ms
 
 Row = TypeVar("Row")
@@ -71,6 +72,6 @@ def _choose(key: str, zone: tzinfo) -> None:
 
 
 def _keep(chosen: Stretch | None) -> None:
-    others = {name: text for name, text in st.query_params.to_dict().items() if name not in (FROM, UNTIL)}
+    others = {name: text for name, text in st.query_params.to_dict().items() if name not in (FROM, UNTIL, PAGE)}
     ends = {} if chosen is None else {FROM: str(chosen[0]), UNTIL: str(chosen[1])}
     st.query_params.from_dict(others | ends)

@@ -17,6 +17,8 @@ Row = TypeVar("Row")
 SIZES = (20, 50, 100, 500)
 ROWS = "rows"
 """Part of a live region's query: how many rows a page has."""
+PAGE = "page"
+"""The part of an address that names the page of a long list."""
 ROWS_COOKIE = "indoubt-rows"
 _CHOSEN, _CHOICE = "rows-chosen", "rows-a-page"
 
@@ -48,8 +50,12 @@ def choose_rows(default: int) -> None:
 
 def _keep_rows() -> None:
     st.session_state[_CHOSEN] = st.session_state[_CHOICE]
-    if PAGE in st.query_params:
-        del st.query_params[PAGE]
+    first_page()
+
+
+def first_page() -> None:
+    """Take the page of a long list out of the address: another filter or order begins at its first page."""
+    st.query_params.pop(PAGE, None)
 
 
 def size_of(query: Mapping[str, str], default: int) -> int:
@@ -60,20 +66,27 @@ def size_of(query: Mapping[str, str], default: int) -> int:
 def page_of(rows: Sequence[Row], *, page_size: int, key: str) -> Sequence[Row]:
     """Return the chosen page of as many rows as were chosen, ``page_size`` by default; write the choices where there are more.
 
-    The number of pages is part of the widget's key: when it changes, the choice starts again at the first page.
+    The address has the number of the page; filters above the list call ``first_page`` when they change.
     """
     if len(rows) <= SIZES[0]:
         return rows
-    size = rows_a_page(page_size)
-    pages = -(-len(rows) // size)
+    shown, number, pages = page_in_address(rows, st.query_params, page_size=rows_a_page(page_size))
     with st.container(horizontal=True, vertical_alignment="center"):
-        number = st.pagination(pages, key=f"{key}-of-{pages}") if pages > 1 else 1
+        if pages > 1:
+            # As many pages as there are now: a widget of another number of pages would keep its own choice.
+            widget = f"{key}-of-{pages}"
+            st.session_state[widget] = number
+            st.pagination(pages, key=widget, on_change=_keep_page, args=(widget,))
         choose_rows(page_size)
-    return rows[(number - 1) * size : number * size]
+    return shown
 
 
-PAGE = "page"
-"""The part of an address that names the page of a long list in a live region."""
+def _keep_page(widget: str) -> None:
+    number = st.session_state[widget]
+    if number > 1:
+        st.query_params[PAGE] = str(number)
+    else:
+        first_page()
 
 
 def page_in_address(rows: Sequence[Row], query: Mapping[str, str], *, page_size: int) -> tuple[Sequence[Row], int, int]:

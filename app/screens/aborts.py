@@ -11,7 +11,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.charts import abort_chart
 from app.components.markup import Html, el
-from app.components.paging import page_of
+from app.components.paging import first_page, page_of
 from app.components.presses import link
 from app.components.time_text import amount, counted, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
@@ -53,11 +53,12 @@ def _history() -> None:
         key="abort-cause",
         label_visibility="collapsed",
         bind="query-params",
+        on_change=first_page,
     )
     event = st.plotly_chart(
         abort_chart(aborts, live.zone()),
         key="abort-chart",
-        on_select="rerun",
+        on_select=first_page,
         selection_mode="points",
         config={"displayModeBar": False},
         alt="Stacked bars: aborted and lost transactions per minute by cause",

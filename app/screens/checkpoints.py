@@ -10,7 +10,7 @@ from app import live
 from app.components import brush, downloads
 from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
-from app.components.paging import page_of
+from app.components.paging import first_page, page_of
 from app.components.presses import link
 from app.components.time_text import amount, counted, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
@@ -45,7 +45,7 @@ def _checkpoints() -> None:
     chosen = None
     if len(pipelines) > 1:
         chosen = st.selectbox("Pipeline", pipelines, index=None, placeholder="every pipeline", key="checkpoint-pipeline",
-                              label_visibility="collapsed", width=320)  # fmt: skip
+                              label_visibility="collapsed", width=320, on_change=first_page)  # fmt: skip
     matches = [row for row in rows if chosen in (None, row.pipeline)]
     with st.container(key="checkpoint-chart"):
         brush.show(

@@ -15,7 +15,7 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el
-from app.components.paging import page_of
+from app.components.paging import first_page, page_of
 from app.components.presses import link
 from app.components.time_text import amount, counted, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
@@ -49,6 +49,7 @@ def _losses() -> None:
         key="loss-transaction",
         label_visibility="collapsed",
         bind="query-params",
+        on_change=first_page,
         width=520,
     )
     wanted = (asked or "").strip()
@@ -66,6 +67,7 @@ def _losses() -> None:
         key="loss-verdict",
         label_visibility="collapsed",
         bind="query-params",
+        on_change=first_page,
     )
     matches = [loss for loss in losses if not verdicts or loss.verdict in verdicts]
     downloads.offer("losses", lambda: matches)

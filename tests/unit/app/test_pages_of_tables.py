@@ -1,0 +1,66 @@
+"""The page of a long table stands in the address: a reload and a copied link show the same rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.app.contract_rows import now_ms
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import answering, opened, said
+
+pytestmark = pytest.mark.slow
+
+
+def order(number: int) -> dict[str, Any]:
+    return {
+        "audit": number, "at_ms": now_ms(), "who": "anna", "action": "abort", "keys": ["kafka:a:1:1"],
+        "reason": f"reason {number};", "evidence": [], "outcome": "accepted", "detail": "[]", "refers_to": None,
+    }  # fmt: skip
+
+
+def abort(number: int) -> dict[str, Any]:
+    return {
+        "at_ms": now_ms(), "key": f"kafka:id-{number};:1:1", "transaction": f"id-{number};", "pipeline": "orders", "batch": None,
+        "slot": None, "verdict": "aborted", "cause": "timeout" if number % 2 else "fenced", "certainty": "certain", "open_ms": 1,
+        "rows": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    known = Answers(audit=[order(n) for n in range(120)], aborts=[abort(n) for n in range(260)])
+    with answering(known, monkeypatch):
+        yield known
+
+
+def test_the_address_says_which_page_of_a_table_is_shown(answers):
+    page = opened("audit", page="2")
+    assert "reason 50;" in said(page)
+    assert "reason 49;" not in said(page)
+    assert page.pagination[0].value == 2
+
+
+@pytest.mark.parametrize(("asked", "first"), [("99", 100), ("0", 0), ("x", 0), ("", 0)])
+def test_a_number_that_is_no_page_is_the_nearest_page(answers, asked, first):
+    assert f"reason {first};" in said(opened("audit", page=asked))
+
+
+def test_a_chosen_page_stands_in_the_address_and_survives_a_reload(answers):
+    page = opened("audit")
+    page = page.pagination[0].set_value(3).run()
+    assert "reason 100;" in said(page)
+    assert page.query_params["page"] == "3"
+    assert "reason 100;" in said(opened("audit", page="3"))
+    page = page.pagination[0].set_value(1).run()
+    assert "reason 0;" in said(page)
+    assert "page" not in page.query_params
+
+
+def test_another_filter_begins_at_its_first_page(answers):
+    page = opened("aborts", page="3")
+    assert "id-100;" in said(page)
+    page = page.pills(key="abort-cause").set_value(["timeout"]).run()
+    assert "page" not in page.query_params
+    assert "id-1;" in said(page)
