@@ -1,5 +1,7 @@
 """Finds where the records of undone transactions are, while that can be found: retention deletes what it is found by.
 
+Of committed ones it finds the same where they were open for a while; most are not, and a look at each would cost too much.
+
 The first offset is reported exactly by the partition's leader, but only while the transaction is open; so those that are open for a
 while are asked about in time. What was not asked about in time is found by time: from shortly before it began to its abort.
 """
@@ -7,7 +9,7 @@ while are asked about in time. What was not asked about in time is found by time
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from collector.history.store import Store
 from collector.records.facts import BrokerIdentity, BrokerTransaction
@@ -15,7 +17,7 @@ from collector.records.observations import Observed, OffsetsSeen, Position
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
 from collector.sources.source import Observer
-from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.verdicts.data_loss import LossVerdict
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from resource_managers.kafka.record_offsets import KafkaRecordOffsets
@@ -31,9 +33,7 @@ ANYTHING_EVERY_S = 10.0
 """What else is learnt may make a transaction that was undone before a lost one: that is looked at so often."""
 TRIED_AGAIN_MS = 600_000
 """A partition without an answer is asked about again for this long."""
-FOUND_EXACTLY = (
-    "first: reported by the partition's leader while it was open; next: first record after its abort, by time"
-)
+FOUND_EXACTLY = "first: reported by the partition's leader while it was open; next: first record after its end, by time"
 FOUND_BY_TIME = (
     "by time: it holds this transaction's records, others', and maybe not all where the producer's clock is off"
 )
@@ -41,7 +41,7 @@ Target = tuple[BrokerIdentity, str]
 
 
 class AbortedOffsets(Observer):
-    """Observes open transactions before they end, and undone ones that are or may be lost."""
+    """Observes open transactions before they end, undone ones that may be lost, and committed ones that were open for long."""
 
     kind = ObserverKind.OFFSETS
 
@@ -58,7 +58,7 @@ class AbortedOffsets(Observer):
         self._offsets, self._interval_s = offsets, interval_ms / 1000
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}
-        self._version = self._undone = -1
+        self._version = self._undone = self._committed = -1
         self._looked_s = 0.0
         self._since_ms = 0
 
@@ -71,6 +71,7 @@ class AbortedOffsets(Observer):
         """Poll until stopped. Raises Unreachable, ResourceManagerError."""
         while not self.stopping.is_set():
             self._poll_open(now_ms())
+            self._poll_committed()
             if self._has_news():
                 began_ms = now_ms()
                 self._poll_undone()
@@ -105,18 +106,34 @@ class AbortedOffsets(Observer):
         while len(self._starts) > STARTS_KEPT:
             del self._starts[next(iter(self._starts))]
 
+    def _poll_committed(self) -> None:
+        committed = self.current.ends()[0]
+        if committed == self._committed:
+            return
+        with self.current.reading() as state:
+            found = [(state.broker.get(identity), partition) for identity, partition in self._starts]
+        ended = [(known, partition) for known, partition in found if known is not None and known.complete_commit_ms]
+        wanted = ended[:MAX_PARTITIONS]
+        self._note(self._found(known, partition, known.complete_commit_ms) for known, partition in wanted)
+        if len(wanted) == len(ended):
+            self._committed = committed
+
     def _poll_undone(self) -> None:
         wanted = list(self._unknown_places())[:MAX_PARTITIONS]
-        seen = [offsets for loss, partition in wanted if (offsets := self._found(loss, partition)) is not None]
+        self._note(self._found(broker, partition, broker.complete_abort_ms) for broker, partition in wanted)
+
+    def _note(self, seen: Iterable[OffsetsSeen | None]) -> None:
         observed = []
         for offsets in seen:
+            if offsets is None:
+                continue
             position = Position(source=self.name, partition=0, offset=self._next_offset)
             observed.append(Observed(position=position, observation=offsets))
             self._next_offset += 1
         if observed:
             self.arrived(observed)
 
-    def _unknown_places(self) -> Iterator[tuple[Loss, str]]:
+    def _unknown_places(self) -> Iterator[tuple[BrokerTransaction, str]]:
         """Yield the partitions of transactions that are or may be lost and whose offsets are not known, newest first."""
         losses, _ = aborts_and_losses.losses_in_memory(self.current, since_ms=self._since_ms)
         for loss in losses:
@@ -130,14 +147,13 @@ class AbortedOffsets(Observer):
             known = {seen.partition for seen in loss.offsets}
             for partition in sorted(broker.partitions - known):
                 if not is_internal(partition):
-                    yield loss, partition
+                    yield broker, partition
 
-    def _found(self, loss: Loss, partition: str) -> OffsetsSeen | None:
-        broker = loss.view.broker
-        if broker is None or broker.complete_abort_ms is None:
+    def _found(self, broker: BrokerTransaction, partition: str, ended_ms: int | None) -> OffsetsSeen | None:
+        if ended_ms is None:
             return None
         began = self._offsets.at_times({partition: broker.identity.start_ms - LEAD_MS})
-        ended = self._offsets.at_times({partition: broker.complete_abort_ms + 1})
+        ended = self._offsets.at_times({partition: ended_ms + 1})
         if partition not in began or partition not in ended:
             return None
         next_offset = ended[partition]

@@ -184,6 +184,33 @@ def test_the_same_error_for_a_committed_and_a_lost_transaction(
     assert (detail["loss"]["verdict"], detail["state"]) == ("lost", "aborted")
 
 
+def offsets_asked_at_ms(collector: CollectorProcess) -> int:
+    """Return when the leaders were asked last, 0 while nothing was found."""
+    status = collector.get("status")
+    delays = [one["delay_ms"] for one in status["observers"] if one["name"] == "offsets of transactions"]
+    return status["now_ms"] - delays[0] if delays and delays[0] is not None else 0
+
+
+def test_a_committed_one_that_was_open_for_long_has_its_offsets(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    flink = FlinkLike(sink=make_sink(connection), prefix=f"long-{uuid.uuid4().hex[:8]}")
+    producer = flink.take(1)
+    offsets = flink.write(producer, 3)
+    opened_ms = collector.wait_for(flink.id_of(1), state="open")["opened_at_ms"]
+    due_ms = opened_ms + TIMEOUT_MS // 4
+    wait_until("it to be open for long", lambda: offsets_asked_at_ms(collector) > due_ms, LIMIT_S)
+    before_ms = offsets_asked_at_ms(collector)
+    wait_until("its leader to be asked", lambda: offsets_asked_at_ms(collector) > before_ms, LIMIT_S)
+    producer.commit_transaction(LIMIT_S)
+    key = collector.wait_for(flink.id_of(1), state="committed")["key"]
+    wait_until("its offsets", lambda: collector.get(f"transactions/{key}")["loss"]["offsets"], LIMIT_S)
+    ((where,), verdict) = map(collector.get(f"transactions/{key}")["loss"].get, ("offsets", "verdict"))
+    assert (verdict, where["first"], where["certainty"]) == ("not lost", min(offsets), "likely")
+    assert where["next"] > max(offsets)
+    assert "reported by the partition's leader" in where["how"]
+
+
 def test_a_job_set_back_before_a_transaction_writes_it_again(
     collector: CollectorProcess, connection: KafkaConnection
 ) -> None:

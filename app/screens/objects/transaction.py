@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 
 import streamlit as st
@@ -25,6 +25,7 @@ from lifecycle import page_paths
 from lifecycle.orders import Action
 from lifecycle.rows.attention import Attention, Remedy
 from lifecycle.rows.batches import BatchTransactionRow
+from lifecycle.rows.ends import OffsetRange
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionDetailRow
 from lifecycle.verdicts import Verdict
@@ -184,7 +185,20 @@ def _writes(detail: TransactionDetailRow, blocked: Sequence[BlockedRow]) -> Html
         rows.append([partition_link(name), amount(first), following, hidden, groups or "–"])
     head = ["Partition", "First offset", "Next offset", "Hidden behind it", "Readers"]
     how_many = detail.rows is not None and el("small", f" {counted(detail.rows, 'row')}")
-    return el("section", el("h3", "Writes", how_many), table(head, rows))
+    return el("section", el("h3", "Writes", how_many), table(head, rows), _not_known(detail, ranges))
+
+
+def _not_known(detail: TransactionDetailRow, ranges: Mapping[str, OffsetRange]) -> Html | None:
+    """Return how the offsets of an ended one are known, or why not; nothing while it is open."""
+    if not detail.state.is_final:
+        return None
+    if all(name in ranges for name in detail.partitions):
+        return el("p", "; ".join(sorted({found.how for found in ranges.values()})), class_="empty")
+    text = (
+        "Its offsets are not known: the collector asks a partition's leader while a transaction is open for 5 s, "
+        "or for a quarter of a shorter timeout, and looks by time for those that were lost."
+    )
+    return el("p", text, class_="empty")
 
 
 def _siblings(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow]) -> Html:

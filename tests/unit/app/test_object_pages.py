@@ -15,6 +15,7 @@ from tests.unit.app.contract_rows import (
     foreign,
     hanging,
     job,
+    loss,
     pipeline,
     raw_event,
     shared_batch,
@@ -82,6 +83,29 @@ def test_an_open_one_says_where_it_writes_as_far_as_its_partition_tells(answers)
     assert ">88,100</td>" in held
     assert ">at most 88,220</td>" in held
     assert "88,220" not in other, "who holds that one back is another"
+
+
+@pytest.mark.parametrize(
+    ("known", "texts"),
+    [
+        (True, (">88,100</td>", ">88,104</td>", "reported by the leader")),
+        (False, ("Its offsets are not known: the collector asks",)),
+    ],
+    ids=["known", "not known"],
+)
+def test_an_ended_one_says_where_it_wrote_or_that_this_is_not_known(answers, known, texts):
+    where = {
+        "partition": "orders-2",
+        "first": 88_100,
+        "next": 88_104,
+        "certainty": "likely",
+        "how": "reported by the leader",
+    }
+    row = foreign("billing-1", state="committed", verdict="settled", may_abort=False, partitions=["orders-2"])
+    answers.transactions = [{**row, "loss": loss("billing-1", verdict="not lost", offsets=[where] if known else [])}]
+    writes = said(at(page_paths.transaction(row["key"]))).partition("Writes")[2].partition("</section>")[0]
+    assert [text for text in texts if text not in writes] == []
+    assert ("not known" in writes) is not known
 
 
 def test_an_ended_one_has_its_end_and_no_orders(answers):
