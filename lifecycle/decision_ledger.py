@@ -24,7 +24,8 @@ from lifecycle.decisions import (
     RunStarted,
     Snapshot,
 )
-from lifecycle.identity import Handle
+from lifecycle.identity import Handle, transactional_id_of
+from lifecycle.resource_manager_kinds import KAFKA
 
 
 @dataclass(slots=True)
@@ -292,6 +293,10 @@ class DecisionLedger:
         """Return the first outcome recorded for a handle, or None while it is not settled."""
         found = self._outcomes.get(handle_key)
         return found[1] if found else None
+
+    def ids_with_outcome(self) -> set[str]:
+        """Return the transactional ids of Kafka of which a transaction has an outcome."""
+        return {id_ for key in self._outcomes if (id_ := transactional_id_of(KAFKA.name, key)) is not None}
 
     def unsettled(self, prefix: str) -> list[tuple[Decision, Handle]]:
         """Return the handles of the prefix that were decided to be committed and may not be, oldest decision first.

@@ -110,6 +110,12 @@ def transaction_key(
     return f"{resource_manager}:{transaction}:{producer_id}:{producer_epoch}"
 
 
+def transactional_id_of(resource_manager: str, key: str) -> str | None:
+    """Return the transactional id in such a text with a producer, None where it is of another resource manager."""
+    named, _, rest = key.partition(":")
+    return rest.rsplit(":", 2)[0] if named == resource_manager else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
     """What another process needs to finish a prepared transaction, and what it holds.

@@ -17,7 +17,6 @@ from collector.rows.action_required import (
     by_urgency,
     groups,
     hanging_groups,
-    next_required_ms,
 )
 from collector.rows.attention.listing import AttentionList, in_progress
 from collector.rows.attention.observers import existing, up
@@ -187,8 +186,8 @@ class Watch:
         before, urgent, next_ms = self._urgent
         is_earlier = self._kept is not None and at_ms < self._kept.situation.now_ms
         if judged is not before or is_earlier or (next_ms is not None and at_ms >= next_ms):
-            urgent = action_required(judged, at_ms, self._limits.foreign_old_ms)
-            self._urgent = judged, urgent, next_required_ms(judged, at_ms, self._limits.foreign_old_ms)
+            urgent, next_ms = action_required(judged, at_ms, self._limits.foreign_old_ms)
+            self._urgent = judged, urgent, next_ms
         return urgent
 
     def _grouped(self, urgent: list[Judged], hanging: list[RequiredGroup]) -> tuple[RequiredGroup, ...]:

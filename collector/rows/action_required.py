@@ -30,26 +30,24 @@ class RequiredGroup:
     since_ms: int | None
 
 
-def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> list[Judged]:
-    """Return the transactions that require an action, most urgent first; a foreign one once it is open for long."""
-    return sorted((item for item in judged if _is_required(item, at_ms, foreign_old_ms)), key=urgency)
+def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> tuple[list[Judged], int | None]:
+    """Return the transactions that require an action, most urgent first, and when the next one does by its age alone (epoch ms).
 
-
-def _is_required(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:
-    if item.judgement.verdict is not Verdict.FOREIGN:
-        return item.judgement.verdict in _VERDICTS
-    opened = item.view.opened_ms
-    return item.view.is_running and opened is not None and at_ms - opened >= foreign_old_ms
-
-
-def next_required_ms(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> int | None:
-    """Return when the next of them requires an action by its age alone (epoch ms), or None."""
-    opened = (
-        item.view.opened_ms
-        for item in judged
-        if item.judgement.verdict is Verdict.FOREIGN and item.view.is_running and item.view.opened_ms is not None
-    )
-    return min((at + foreign_old_ms for at in opened if at is not None and at_ms - at < foreign_old_ms), default=None)
+    A foreign one requires an action once it is open for long.
+    """
+    found, next_opened_ms = [], None
+    for item in judged:
+        verdict = item.judgement.verdict
+        if verdict is not Verdict.FOREIGN:
+            if verdict in _VERDICTS:
+                found.append(item)
+        elif item.view.is_running and (opened_ms := item.view.opened_ms) is not None:
+            if at_ms - opened_ms >= foreign_old_ms:
+                found.append(item)
+            elif next_opened_ms is None or opened_ms < next_opened_ms:
+                next_opened_ms = opened_ms
+    next_ms = next_opened_ms + foreign_old_ms if next_opened_ms is not None else None
+    return sorted(found, key=urgency), next_ms
 
 
 def groups(urgent: Sequence[Judged], remembered: Remembered[RequiredGroup] | None = None) -> tuple[RequiredGroup, ...]:

@@ -165,6 +165,7 @@ def test_rule_3_the_first_outcome_counts():
     decided = decision(0)
     ledger = fold(enumerate([run(), decided, outcome(decided, Settled.LOST), outcome(decided, Settled.COMMITTED)]))
     found = ledger.outcome(HANDLE.key)
+    assert ledger.ids_with_outcome() == {HANDLE.transaction}
     assert found is not None
     assert found.settled is Settled.LOST
 

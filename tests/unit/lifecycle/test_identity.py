@@ -6,7 +6,16 @@ import pytest
 
 from lifecycle.errors import MalformedRecord, SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Fingerprint, Handle, Marker, TransactionalId, check_prefix, marker_group
+from lifecycle.identity import (
+    Fingerprint,
+    Handle,
+    Marker,
+    TransactionalId,
+    check_prefix,
+    marker_group,
+    transaction_key,
+    transactional_id_of,
+)
 
 HANDLE = Handle(
     resource_manager="kafka",
@@ -124,6 +133,15 @@ def test_a_handle_without_a_field_or_with_a_wrong_one_names_it(name):
 def test_the_key_of_a_handle_names_no_later_transaction_of_the_same_id():
     later = Handle.from_json(HANDLE.to_json() | {"producer_epoch": 5})
     assert later.key != HANDLE.key
+
+
+@pytest.mark.parametrize("id_", ["p-sink-0-1", "a:b:7", "with spaces"])
+def test_the_transactional_id_is_read_back_from_a_key(id_):
+    assert transactional_id_of("kafka", transaction_key("kafka", id_, 4711, 3)) == id_
+
+
+def test_a_key_of_another_resource_manager_has_no_transactional_id():
+    assert transactional_id_of("kafka", transaction_key("mysql", "a:4711:3")) is None
 
 
 def test_delivery_guarantees_are_named_and_a_wrong_name_lists_them():
