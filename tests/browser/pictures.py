@@ -15,7 +15,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from demo.readers import scan
 from lifecycle import page_paths
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.demo_process import DemoProcess, wait_for
-from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, open_whole, show_in, wait_whole
+from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, show_in
 
 PIPELINE = "ip-count"
 ROWS_BEFORE, TRAFFIC_LIMIT_S = 1_000, 240.0
@@ -38,12 +38,15 @@ COLOURS = (256, 128, 64)
 """Fewer are tried where a picture is larger than LARGEST_BYTES."""
 LARGEST_BYTES = 150_000
 WITH_FAULT = (
-    ("overview", "/"),
     ("transactions", "/transactions"),
     ("readers", "/readers"),
     ("transactions-batches", "/transactions?show=batches"),
     ("alerts", "/alerts"),
 )
+HAS_REGIONS = """() => document.querySelectorAll(".region-blocks").length > 0
+    && [...document.querySelectorAll(".region-blocks")].every(blocks => blocks.childElementCount > 0)
+    && !document.querySelector("[data-stale=true], [data-testid=stSkeleton]")"""
+"""Streamlit itself may run: the demo's panel writes itself again all the time."""
 AT_REST = (
     ("pipelines", "/pipelines"),
     ("pipeline", page_paths.pipeline(PIPELINE)),
@@ -64,18 +67,13 @@ def cause(demo: dict[str, str], fault: Fault) -> None:
     assert answer["accepted"], answer["message"]
 
 
-def take(pages: Mapping[str, Page], into: Path) -> None:
-    """Write pages as they stand: all of them on a desk in light, then on a phone, then in dark; so fast that little changes."""
-    taken: dict[Path, bytes] = {}
+def take(page: Page, into: Path, name: str) -> None:
+    """Write a page as it stands: on a desk in light, on a phone, on a desk in dark."""
     for variant, scheme, size in (("desk", "light", DESK), ("phone", "light", PHONE), ("dark", "dark", DESK)):
-        for name, page in pages.items():
-            page.bring_to_front()
-            page.set_viewport_size(size)
-            show_in(page, scheme)
-            wait_whole(page)
-            taken[into / f"{name}-{variant}.png"] = page.screenshot()
-    for file, png in taken.items():
-        write_small(png, file)
+        page.set_viewport_size(size)
+        show_in(page, scheme)
+        page.wait_for_function(HAS_REGIONS, timeout=SHOWN_LIMIT_MS)
+        write_small(page.screenshot(), into / f"{name}-{variant}.png")
 
 
 def write_small(png: bytes, file: Path) -> None:
@@ -88,17 +86,20 @@ def write_small(png: bytes, file: Path) -> None:
     raise ValueError(f"{file} has {file.stat().st_size:,} bytes")
 
 
-def visited(context: BrowserContext, demo: dict[str, str], path: str) -> Page:
-    """Return a page of the demo, whole."""
-    page = context.new_page()
-    open_whole(page, demo["app"] + path)
-    return page
+def take_from(context: BrowserContext, demo: dict[str, str], into: Path, pages: Iterable[tuple[str, str]]) -> None:
+    """Write pages of the demo by their addresses. One is open at a time: the demo's panel writes itself again in each."""
+    for name, path in pages:
+        page = context.new_page()
+        page.goto(demo["app"] + path)
+        page.wait_for_function(HAS_REGIONS, timeout=SHOWN_LIMIT_MS)
+        take(page, into, name)
+        page.close()
 
 
 def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
-    """Cause the faults, and take the pages that show them; the lists are open before, because the batch is there for a minute."""
-    lists = {name: visited(context, demo, path) for name, path in WITH_FAULT}
-    overview = lists["overview"]
+    """Cause the faults, and take the pages that show them, those first that show the batch: it is there for a minute."""
+    overview = context.new_page()
+    overview.goto(demo["app"])
     cause(demo, Fault.FREEZE_AFTER_DECISION)
     card = overview.locator(".st-key-overview article").filter(has=overview.locator("[data-order=commit]")).first
     expect(card).to_contain_text("waits:", timeout=SHOWN_LIMIT_MS)
@@ -107,18 +108,14 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     assert number is not None, card.inner_text()
     # Only now: readers would wait behind this one.
     cause(demo, Fault.ABANDONED_PRODUCER)
+    take(overview, into, "overview")
+    batch = page_paths.batch(PIPELINE, int(number.group(1)))
+    take_from(context, demo, into, [("transaction", transaction), *WITH_FAULT, ("batch", batch)])
     alert = overview.locator("a[href^='/alert?']").first
     expect(alert).to_be_visible(timeout=SHOWN_LIMIT_MS)
-    of_objects = {
-        "transaction": transaction,
-        "batch": page_paths.batch(PIPELINE, int(number.group(1))),
-        "partition": page_paths.partition(topics.SINK, 0),
-        "alert": alert.get_attribute("href") or "",
-    }
-    pages = {**lists, **{name: visited(context, demo, path) for name, path in of_objects.items()}}
-    take(pages, into)
-    for page in pages.values():
-        page.close()
+    found = alert.get_attribute("href") or ""
+    overview.close()
+    take_from(context, demo, into, [("alert", found), ("partition", page_paths.partition(topics.SINK, 0))])
 
 
 def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
@@ -126,10 +123,7 @@ def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
     into.mkdir(parents=True, exist_ok=True)
     wait_for("rows to show", lambda: len(scan(demo["bootstrap_servers"], topics.SINK)) >= ROWS_BEFORE, TRAFFIC_LIMIT_S)
     take_fault(context, demo, into)
-    for name, path in AT_REST:
-        page = visited(context, demo, path)
-        take({name: page}, into)
-        page.close()
+    take_from(context, demo, into, AT_REST)
 
 
 @contextlib.contextmanager
