@@ -250,7 +250,8 @@ def test_the_verdict_takes_the_place_of_foreign_while_the_database_lists_it(is_p
 
 
 def test_a_listed_branch_asks_for_no_list_of_a_later_checkpoint() -> None:
-    seen = [FAILED_JOB, checkpoint(3), checkpoint(4)]
+    later = checkpoint(4, triggered_ms=T0 + PREPARED, ended_ms=T0 + PREPARED + 1_000)
+    seen = [FAILED_JOB, checkpoint(3), later]
     view = branch(FUNCTION, PREPARED, is_postgres=False)
     for lists, is_unread in (([], True), ([LISTS], False)):
         state = flink_state([*seen, *lists], polled=False)
