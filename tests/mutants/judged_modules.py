@@ -15,7 +15,6 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_unread_lists.py",
     f"{VERDICTS}/test_flink_commits.py",
 )
-VIEWS = "tests/unit/collector/views"
 ALERTING = "tests/unit/collector/alerting"
 ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
 
@@ -81,17 +80,9 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/blocked_readers.py": (f"{VERDICTS}/test_blocked_readers.py",),
     "collector/verdicts/reader_waits.py": (f"{VERDICTS}/test_reader_waits.py",),
     "collector/verdicts/timeout_risk.py": (f"{VERDICTS}/test_timeout_risk.py",),
-    "collector/verdicts/driver_state.py": (f"{VERDICTS}/test_driver_state.py",),
-    "collector/verdicts/checkpoint_gaps.py": (f"{VERDICTS}/test_checkpoint_gaps.py",),
     "collector/verdicts/watched_times.py": (f"{VERDICTS}/test_watched_times.py",),
-    "collector/verdicts/partition_state.py": (
-        f"{VERDICTS}/test_partition_edges.py",
-        f"{VERDICTS}/test_partition_state.py",
-    ),
-    "collector/views/kept_verdicts.py": (f"{VIEWS}/test_kept_verdicts.py",),
     "collector/alerting/remedies.py": (f"{ALERTING}/test_remedies.py",),
     "collector/alerting/recent_losses.py": (f"{ALERTING}/test_recent_losses.py",),
-    "collector/alerting/state_machine.py": (f"{ALERTING}/test_alert_steps.py", f"{ALERTING}/test_state_machine.py"),
     "collector/standing_orders/decision.py": ("tests/unit/collector/standing_orders/test_decision.py",),
     "collector/alerting/rules.py": ALERT_RULES,
     "collector/alerting/checkpoint_rule.py": ALERT_RULES,
