@@ -1,4 +1,4 @@
-"""Search: every transaction in Kafka that history has, by what is known of it; the collector looks, this page asks."""
+"""Search: every transaction that history has, in Kafka and in databases; the collector looks, this page asks."""
 
 from __future__ import annotations
 

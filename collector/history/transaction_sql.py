@@ -62,14 +62,18 @@ select a.*, r.refers_to from audit a left join order_results r using (audit)
 where contains(a.keys, ?) or contains(a.keys, ?) order by a.audit desc limit ?"""
 
 # Records of transactions by their opening, newest first, from behind a place on. ``search_records`` puts it together of these.
+# A branch of a database has no producer id; it begins when its database was first seen to list it, or says it was prepared.
+BRANCH = -1
 _SEARCHED = """
-select transaction_id, producer_id, start_ms from transaction_records
-where start_ms is not null and start_ms >= ? and start_ms < ? and (start_ms, producer_id, transaction_id) < (?, ?, ?)"""
+where start_ms is not null and start_ms >= $1 and start_ms < $2 and (start_ms, producer_id, transaction_id) < ($3, $4, $5)"""
 _CONDITIONS = {
-    "text": "contains(transaction_id, ?)",
-    "beginnings": "list_bool_or(list_transform(?::varchar[], lambda beginning: starts_with(transaction_id, beginning)))",
-    "partitions": "list_has_any(partitions, ?::varchar[])",
-    "status": "status = ?",
+    "text": "contains(transaction_id, {value})",
+    "beginnings": (
+        "list_bool_or(list_transform({value}::varchar[], lambda beginning: starts_with(transaction_id, beginning)))"
+    ),
+    "partitions": "list_has_any(partitions, {value}::varchar[])",
+    # How a branch ended is looked at afterwards.
+    "status": f"(status = {{value}} or producer_id = {BRANCH})",
 }
 FROM_NEWEST = (2**62, 0, "")
 
@@ -80,8 +84,19 @@ def search_records(wanted: Mapping[str, Any]) -> str:
     Bound: from, until, the place (start, producer id, transaction), the value of each condition in the order of ``wanted``, how
     many records.
     """
-    chosen = "".join(f"\n  and {_CONDITIONS[name]}" for name in wanted)
-    return f"{_SEARCHED}{chosen}\norder by start_ms desc, producer_id desc, transaction_id desc limit ?"
+    conditions = "".join(
+        f"\n  and {_CONDITIONS[name].format(value=f'${number}')}" for number, name in enumerate(wanted, 6)
+    )
+    newest = f"order by start_ms desc, producer_id desc, transaction_id desc limit ${6 + len(wanted)}"
+    # The newest of each side first: DuckDB reads no more of a table than these take.
+    return f"""
+with branches as (
+    select transaction_id, {BRANCH} as producer_id, min(coalesce(prepared_ms, at_ms)) as start_ms,
+        []::varchar[] as partitions, '' as status
+    from prepared_branches group by transaction_id),
+of_kafka as (select transaction_id, producer_id, start_ms from transaction_records{_SEARCHED}{conditions} {newest}),
+of_databases as (select transaction_id, producer_id, start_ms from branches{_SEARCHED}{conditions} {newest})
+select * from of_kafka union all select * from of_databases {newest}"""
 
 
 # Bound: ids, producer ids, starts, of the same length; the first and the last start.
@@ -94,6 +109,9 @@ with chosen as (
         of_those="semi join chosen using (transaction_id, producer_id, start_ms)",
     )
 }"""
+# Bound: names.
+BRANCHES_OF_NAMES = """
+select * from prepared_branches where transaction_id in (select unnest(?::varchar[])) order by source, "offset" """
 # Who took these ids. Bound: ids, from, until (epoch ms), how many.
 INITS_OF_PERIOD = """
 select transaction_id, update_ms, producer_id, producer_epoch from transaction_records

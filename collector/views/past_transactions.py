@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from collector.history import row_decoding, transaction_sql
+from collector.history.observation_tables import PREPARED_BRANCHES
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.state import transaction_join
@@ -16,6 +17,7 @@ from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views.current_state import CurrentState
+from lifecycle.branch_id import BranchId
 from lifecycle.durations import HOUR_MS
 from lifecycle.identity import TransactionalId
 from lifecycle.json_record import MAX_WHOLE_NUMBER
@@ -72,6 +74,24 @@ def earlier(
     return views, max(0, total - len(views))
 
 
+def past_of_branches(current: CurrentState, store: Store, names: Sequence[str]) -> State:
+    """Return a state of the branches of these names, with what was decided and reported of ours. Raises StoreFailed."""
+    past = State(settled_kept=MOST_RECORDS)
+    seen = list(PREPARED_BRANCHES.observations(store.rows(transaction_sql.BRANCHES_OF_NAMES, list(names))))
+    with current.reading() as state:
+        prefixes = state.ledger.prefixes()
+    ours: dict[str, list[int]] = {}
+    for observation in seen:
+        parsed = BranchId.parse(observation.transaction)
+        if parsed is not None and parsed.prefix in prefixes:
+            ours.setdefault(parsed.prefix, []).append(observation.at_ms)
+    for prefix, times in ours.items():
+        _put_period(past, store, prefix, min(times) - AROUND_MS, max(times) + AROUND_MS)
+    for observation in seen:
+        apply(past, observation)
+    return past
+
+
 def past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTransaction]) -> State:
     """Return a state of these transactions, with what was decided and reported of ours around them. Raises StoreFailed."""
     past = State(settled_kept=MOST_RECORDS)
@@ -93,7 +113,10 @@ def _put_reports(past: State, store: Store, prefix: str, known: Sequence[BrokerT
     last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + AROUND_MS
     ids = {transaction.identity.transaction for transaction in known}
     # Of one id only its own events; of several all of the time.
-    part = json.dumps(ids.pop()) if len(ids) == 1 else ""
+    _put_period(past, store, prefix, first_ms, last_ms, json.dumps(ids.pop()) if len(ids) == 1 else "")
+
+
+def _put_period(past: State, store: Store, prefix: str, first_ms: int, last_ms: int, part: str = "") -> None:
     decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, prefix, first_ms, last_ms, MOST_RECORDS)
     events = store.rows(transaction_sql.EVENTS_OF_PERIOD, prefix, first_ms, last_ms, part, MOST_RECORDS)
     # What cannot be understood was reported when history was loaded.

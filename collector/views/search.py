@@ -1,4 +1,4 @@
-"""A search over all transactions in Kafka that history has, newest opening first, a page at a time."""
+"""A search over all transactions that history has, in Kafka and in databases, newest opening first, a page at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import Certainty, infer
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, past_of
+from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, past_of, past_of_branches
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
@@ -55,8 +55,9 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A transaction that fits; the cause is None where it was not aborted."""
+    """A transaction that fits; the cause is None where it was not aborted. ``place``: where it stands in the order of a search."""
 
+    place: Place
     view: TransactionView
     cause: AbortCause | None = None
     certainty: Certainty | None = None
@@ -87,7 +88,7 @@ def search(
         room = query.limit - len(page.found)
         page.found += fitting[:room]
         if len(fitting) > room:
-            page.next_place = place_of(page.found[-1].view)
+            page.next_place = page.found[-1].place
             return page
         place = behind
         if place is None:
@@ -96,11 +97,6 @@ def search(
             break
     page.next_place = place
     return page
-
-
-def place_of(view: TransactionView) -> Place:
-    """Return where a transaction stands in the order of a search."""
-    return (view.opened_ms or 0, view.producer_id or 0, view.transaction)
 
 
 def _conditions(current: CurrentState, query: SearchQuery) -> dict[str, object]:
@@ -145,7 +141,14 @@ def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIden
     """Return these transactions in their order, as memory has them, else as history has."""
     with current.reading() as state:
         found = _found_in(state, [identity for identity in identities if identity in state.broker])
-    missing = [identity for identity in identities if identity not in found]
+        found |= _branches_in(state, identities)
+    branches = [each for each in identities if each.producer_id == transaction_sql.BRANCH and each not in found]
+    if branches:
+        past = past_of_branches(current, store, [each.transaction for each in branches])
+        with current.reading() as state:
+            loss_cases.share(past, state)
+            found |= _branches_in(past, branches)
+    missing = [each for each in identities if each not in found and each.producer_id != transaction_sql.BRANCH]
     if missing:
         past = _past_of(current, store, missing)
         with current.reading() as state:
@@ -170,18 +173,34 @@ def _past_of(current: CurrentState, store: Store, missing: Sequence[BrokerIdenti
 
 
 def _found_in(state: State, identities: Iterable[BrokerIdentity]) -> dict[BrokerIdentity, Found]:
-    return {identity: _found(state, transaction_join.at_coordinator(state, identity)) for identity in identities}
+    return {each: _found(state, each, transaction_join.at_coordinator(state, each)) for each in identities}
 
 
-def _found(state: State, view: TransactionView) -> Found:
+def _branches_in(state: State, identities: Iterable[BrokerIdentity]) -> dict[BrokerIdentity, Found]:
+    """Return the branches of databases among these that a state knows."""
+    names = {each.transaction: each for each in identities if each.producer_id == transaction_sql.BRANCH}
+    if not names:
+        return {}
+    known = [branch for branch in state.branches.values() if branch.transaction in names]
+    return {
+        names[branch.transaction]: _found(state, names[branch.transaction], transaction_join.view_of(state, branch))
+        for branch in known
+    }
+
+
+def _found(state: State, identity: BrokerIdentity, view: TransactionView) -> Found:
+    place = (identity.start_ms, identity.producer_id, identity.transaction)
     if view.state not in _ABORTED:
-        return Found(view=view)
+        return Found(place=place, view=view)
     cause, certainty = infer(loss_cases.clues(state, view))
-    return Found(view=view, cause=cause, certainty=certainty)
+    return Found(place=place, view=view, cause=cause, certainty=certainty)
 
 
 def _fits(found: Found, query: SearchQuery) -> bool:
-    state = found.view.state
+    state, branch = found.view.state, found.view.branch
+    if branch is not None and not branch.is_listed and not state.is_final and query.outcome is not None:
+        # It has ended, and nothing tells how.
+        return False
     outcome = (
         SearchOutcome.COMMITTED
         if state is TransactionState.COMMITTED

@@ -37,6 +37,15 @@ def test_what_is_found_says_how_it_ended_and_links_to_its_page(answers):
     assert page_paths.pipeline("billing") in said(page)
 
 
+def test_a_branch_of_a_database_is_shown_like_the_others(answers):
+    answers.found += [
+        found("xid-7", key="mysql:xid-7", pipeline="xid-7", batch=None, slot=None, partitions=[], rows=None)
+    ]
+    page = opened("search")
+    assert "3 transactions, newest opening first" in said(page)
+    assert page_paths.transaction("mysql:xid-7") in said(page)
+
+
 def test_without_a_choice_the_last_day_is_searched(answers):
     opened("search")
     (wanted,) = answers.searches
