@@ -117,4 +117,7 @@ INITS_OF_PERIOD = """
 select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
 where start_ms is null and status = 'EMPTY' and transaction_id in (select unnest(?::varchar[]))
   and update_ms >= ? and update_ms <= ? order by update_ms limit ?"""
+# Bound: producer ids.
+IDS_OF_PRODUCERS = """
+select distinct producer_id, transaction_id from transaction_records where producer_id in (select unnest(?::bigint[]))"""
 PARTITIONS = "select distinct unnest(partitions) from transaction_records"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from collector.records.facts import HandleIdentity
 from collector.state import transaction_join
@@ -57,14 +57,23 @@ def _application(state: State, transaction: str, producer_id: int) -> Applicatio
     return Application(kind=ApplicationKind.OTHER, name=f"producer {producer_id}")
 
 
-def name_of_key(state: State, key: str) -> str:
-    """Return the application that an order's key names, '' where it names none. Call it under the state's lock."""
+def producer_of_key(key: str) -> int | None:
+    """Return the producer id of a hanging transaction's key; another key has no use for it."""
+    found = _HANGING_KEY.fullmatch(key)
+    return int(found["producer_id"]) if found is not None else None
+
+
+def name_of_key(state: State, key: str, past_ids: Mapping[int, Collection[str]]) -> str:
+    """Return the application that an order's key names, '' where it names none. Call it under the state's lock.
+
+    ``past_ids``: the transactional ids that history has of producers, for hanging transactions whose producer has left memory.
+    """
     if key.startswith(PIPELINE_KEY):
         return key.removeprefix(PIPELINE_KEY)
     if found := _KAFKA_KEY.fullmatch(key):
         return name_of_id(state, found["id"])
-    if found := _HANGING_KEY.fullmatch(key):
-        return _name_of_producer(state, int(found["producer_id"]))
+    if (producer_id := producer_of_key(key)) is not None:
+        return _name_of_producer(state, producer_id, past_ids.get(producer_id, ()))
     prefixes = state.ledger.prefixes()
     if (found := _BATCH_KEY.fullmatch(key)) and found["prefix"] in prefixes:
         return found["prefix"]
@@ -72,8 +81,9 @@ def name_of_key(state: State, key: str) -> str:
     return branch.prefix if branch is not None and branch.prefix in prefixes else ""
 
 
-def _name_of_producer(state: State, producer_id: int) -> str:
+def _name_of_producer(state: State, producer_id: int, past_ids: Collection[str]) -> str:
     """Return the application of a producer id, '' where none or more than one is known."""
     ids = {identity.transaction for identity in state.broker if identity.producer_id == producer_id}
+    ids.update(past_ids)
     names = {name_of_id(state, id_) for id_ in ids}
     return names.pop() if len(names) == 1 else ""

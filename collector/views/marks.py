@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from collector.history import sql
+from collector.history import sql, transaction_sql
 from collector.history.store import Store
 from collector.verdicts.data_loss import LossVerdict
 from collector.views import aborts_and_losses, application_names
@@ -53,13 +53,26 @@ def marks(current: CurrentState, store: Store, lost: Iterable[Losses], from_ms: 
 
 def _orders(current: CurrentState, store: Store, from_ms: int, until_ms: int) -> Iterator[SeriesMark]:
     rows = store.rows(sql.ORDERS_OF_TIME, from_ms, until_ms, MOST)
+    keys = {row[0]: json.loads(row[4]) for row in rows}
+    past_ids = _ids_of_producers(store, {key for of in keys.values() for key in of})
     with current.reading() as state:
-        named = {row[0]: {application_names.name_of_key(state, key) for key in json.loads(row[4])} for row in rows}
+        named = {
+            audit: {application_names.name_of_key(state, key, past_ids) for key in of} for audit, of in keys.items()
+        }
     for audit, at_ms, who, action, _, outcome in rows:
         # A batch's order has its transactions' keys too, and not every key names an application.
         for name in sorted(named[audit] - {""}) or [""]:
             text = f"{action} by {who}: {outcome} (audit {audit})"
             yield SeriesMark(at_ms=at_ms, kind=MarkKind.ORDER, pipeline=name, text=text)
+
+
+def _ids_of_producers(store: Store, keys: Iterable[str]) -> dict[int, set[str]]:
+    """Return the transactional ids that history has of the producers of hanging transactions."""
+    producers = {producer for key in keys if (producer := application_names.producer_of_key(key)) is not None}
+    found: dict[int, set[str]] = {}
+    for producer, id_ in store.rows(transaction_sql.IDS_OF_PRODUCERS, sorted(producers)) if producers else ():
+        found.setdefault(producer, set()).add(id_)
+    return found
 
 
 def _of_pipelines(store: Store, from_ms: int, until_ms: int) -> Iterator[SeriesMark]:

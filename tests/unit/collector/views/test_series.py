@@ -214,6 +214,12 @@ def test_marks_say_what_happened_when_and_to_whom(history: History, ask: Ask) ->
     history.commit(6_500, "shop-1f0a91b4-3", producer_id=70)
     history.audit(7_000, "commit", '["hanging:orders-3:70:2:100"]')
     history.audit(7_500, "commit", '["hanging:orders-3:71:2:100"]')
+    gone = broker_record(
+        BrokerStatus.COMPLETE_COMMIT, 6_600, transaction="bills-2f0a91b4-3", producer_id=72, start=6_500
+    )
+    history.store.append([observed(9_000, gone)])
+    history.store.flushed()
+    history.audit(7_600, "abort", '["hanging:orders-3:72:2:100"]')
     history.audit(8_000, "abort", f'["kafka:{PREFIX}-0-1:0:4@{T0}"]', "refused")
     history.audit(9_000, "backup", "[]")
     found = ask()
@@ -226,6 +232,7 @@ def test_marks_say_what_happened_when_and_to_whom(history: History, ask: Ask) ->
         (6_000, MarkKind.ORDER, PREFIX, "settle by anna: accepted (audit 3)"),
         (7_000, MarkKind.ORDER, "shop", "commit by anna: accepted (audit 4)"),
         (7_500, MarkKind.ORDER, "", "commit by anna: accepted (audit 5)"),
+        (7_600, MarkKind.ORDER, "bills", "abort by anna: accepted (audit 6)"),
     ]
     assert {mark.pipeline for mark in of_pipeline(found, PREFIX, 10).marks} == {PREFIX}
 
