@@ -68,6 +68,8 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         (20_001, None, {**STOPPED_AT_5, "stopped_on_request_ms": 2_000}, FAILED),
         (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "order")}, STOPPED),
         (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "")}, FAILED),
+        (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 4_000, "order")}, FAILED),
+        (240_000, 500, {**RUNNING, "alive_ms": 239_998}, FROZEN),
         (RETIRED_MS + 999, 500, RUNNING, FROZEN),
         (RETIRED_MS + 1_000, 500, RUNNING, STOPPED),
         (40_000, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, ALIVE),
@@ -96,6 +98,8 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         "stopped on request before it failed",
         "stopped by an order",
         "stopped without an order",
+        "failed after an order that it answered",
+        "it says that it runs, but not how often",
         "nearly a week",
         "nobody missed it for a week",
         "a time that is still to come counts not, the log does",
@@ -203,6 +207,16 @@ def test_a_run_that_began_in_the_time_to_come_is_its_only_sign() -> None:
     found = plain_state(run_of(900_000), Limits(), T0)
     assert found is not None
     assert (found.condition, found.since_ms) == (ALIVE, T0 + 900_000)
+
+
+def test_the_begin_of_a_run_is_a_sign() -> None:
+    found = plain_state(run_of(20_000, **RUNNING), Limits(), T0 + 45_000)
+    assert found is not None
+    assert (found.condition, found.since_ms) == (ALIVE, T0 + 20_000)
+
+
+def test_it_counts_as_given_up_after_a_week() -> None:
+    assert RETIRED_MS == 7 * 24 * 3_600_000
 
 
 def test_it_says_how_long_it_was_allowed_to_be_silent() -> None:
