@@ -35,6 +35,8 @@ STREAMLIT_SETTINGS = {
     "client.toolbarMode": "minimal",
     "server.headless": True,
     "server.fileWatcherType": "none",
+    # The page of a table comes from the address, and st.pagination has a default whether one is given or not.
+    "global.disableWidgetStateDuplicationWarning": True,
     "server.runOnSave": False,
     "theme.light.primaryColor": "#1f5fbf",
     "theme.dark.primaryColor": "#2f6fd0",

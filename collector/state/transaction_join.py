@@ -176,6 +176,12 @@ def named_by(key: str) -> tuple[HandleIdentity, int | None] | None:
     return handle, int(parts["start"]) if parts["start"] else None
 
 
+def branch_names(key: str) -> tuple[str, ...]:
+    """Return the names that a branch of this key may have in its database: with and without the instance behind it."""
+    name = key.partition(":")[2]
+    return (name, name.rpartition("@")[0])
+
+
 def find(state: State, key: str) -> TransactionView | None:
     """Return the transaction of that key, or None. A key without a start time finds it once the start is known too."""
     listed = state.branches.get(key)

@@ -28,17 +28,11 @@ MOST_RECORDS = 20_000
 
 
 def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | None, list[str]] | None:
-    """Return a transaction in Kafka of which memory knows nothing, as history has it, or None. Raises StoreFailed.
+    """Return a transaction of which memory knows nothing, as history has it, or None. Raises StoreFailed.
 
     With it whether data was lost, and the keys of its siblings: what its decision lists besides it.
     """
-    named = transaction_join.named_by(key)
-    if named is None:
-        return None
-    handle, start_ms = named
-    first, last = (start_ms, start_ms) if start_ms is not None else (0, MAX_WHOLE_NUMBER)
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, handle.transaction, handle.producer_id, first, last)
-    past = past_of(current, store, row_decoding.transactions(rows))
+    past = _past_of_key(current, store, key)
 
     def found_in(state: State) -> Iterable[TransactionView]:
         view = transaction_join.find(state, key)
@@ -53,6 +47,16 @@ def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | 
     handles = view.listing[1].handles if view.listing is not None else ()
     siblings = sorted(sibling.key for sibling in handles if sibling.key != view.handle_key)
     return judged[0], next(iter(loss_cases.judged(inputs)), None), siblings
+
+
+def _past_of_key(current: CurrentState, store: Store, key: str) -> State:
+    named = transaction_join.named_by(key)
+    if named is None:
+        return past_of_branches(current, store, transaction_join.branch_names(key))
+    handle, start_ms = named
+    first, last = (start_ms, start_ms) if start_ms is not None else (0, MAX_WHOLE_NUMBER)
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, handle.transaction, handle.producer_id, first, last)
+    return past_of(current, store, row_decoding.transactions(rows))
 
 
 def earlier(

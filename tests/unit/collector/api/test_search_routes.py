@@ -61,11 +61,11 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     made.store.close()
 
 
-BRANCHES = [Handle.from_json({**database_handle().to_json(), "transaction": f"xid-{number}"}) for number in range(150)]
+BRANCHES = [Handle.from_json({**database_handle().to_json(), "transaction": f"xid-{number}"}) for number in range(450)]
 
 
 def make_branches(made: Api, offsets: Iterator[int]) -> None:
-    """Have a database list 150 branches of others: two in three are gone again, the first ones have left memory."""
+    """Have a database list 450 branches of others: two in three are gone again, the first ones have left memory."""
     for number, of in enumerate(BRANCHES):
         at = 2_000_000 + number * 1_000
         made.current.observe([observed(next(offsets), branch_listed(of, at))])
@@ -91,10 +91,10 @@ def found(api: Api, query: str = "") -> list[dict[str, Any]]:
 
 def test_every_transaction_of_history_is_found_once_newest_first(api: Api) -> None:
     rows = found(api)
-    assert len(rows) == len({row["key"] for row in rows}) == 573
+    assert len(rows) == len({row["key"] for row in rows}) == 873
     starts = [row["opened_at_ms"] for row in rows]
     assert starts == sorted(starts, reverse=True)
-    assert len(api.rows("transactions?all=true&limit=1000")) < 573, "most have left memory"
+    assert len(api.rows("transactions?all=true&limit=1000")) < 873, "most have left memory"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_every_transaction_of_history_is_found_once_newest_first(api: Api) -> No
         ("pipeline=billing", 420),
         ("pipeline=bill", 0),
         ("pipeline=ip-count", 1),
-        ("transaction=xid-1", 61),
-        ("transaction=xid-&outcome=open", 50),
-        ("transaction=xid-&outcome=aborted", 100),
+        ("transaction=xid-1", 111),
+        ("transaction=xid-&outcome=open", 150),
+        ("transaction=xid-&outcome=aborted", 300),
         ("transaction=xid-&outcome=committed", 0),
         ("transaction=xid-&topic=invoices", 0),
         (f"since_ms={T0 + 2_000_000}&until_ms={T0 + 2_010_000}", 10),
-        ("outcome=aborted", 143),
+        ("outcome=aborted", 343),
         ("outcome=committed", 378),
-        ("outcome=open", 52),
+        ("outcome=open", 152),
         ("cause=timeout", 22),
         ("topic=invoices", 420),
         ("topic=invoices&outcome=aborted", 42),
@@ -139,6 +139,16 @@ def test_a_row_says_how_it_ended_and_why(api: Api) -> None:
     assert api.client.get(f"/api/v1/transactions/{quote(row['key'], safe='')}", headers=VIEWER).status_code == 200
     ours = found(api, "pipeline=ip-count")[0]
     assert (ours["batch"], ours["rows"], ours["cause"]) == (41, 100, None)
+
+
+def test_each_branch_that_is_found_has_an_answer_of_its_own(api: Api) -> None:
+    rows = found(api, "transaction=xid-")
+    in_memory = [row for row in rows if api.current.find(row["key"]) is not None]
+    assert 0 < len(in_memory) < len(rows) == 450
+    for row in rows:
+        answer = api.client.get(f"/api/v1/transactions/{quote(row['key'], safe='')}", headers=VIEWER)
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["transaction"], answer.json()["state"]) == (row["transaction"], row["state"])
 
 
 def test_a_group_finds_what_wrote_where_it_reads(fresh_api: Api) -> None:
