@@ -11,15 +11,24 @@ import pytest
 
 from collector.history.store import Store
 from collector.records.facts import Init
-from collector.records.observations import BranchProof, DecisionSeen, Observation, Observed, OperatorOrder, Position
+from collector.records.observations import (
+    BranchProof,
+    DecisionSeen,
+    EventSeen,
+    Observation,
+    Observed,
+    OperatorOrder,
+    Position,
+)
 from collector.state.state import State, holds_offsets
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import MAX_RECORDS, past_of, share
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
-from lifecycle import decisions
+from lifecycle import decisions, events
 from lifecycle.decisions import Handle, Settled
+from lifecycle.events import EventType
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
@@ -32,6 +41,7 @@ from tests.unit.collector.observations import (
     handle,
     outcome,
     run_started,
+    transaction_event,
 )
 from tests.unit.collector.verdicts.test_data_loss import transaction
 from tests.unit.collector.verdicts.test_flink_set_backs import taken
@@ -59,11 +69,14 @@ SEEN: list[Observation] = [
     branch_gone(LOST, BranchProof.TOMBSTONE),
     branch_gone(UNDONE, BranchProof.NO_MARKER),
     branch_gone(FOREIGN, None),
+    transaction_event(EventType.TRANSACTION_PREPARED, 500, UNDONE, handle=UNDONE.to_json()),
 ]
 
 
 def observed(number: int, one: Observation) -> Observed:
     raw = decisions.encode(one.record).decode() if isinstance(one, DecisionSeen) else ""
+    if isinstance(one, EventSeen):
+        raw = events.encode(one.event).decode()
     return Observed(position=Position(source="test", partition=0, offset=number), observation=one, raw=raw)
 
 
@@ -119,6 +132,13 @@ def test_decisions_are_read_for_an_id_of_ours(
     ledger = past(store, id_, prefixes).ledger
     assert (ledger.counting(batch_attempt()) is not None) is is_decided
     assert ledger.checkpoint_ids(PREFIX) == ((CHECKPOINT_ID,) if is_decided else ())
+
+
+@pytest.mark.parametrize(
+    ("id_", "reported"), [(UNDONE.transaction, [UNDONE.key]), (LISTED.transaction, []), ("writer", [])]
+)
+def test_events_are_read_for_a_branch_of_ours(store: Store, id_: str, reported: list[str]) -> None:
+    assert [each.key for each in past(store, id_, frozenset()).reported.values()] == reported
 
 
 def test_nothing_that_was_read_of_history_is_let_go(store: Store) -> None:
