@@ -1,10 +1,12 @@
 """How long after a record was produced a read_committed reader of the sink sees it, compared with Flink at the same interval.
 
     python -m benchmarks.visibility_latency [--flink DIR] [--intervals 1000,5000] [--seconds 30] [--rounds 3] [--json]
+        [--also spark-master=local[4]] [--also kafka-producer=arrow]
 
 A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``python -m pipeline run``, passthrough,
-exactly once) with a trigger of 1 s and of 5 s, and Flink's KafkaSink EXACTLY_ONCE with the same checkpoint interval, run in
-turn. Every record's latency counts from 10 s after the first record on. The reader also counts: each record must be there once.
+exactly once) with a trigger of 1 s and of 5 s, the same pipeline with the setting of each --also, and Flink's KafkaSink
+EXACTLY_ONCE with the same checkpoint interval, run in turn. Every record's latency counts from 10 s after the first record on.
+The reader also counts: each record must be there once.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +40,7 @@ from resource_managers.topics.decision_log import DecisionLog
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS, FLINK = "ours", "flink"
+FIGURES = ("p50_ms", "p99_ms")
 RATE = 10_000
 WARM_S = 10
 """The same warm-up as flink.sh."""
@@ -102,7 +105,7 @@ class Reader:
 
 @contextmanager
 def pipeline(
-    connection: KafkaConnection, work: Path, name: str, source: str, sink: str, interval_ms: int
+    connection: KafkaConnection, work: Path, name: str, source: str, sink: str, interval_ms: int, also: str
 ) -> Iterator[None]:
     """Run the pipeline, and return when its first batch is committed. Raises RuntimeError with the end of its log."""
     status, log = work / f"{name}.json", work / f"{name}.log"
@@ -118,6 +121,7 @@ def pipeline(
     }
     command = [sys.executable, "-m", "pipeline", "run"]
     command += [part for key, value in settings.items() for part in (f"--{key}", str(value))]
+    command += [f"--{also}"] if also else []
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out, preexec_fn=die_with_parent)
         try:
@@ -132,13 +136,17 @@ def pipeline(
             process.wait(START_LIMIT_S)
 
 
-def ours(connection: KafkaConnection, work: Path, interval_ms: int, seconds: int, number: int) -> dict[str, float]:
-    """Return p50_ms and p99_ms of the pipeline. Raises AssertionError if a record is missing or duplicated."""
-    name = f"latency-{interval_ms}-{number}"
+def ours(
+    connection: KafkaConnection, work: Path, interval_ms: int, seconds: int, name: str, also: str
+) -> dict[str, float]:
+    """Return p50_ms and p99_ms of the pipeline, with one more setting (name=value) unless ``also`` is empty.
+
+    Raises AssertionError if a record is missing or duplicated.
+    """
     source, sink = f"source-{name}", f"sink-{name}"
     make_topic(connection, source)
     make_topic(connection, sink)
-    with pipeline(connection, work, name, source, sink, interval_ms):
+    with pipeline(connection, work, name, source, sink, interval_ms, also):
         load = SteadyLoad(connection, source, RATE, WARM_S + seconds + 2)
         reader = Reader(connection, sink)
         try:
@@ -153,6 +161,10 @@ def ours(connection: KafkaConnection, work: Path, interval_ms: int, seconds: int
     return {"p50_ms": percentile(latencies, 0.5), "p99_ms": percentile(latencies, 0.99), "n": len(latencies)}
 
 
+def _medians(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(figures[name] for figures in rounds), 1) for name in FIGURES}
+
+
 def main() -> int:
     """Run the rounds in turns and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -160,11 +172,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=30, help="length of the measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flink", type=Path, metavar="DIR", help="directory of flink.sh")
+    parser.add_argument("--also", action="append", default=[], metavar="SETTING=VALUE", help="a side with this setting")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
     os.environ["JAVA_HOME"] = java_home()
     intervals = [int(interval) for interval in arguments.intervals.split(",")]
     peer = flink.Flink(arguments.flink) if arguments.flink else None
+    sides = [OURS, *arguments.also, *([FLINK] if peer is not None else [])]
     took: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
@@ -174,13 +188,13 @@ def main() -> int:
             peer.build(connection, "flink_build")
         for number in range(arguments.rounds):
             for interval_ms in intervals:
-                sides = [OURS] if peer is None else [OURS, FLINK]
-                for side in sides if number % 2 == 0 else reversed(sides):
+                for at, side in list(enumerate(sides))[:: 1 if number % 2 == 0 else -1]:
                     if side == FLINK:
                         assert peer is not None
                         figures = peer.latency(connection, flink.EXACTLY_ONCE, interval_ms, arguments.seconds)
                     else:
-                        figures = ours(connection, Path(work), interval_ms, arguments.seconds, number)
+                        name, also = f"latency-{interval_ms}-{number}-{at}", "" if side == OURS else side
+                        figures = ours(connection, Path(work), interval_ms, arguments.seconds, name, also)
                     took[side, interval_ms].append(figures)
                     print(
                         f"round {number}: {side}, {interval_ms} ms: p50 {figures['p50_ms']:,.0f} ms, "
@@ -188,24 +202,15 @@ def main() -> int:
                         file=sys.stderr,
                     )
     print(f"produced -> seen by a read_committed reader at {RATE:,} records/s, median of {arguments.rounds} rounds:")
-    print(
-        row("interval", "ours p50", "ours p99", "Flink p50", "Flink p99", "p50 ratio", "p99 ratio", width=12, first=12)
-    )
-    answer: dict[str, dict[str, float]] = {}
+    print(row("interval", "side", "p50", "p99", "p50 / Flink", "p99 / Flink", width=24, first=10))
+    answer: dict[str, dict[str, dict[str, float]]] = {}
     for interval_ms in intervals:
-        columns: list[str] = []
-        medians: dict[str, float] = {}
-        for side in (OURS, FLINK):
-            for name in ("p50_ms", "p99_ms"):
-                values = [figures[name] for figures in took[side, interval_ms]]
-                if values:
-                    medians[f"{side}_{name}"] = statistics.median(values)
-                columns.append(f"{medians[f'{side}_{name}']:,.0f} ms" if values else "-")
-        for name in ("p50_ms", "p99_ms"):
-            known = f"{FLINK}_{name}" in medians
-            columns.append(f"{medians[f'{OURS}_{name}'] / medians[f'{FLINK}_{name}']:.2f}" if known else "-")
-        print(row(f"{interval_ms} ms", *columns, width=12, first=12))
-        answer[str(interval_ms)] = {name: round(value, 1) for name, value in medians.items()}
+        medians = {side: _medians(took[side, interval_ms]) for side in sides}
+        for side, figures in medians.items():
+            ratios = [f"{figures[name] / medians[FLINK][name]:.2f}" if peer is not None else "-" for name in FIGURES]
+            times = [f"{figures[name]:,.0f} ms" for name in FIGURES]
+            print(row(f"{interval_ms} ms", side, *times, *ratios, width=24, first=10))
+        answer[str(interval_ms)] = medians
     if peer is None:
         print(f"Flink: {flink.NOT_MEASURED}")
     print(machine.describe())

@@ -65,7 +65,7 @@ def _checkpoints() -> None:
 def _table(rows: Sequence[CheckpointRow]) -> Html:
     zone = live.zone()
     return table(
-        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows committed", "Source"],
+        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows", "Source"],
         [
             [
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
