@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from demo.broker import Broker
 from lifecycle.identity import Fingerprint, Handle, Marker
 from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
@@ -21,6 +23,17 @@ from resource_managers.protocol import OpenTransactionView, SlotAttempt
 from resource_managers.topics.decision_log import DecisionLog
 
 LIMIT_S = 20.0
+
+
+def running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Yield a broker with data and port of its own: a fixture for modules that must be alone on their cluster."""
+    with Broker(tmp_path_factory.mktemp("own-broker")) as running:
+        yield running
+
+
+def connection_to(broker: Broker) -> KafkaConnection:
+    """Return a connection to the broker of a module that has one of its own."""
+    return KafkaConnection(broker.bootstrap_servers)
 
 
 def wait_until(what: str, holds: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:

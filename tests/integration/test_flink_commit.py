@@ -23,10 +23,14 @@ from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.command_line_process import command
 from tests.integration.flink_transactions import NAME, RECORDING, Prepared, prepare, write_checkpoint
+from tests.integration.kafka_fixtures import connection_to, running_broker
 from tests.integration.pipeline_process import read_committed, wait_until
 from tests.unit.collector.records.flink_metadata_recordings import coordinator, metadata_bytes
 
 pytestmark = pytest.mark.integration
+# Orders here mean whatever the cluster has open: what other tests left there would be committed too.
+own_broker = pytest.fixture(running_broker, scope="module", name="broker")
+own_connection = pytest.fixture(connection_to, scope="module", name="connection")
 
 
 @pytest.fixture

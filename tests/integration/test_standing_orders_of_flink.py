@@ -18,10 +18,13 @@ from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.flink_job_manager import JobManager
 from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint
-from tests.integration.kafka_fixtures import wait_until
+from tests.integration.kafka_fixtures import connection_to, running_broker, wait_until
 from tests.integration.pipeline_process import read_committed
 
 pytestmark = pytest.mark.integration
+# Orders here mean whatever the cluster has open: what other tests left there would be committed too.
+own_broker = pytest.fixture(running_broker, scope="module", name="broker")
+own_connection = pytest.fixture(connection_to, scope="module", name="connection")
 CLUSTER, OWNER = "shop", "night shift"
 TIMEOUT_MS = 300_000
 """Two starts of a collector on a busy machine fit into it."""
