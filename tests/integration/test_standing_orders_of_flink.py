@@ -117,7 +117,7 @@ def test_what_is_only_likely_is_left_to_a_person(
         for id_ in prepared.ids:
             collector.wait_for(id_, verdict="commit it", may_commit=True, commit_confirmation=NAME)
         await_evaluations(collector)
-        assert given(collector) == []
+        assert given(collector) == [], collector.rows("audit")
         assert read_committed(connection, prepared.sink.topic).total() == 0
 
 
