@@ -240,9 +240,9 @@ class CollectorClient:
         """Return transactional ids by prefix, most ids first."""
         return self._rows("/api/v1/ids", partial(read_row, IdsRow), {})
 
-    def quarantined(self) -> Rows[QuarantinedRow]:
+    def quarantined(self, *, limit: int = 500) -> Rows[QuarantinedRow]:
         """Return the records that could not be understood, newest first."""
-        return self._rows("/api/v1/quarantined", partial(read_row, QuarantinedRow), {})
+        return self._rows("/api/v1/quarantined", partial(read_row, QuarantinedRow), {"limit": str(limit)})
 
     def alerts(self) -> Rows[AlertRow]:
         """Return alerts: firing ones first, then pending, then resolved."""
@@ -279,9 +279,9 @@ class CollectorClient:
         answer = self._ask("POST", path, json={"stopped": stopped, "reason": reason})
         return self._understand(path, partial(read_row, SwitchAnswer), answer)
 
-    def audit(self) -> Rows[AuditEntry]:
+    def audit(self, *, limit: int = 500) -> Rows[AuditEntry]:
         """Return the newest orders given, newest first."""
-        return self._rows("/api/v1/audit", read_audit, {})
+        return self._rows("/api/v1/audit", read_audit, {"limit": str(limit)})
 
     def order(
         self,
@@ -297,17 +297,8 @@ class CollectorClient:
 
         ``idempotency_key``: by which ``answer`` finds what became of it.
         """
-        return self._order(
-            {
-                "action": action.value,
-                "keys": [item.key for item in shown],
-                "seen": {item.key: item.revision for item in shown},
-                "reason": reason,
-                "dry_run": dry_run,
-                "confirm": confirm,
-                "idempotency_key": idempotency_key,
-            }
-        )
+        seen = {item.key: item.revision for item in shown}
+        return self._order(action, seen, reason, dry_run=dry_run, confirm=confirm, idempotency_key=idempotency_key)
 
     def preview(self, action: Action, wanted: Mapping[str, str]) -> OrderPreview:
         """Return what an order by filter would be about; ``wanted``: as the API's filter. Too much for one typed text is raised."""
@@ -328,19 +319,11 @@ class CollectorClient:
     ) -> OrderResult:
         """Give one order over transactions, each by itself; ``seen``: the revision of each. What changed is refused alone."""
         return self._order(
-            {
-                "action": action.value,
-                "keys": list(seen),
-                "seen": dict(seen),
-                "each": True,
-                "reason": reason,
-                "dry_run": dry_run,
-                "confirm": confirm,
-                "idempotency_key": idempotency_key,
-            }
+            action, seen, reason, each=True, dry_run=dry_run, confirm=confirm, idempotency_key=idempotency_key
         )
 
-    def _order(self, body: Mapping[str, Any]) -> OrderResult:
+    def _order(self, action: Action, seen: Mapping[str, str], reason: str, **others: object) -> OrderResult:
+        body = {"action": action.value, "keys": list(seen), "seen": dict(seen), "reason": reason, **others}
         try:
             answer = self._ask("POST", "/api/v1/orders", json=body, timeout=ORDER_LIMIT_S)
         except CollectorError as error:

@@ -76,7 +76,7 @@ def _bars(heights: Sequence[int], start: int) -> str:
 
 
 def _unseen(values: Values) -> Iterator[tuple[int, int]]:
-    """Yield the times in which nobody looked: the first bucket, and how many there are."""
+    """Yield the times that were not observed: the first bucket, and how many there are."""
     start = 0
     for is_unseen, buckets in groupby(values, lambda value: value is None):
         number = len(list(buckets))

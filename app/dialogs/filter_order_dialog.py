@@ -133,7 +133,7 @@ def _show_question(asked: AskedFilterOrder) -> None:
         go=f"{asked.action.value.capitalize()} {counted(number, 'transaction')}",
         warning="No known source can restore the rows of all of them. To abort anyway"
         if asked.action is Action.ABORT
-        else "A commit is right only if the job is then restored from this checkpoint or a later one. If so",
+        else order_form.COMMIT_WARNING,
         confirmation_text=preview.confirm,
         complaint=asked.complaint,
         is_destructive=asked.action in DESTRUCTIVE,

@@ -126,7 +126,7 @@ def _show_question(asked: AskedOrder) -> None:
         go=f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
         warning="No known source can restore these rows. To abort anyway"
         if asked.action is Action.ABORT
-        else "A commit is right only if the job is then restored from this checkpoint or a later one. If so",
+        else order_form.COMMIT_WARNING,
         confirmation_text=asked.confirmation_text,
         complaint=asked.complaint,
         is_destructive=asked.action in DESTRUCTIVE,

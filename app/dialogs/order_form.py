@@ -18,6 +18,7 @@ from lifecycle.rows.orders import OrderResult
 from lifecycle.visible_text import visible
 
 REASON_CHARACTERS = 3
+COMMIT_WARNING = "A commit is right only if the job is then restored from this checkpoint or a later one. If so"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

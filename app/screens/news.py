@@ -60,11 +60,11 @@ def _batches(client: CollectorClient, pipeline: str) -> list[int | None]:
 
 
 def _audit(client: CollectorClient, _: str) -> list[int | None]:
-    return [row.at_ms for row in client.audit()[:LOOKED_AT]]
+    return [row.at_ms for row in client.audit(limit=LOOKED_AT)]
 
 
 def _quarantined(client: CollectorClient, _: str) -> list[int | None]:
-    return [row.at_ms for row in client.quarantined()[:LOOKED_AT]]
+    return [row.at_ms for row in client.quarantined(limit=LOOKED_AT)]
 
 
 _LISTS: Mapping[str, Callable[[CollectorClient, str], list[int | None]]] = {

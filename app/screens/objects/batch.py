@@ -85,13 +85,7 @@ def _attempt(batch: BatchRow) -> Html:
         "div",
         el("div", word_badge(VERDICTS, batch.verdict), el("b", f"run {batch.attempt}", class_="name"), class_="title"),
         el("div", batch.explanation, class_="why"),
-        el(
-            "div",
-            opened,
-            decided,
-            el("span", how_many),
-            class_="facts-line",
-        ),
+        el("div", opened, decided, el("span", how_many), class_="facts-line"),
         el("ul", *[el("li", side_text(side)) for side in batch.sides]),
         class_="said",
     )
