@@ -34,7 +34,7 @@ from collector.views.drivers import drivers
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.durations import MINUTE_MS
 from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention
+from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.overview import CheckpointFigures, InProgress, MinuteRow, Overview, OverviewCounts
 from lifecycle.rows.status import ObserverRow
 from lifecycle.states import TransactionState
@@ -245,7 +245,7 @@ def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None
     )
 
 
-def attention_about(watch: Watch, kind: str | None, keys: Collection[str]) -> list[Attention]:
+def attention_about(watch: Watch, kind: AttentionKind | None, keys: Collection[str]) -> list[Attention]:
     """Return the cards of this kind, in the order of the overview; with ``keys`` those about any of them.
 
     A card is about its transactions, its alerts and what its remedy is for.
@@ -254,8 +254,7 @@ def attention_about(watch: Watch, kind: str | None, keys: Collection[str]) -> li
     return [
         card
         for card in watch.look().attention
-        if kind in (None, card.kind.value)
-        and (not wanted or not wanted.isdisjoint((*card.keys, *card.alerts, card.target)))
+        if kind in (None, card.kind) and (not wanted or not wanted.isdisjoint((*card.keys, *card.alerts, card.target)))
     ]
 
 

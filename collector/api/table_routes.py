@@ -27,7 +27,7 @@ from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
-from lifecycle.rows.attention import Attention
+from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.partitions import BlockedRow, HangingRow
@@ -113,7 +113,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/attention", dependencies=[Depends(caller_of_request)])
-    def attention(request: Request, key: Keys, kind: str | None = None, limit: Limit = 500) -> Response:
+    def attention(request: Request, key: Keys, kind: AttentionKind | None = None, limit: Limit = 500) -> Response:
         return table_answer(request, Attention, first(attention_about(dependencies.watch, kind, key), limit))
 
 

@@ -135,6 +135,9 @@ def test_cards_are_found_by_kind_and_by_what_they_are_about(api: Api) -> None:
     cut = api.client.get("/api/v1/attention?limit=1", headers=VIEWER).json()
     assert (cut["rows"], cut["more"]) == ([first], len(whole) - 1)
     assert api.client.get("/api/v1/attention", params={"key": ["k"] * 101}, headers=VIEWER).status_code == 422
+    wrong = api.client.get("/api/v1/attention?kind=pipelines", headers=VIEWER)
+    assert wrong.status_code == 422
+    assert "'transactions', 'pipeline', 'alert', 'readers' or 'observer'" in wrong.text
 
 
 def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
