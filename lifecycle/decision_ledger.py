@@ -24,7 +24,7 @@ from lifecycle.decisions import (
     RunStarted,
     Snapshot,
 )
-from lifecycle.identity import Handle, transactional_id_of
+from lifecycle.identity import Handle, transactional_ids
 from lifecycle.resource_manager_kinds import KAFKA
 
 
@@ -296,7 +296,7 @@ class DecisionLedger:
 
     def ids_with_outcome(self) -> set[str]:
         """Return the transactional ids of Kafka of which a transaction has an outcome."""
-        return {id_ for key in self._outcomes if (id_ := transactional_id_of(KAFKA.name, key)) is not None}
+        return transactional_ids(KAFKA.name, self._outcomes)
 
     def unsettled(self, prefix: str) -> list[tuple[Decision, Handle]]:
         """Return the handles of the prefix that were decided to be committed and may not be, oldest decision first.

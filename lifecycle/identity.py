@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -110,10 +111,10 @@ def transaction_key(
     return f"{resource_manager}:{transaction}:{producer_id}:{producer_epoch}"
 
 
-def transactional_id_of(resource_manager: str, key: str) -> str | None:
-    """Return the transactional id in such a text with a producer, None where it is of another resource manager."""
-    named, _, rest = key.partition(":")
-    return rest.rsplit(":", 2)[0] if named == resource_manager else None
+def transactional_ids(resource_manager: str, keys: Iterable[str]) -> set[str]:
+    """Return the transactional ids in those of such texts that are of this resource manager, one whose texts have a producer."""
+    parts = (key.partition(":") for key in keys)
+    return {rest.rsplit(":", 2)[0] for named, _, rest in parts if named == resource_manager}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.records.application_ids import FlinkId
-from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
 from collector.records.flink_facts import FlinkState
 from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state import flink_sinks, replayed_batches
@@ -27,6 +27,7 @@ from collector.verdicts.flink_duplicates import SetBack
 from collector.verdicts.read_process_write import reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.branch_id import BranchId
+from lifecycle.identity import transactional_ids
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.orders import Action
 
@@ -221,7 +222,7 @@ def _was_restored(state: State, since_ms: int) -> bool:
 def _ordered_and_taken(state: State, since_ms: int) -> list[BrokerIdentity]:
     """Return the transactions of Flink's form that an order committed and whose id was taken again since then (epoch ms)."""
     keys = {key for key, order in state.orders.items() if _is(order, Action.COMMIT)}
-    ids = {key.removeprefix("kafka:").rsplit(":", 2)[0] for key in keys}
+    ids = transactional_ids(KAFKA, keys)
     found = []
     for identity, broker in state.broker.items() if ids else ():
         id_, ended_ms = identity.transaction, broker.ended_ms

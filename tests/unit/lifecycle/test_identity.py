@@ -14,7 +14,7 @@ from lifecycle.identity import (
     check_prefix,
     marker_group,
     transaction_key,
-    transactional_id_of,
+    transactional_ids,
 )
 
 HANDLE = Handle(
@@ -136,12 +136,9 @@ def test_the_key_of_a_handle_names_no_later_transaction_of_the_same_id():
 
 
 @pytest.mark.parametrize("id_", ["p-sink-0-1", "a:b:7", "with spaces"])
-def test_the_transactional_id_is_read_back_from_a_key(id_):
-    assert transactional_id_of("kafka", transaction_key("kafka", id_, 4711, 3)) == id_
-
-
-def test_a_key_of_another_resource_manager_has_no_transactional_id():
-    assert transactional_id_of("kafka", transaction_key("mysql", "a:4711:3")) is None
+def test_transactional_ids_are_read_back_from_keys_of_their_resource_manager(id_):
+    keys = [transaction_key("kafka", id_, 4711, 3), transaction_key("mysql", "a:4711:3")]
+    assert transactional_ids("kafka", keys) == {id_}
 
 
 def test_delivery_guarantees_are_named_and_a_wrong_name_lists_them():
