@@ -11,18 +11,20 @@ from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, opened, said
 
 pytestmark = pytest.mark.slow
+NEWEST_MS = now_ms()
+"""Rows stand in the order of their numbers: the page sorts them by time."""
 
 
 def order(number: int) -> dict[str, Any]:
     return {
-        "audit": number, "at_ms": now_ms(), "who": "anna", "action": "abort", "keys": ["kafka:a:1:1"],
+        "audit": number, "at_ms": NEWEST_MS - number, "who": "anna", "action": "abort", "keys": ["kafka:a:1:1"],
         "reason": f"reason {number};", "evidence": [], "outcome": "accepted", "detail": "[]", "refers_to": None,
     }  # fmt: skip
 
 
 def abort(number: int) -> dict[str, Any]:
     return {
-        "at_ms": now_ms(), "key": f"kafka:id-{number};:1:1", "transaction": f"id-{number};", "pipeline": "orders", "batch": None,
+        "at_ms": NEWEST_MS - number, "key": f"kafka:id-{number};:1:1", "transaction": f"id-{number};", "pipeline": "orders", "batch": None,
         "slot": None, "verdict": "aborted", "cause": "timeout" if number % 2 else "fenced", "certainty": "certain", "open_ms": 1,
         "rows": None,
     }  # fmt: skip
