@@ -77,7 +77,7 @@ PAGES = (
     Question(path="/api/v1/timeouts"),
     Question(path="/api/v1/jobs"),
     Question(path="/api/v1/ids"),
-    Question(path="/api/v1/quarantined"),
+    Question(path="/api/v1/quarantined?limit=500"),
     Question(path="/api/v1/aborts?limit=500"),
     Question(path="/api/v1/losses?limit=200"),
     Question(path="/api/v1/batches?limit=200"),
@@ -86,7 +86,7 @@ PAGES = (
     Question(path="/api/v1/silences"),
     Question(path="/api/v1/receivers"),
     Question(path="/api/v1/standing-orders"),
-    Question(path="/api/v1/audit"),
+    Question(path="/api/v1/audit?limit=500"),
 )
 """Every request of app/client/collector_client.py."""
 

@@ -24,9 +24,9 @@ def order(number: int) -> dict[str, Any]:
 
 def abort(number: int) -> dict[str, Any]:
     return {
-        "at_ms": NEWEST_MS - number, "key": f"kafka:id-{number};:1:1", "transaction": f"id-{number};", "pipeline": "orders", "batch": None,
-        "slot": None, "verdict": "aborted", "cause": "timeout" if number % 2 else "fenced", "certainty": "certain", "open_ms": 1,
-        "rows": None,
+        "at_ms": NEWEST_MS - number, "key": f"kafka:id-{number};:1:1", "transaction": f"id-{number};", "pipeline": "orders",
+        "batch": None, "slot": None, "verdict": "aborted", "cause": "timeout" if number % 2 else "fenced",
+        "certainty": "certain", "open_ms": 1, "rows": None,
     }  # fmt: skip
 
 
