@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ IDS = pytest.mark.parametrize(("id_", "name"), NAMES.items(), ids=repr)
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Api:
+def api(tmp_path: Path) -> Iterator[Api]:
     """Return the API of a collector that watches one Flink job with two sinks; its own pipeline is ip-count."""
     served = Api(tmp_path)
     job = "a" * 32
@@ -79,7 +80,8 @@ def api(tmp_path: Path) -> Api:
         prefixes=frozenset({"orders-2", "lake1"}),
     )  # fmt: skip
     served.current.see_flink_committables([listed])
-    return served
+    yield served
+    served.store.close()
 
 
 def hang(api: Api, *ids: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,13 +37,22 @@ def told(number: int) -> Observed:
     return Observed(position=position, observation=EventSeen(event=seen.event), raw=encode(seen.event).decode())
 
 
-def history(directory: Path) -> Path:
-    """Make a history with events, their offset and an audit row, all of it in the file itself."""
+@pytest.fixture(scope="module")
+def undamaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory of a history that ended in order: its events fill more than a block of its file."""
+    directory = tmp_path_factory.mktemp("undamaged")
     store = Store(directory / "history.duckdb")
     store.append([told(number) for number in range(EVENTS)])
     assert store.append_audit(AUDIT) == 1
     store.close()
-    return store.path
+    return directory
+
+
+@pytest.fixture
+def history(undamaged: Path, tmp_path: Path) -> Path:
+    """Return the test's own copy of a history with events, their offset and an audit row, all of it in the file itself."""
+    shutil.copytree(undamaged, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "history.duckdb"
 
 
 def state_of(store: Store) -> CurrentState:
@@ -69,8 +79,8 @@ DAMAGES: list[Callable[[bytes], bytes]] = [
 
 
 @pytest.mark.parametrize("damage", range(len(DAMAGES)))
-def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, tmp_path: Path) -> None:
-    path = history(tmp_path)
+def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, history: Path, tmp_path: Path) -> None:
+    path = history
     spoiled = DAMAGES[damage](path.read_bytes())
     path.write_bytes(spoiled)
     store = Store(path)
@@ -125,8 +135,8 @@ def evaluator_of(store: Store) -> AlertEvaluator:
     )
 
 
-def test_an_audit_row_that_tells_no_silence_is_passed_over(tmp_path: Path) -> None:
-    path = history(tmp_path)
+def test_an_audit_row_that_tells_no_silence_is_passed_over(history: Path, tmp_path: Path) -> None:
+    path = history
     file = TableFile(tmp_path, sidecar_table.AUDIT)
     file.append([[2, 1, "anna", "silence", "[]", "r", "accepted", "", "[]"]])
     file.append(
@@ -137,8 +147,8 @@ def test_an_audit_row_that_tells_no_silence_is_passed_over(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_damaged_write_ahead_log_is_set_aside_alone(tmp_path: Path) -> None:
-    path = history(tmp_path)
+def test_a_damaged_write_ahead_log_is_set_aside_alone(history: Path, tmp_path: Path) -> None:
+    path = history
     with duckdb.connect(str(path)) as file:
         file.execute("set checkpoint_threshold = '1GB'")
         file.execute("pragma disable_checkpoint_on_shutdown")
@@ -162,8 +172,8 @@ def test_a_file_that_cannot_be_reached_is_not_taken_for_damaged(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["history.duckdb"]
 
 
-def test_audit_rows_of_a_history_from_before_the_file_are_written_to_it(tmp_path: Path) -> None:
-    path = history(tmp_path)
+def test_audit_rows_of_a_history_from_before_the_file_are_written_to_it(history: Path, tmp_path: Path) -> None:
+    path = history
     (tmp_path / "audit.jsonl").unlink()
     Store(path).close()
     assert TableFile(tmp_path, sidecar_table.AUDIT).read() == {1: [1, *AUDIT]}
