@@ -6,9 +6,10 @@ from datetime import UTC
 
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
-from app.components.time_text import amount, counted, since, time_left, time_left_bar
+from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.verdicts import Verdict

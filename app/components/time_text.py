@@ -77,11 +77,6 @@ def amount(number: int | float | None) -> str:
     return f"{number:,.0f}"
 
 
-def counted(number: int, singular: str, many: str | None = None) -> str:
-    """Return ``1 transaction`` or ``4 transactions``."""
-    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
-
-
 def since(at_ms: int | None, zone: tzinfo) -> Html:
     """Return the time since ``at_ms``, which the browser updates; the exact time is its hint."""
     if at_ms is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from app.components.markup import Html, el
-from app.components.time_text import amount, counted
+from app.components.time_text import amount
 from app.dialogs.target_order_dialog import TargetOrderDialog, Texts
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.batches import BatchRow
 

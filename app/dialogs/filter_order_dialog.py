@@ -19,10 +19,10 @@ from app.client.collector_client import CollectorError, Failure
 from app.components.key_name import key_text
 from app.components.markup import Html, el, plain_label
 from app.components.presses import DESTRUCTIVE
-from app.components.time_text import counted
 from app.components.verdict_signs import verdict_badge
 from app.dialogs import order_form
 from app.dialogs.order_text import fact_line
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.orders import OrderPreview, OrderStep, PreviewedVerdict
 

@@ -15,7 +15,6 @@ from app import live
 from app.client.collector_client import CollectorError, Failure
 from app.components.markup import el, join, plain_label
 from app.components.presses import DESTRUCTIVE
-from app.components.time_text import counted
 from app.components.transaction_groups import TransactionGroup
 from app.dialogs import order_form
 from app.dialogs.order_text import (
@@ -26,6 +25,7 @@ from app.dialogs.order_text import (
     transactions_table,
     what_will_happen,
 )
+from lifecycle.counted_nouns import counted
 from lifecycle.identity import PREFIX_PATTERN
 from lifecycle.orders import Action, common_beginning
 from lifecycle.rows.orders import OrderResult

@@ -7,9 +7,10 @@ from datetime import tzinfo
 
 from app.components.key_name import key_text
 from app.components.markup import Html, el
-from app.components.time_text import NOTHING, amount, clock_time, counted, duration, time_left
+from app.components.time_text import NOTHING, amount, clock_time, duration, time_left
 from app.components.transaction_groups import rows_held
 from app.components.verdict_signs import Tone, badge, state_text, verdict_badge
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.resource_manager_kinds import KAFKA, KINDS
 from lifecycle.rows.orders import OrderResult

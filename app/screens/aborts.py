@@ -13,11 +13,12 @@ from app.components.charts import abort_chart
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
-from app.components.time_text import amount, counted, duration, exact_time, written
+from app.components.time_text import amount, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
 from app.dialogs.order_text import table
 from app.screens import news
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.ends import AbortRow
 from lifecycle.verdicts import AbortCause
 

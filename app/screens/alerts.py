@@ -15,12 +15,13 @@ from app.components import downloads
 from app.components.attention_card import remedies
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link, silence_button
-from app.components.time_text import counted, exact, since
+from app.components.time_text import exact, since
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import fact_line, table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.attention import Attention
 

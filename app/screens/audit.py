@@ -12,10 +12,11 @@ from app.components import downloads
 from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.time_text import counted, written
+from app.components.time_text import written
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
 from app.screens import news
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 
 ROWS_A_PAGE = 50

@@ -13,7 +13,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link, order_button
-from app.components.time_text import ago, amount, counted, exact
+from app.components.time_text import ago, amount, exact
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
 from app.dialogs.batch_dialog import COMMIT
 from app.dialogs.order_text import table
@@ -22,6 +22,7 @@ from app.regions.picture import Picture, Query
 from app.screens import news
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.batches import BatchRow, BatchSideRow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
 from app.components.presses import link
-from app.components.time_text import counted
 from app.regions.picture import Picture, Query
 from app.screens.overview import MAX_CARDS
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import Status
 

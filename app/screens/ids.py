@@ -12,9 +12,10 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.time_text import ago, amount, counted
+from app.components.time_text import ago, amount
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import IdsRow
 
 ROWS_A_PAGE = 50

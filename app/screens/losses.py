@@ -17,11 +17,12 @@ from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
-from app.components.time_text import amount, counted, written
+from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
 from app.screens import news
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.ends import LossRow, OffsetRange
 from lifecycle.visible_text import actual
 

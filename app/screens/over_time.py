@@ -8,10 +8,11 @@ from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link
 from app.components.small_plots import application_plots, checkpoint_plot
-from app.components.time_text import at, counted
+from app.components.time_text import at
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.durations import HOUR_MS, MINUTE_MS
 from lifecycle.rows.series import ApplicationSeries, Series
 

@@ -11,12 +11,13 @@ from app.client.collector_client import CollectorClient
 from app.components.attention_card import card
 from app.components.markup import Html, el, join, widget_token
 from app.components.presses import link
-from app.components.time_text import amount, at, counted, duration, since, time_left
+from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import ObserverRow, Status
 

@@ -18,7 +18,7 @@ from app.components.markup import Html, el
 from app.components.order_buttons import filter_order_buttons, order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import chip, link
-from app.components.time_text import amount, counted, since, time_left, time_left_bar
+from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped, matching
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 from app.dialogs.pressed import show_region
@@ -26,6 +26,7 @@ from app.regions.picture import Picture, Query
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.application import ApplicationKind
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 from lifecycle.states import FINAL

@@ -12,12 +12,13 @@ from app.client.collector_client import CollectorClient
 from app.components import downloads
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link, order_button
-from app.components.time_text import ago, amount, counted, duration, exact
+from app.components.time_text import ago, amount, duration, exact
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from lifecycle.rows.pipelines import JobRow, PipelineRow

@@ -18,7 +18,7 @@ from app.components.markup import Html, el, widget_token
 from app.components.order_buttons import order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import chip, link
-from app.components.time_text import amount, counted, since
+from app.components.time_text import amount, since
 from app.components.transaction_groups import TransactionGroup
 from app.components.verdict_signs import UNKNOWN_SIGN, VERDICT_SIGNS, Tone, badge, verdict_badge
 from app.dialogs.order_text import fact_line
@@ -26,6 +26,7 @@ from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.sections import in_address
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.partitions import BlockedRow, GroupRow
 from lifecycle.rows.transactions import TransactionRow
 

@@ -13,10 +13,11 @@ from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import choose_rows, rows_a_page
 from app.components.presses import link
-from app.components.time_text import amount, counted, duration, moment_ms, written
+from app.components.time_text import amount, duration, moment_ms, written
 from app.components.verdict_signs import certainty_badge, state_text
 from app.dialogs.order_text import table
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.durations import DAY_MS, HOUR_MS
 from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
 from lifecycle.verdicts import AbortCause

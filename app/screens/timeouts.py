@@ -14,12 +14,13 @@ from app.components import downloads
 from app.components.markup import Html, el, join, widget_token
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import link
-from app.components.time_text import counted, duration, since, time_left
+from app.components.time_text import duration, since, time_left
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.sections import SHOW, in_address
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import TimeoutRow
 
 CARDS_A_PAGE = 20

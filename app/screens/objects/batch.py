@@ -10,7 +10,7 @@ import streamlit as st
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
-from app.components.time_text import amount, at, counted, duration, since
+from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
@@ -26,6 +26,7 @@ from app.screens.objects.parts import (
     transaction_cells,
 )
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.pipelines import CheckpointRow

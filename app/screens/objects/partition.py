@@ -12,7 +12,7 @@ from app.components.application_name import application_name
 from app.components.facts import evidence_list
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
-from app.components.time_text import amount, at, counted, duration, since
+from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
@@ -20,6 +20,7 @@ from app.regions.picture import Picture, Query
 from app.screens.objects.parts import ended_table, link_to, not_there, open_table, page_address
 from app.screens.readers import KINDS
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
 

@@ -13,7 +13,7 @@ from app.components import brush
 from app.components.charts import waiting_chart
 from app.components.markup import Html, el
 from app.components.presses import link
-from app.components.time_text import ago, amount, at, counted, duration, written
+from app.components.time_text import ago, amount, at, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
@@ -22,6 +22,7 @@ from app.screens import over_time
 from app.screens.objects.parts import alert_list, link_to, open_table, page_address
 from app.screens.pipelines import STATES, pipeline_buttons
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow

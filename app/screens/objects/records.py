@@ -12,10 +12,11 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components.incident_note import transaction_note
 from app.components.markup import Html, el
-from app.components.time_text import counted, written
+from app.components.time_text import written
 from app.dialogs.order_text import table
 from app.screens.objects.parts import alerts_of, ended_table, link_to, page_address
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.events import EndedTransactionRow, EventKind, RawEventRow
 from lifecycle.rows.row_json import row_to_json
 

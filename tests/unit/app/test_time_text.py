@@ -9,7 +9,6 @@ import pytest
 from app.components.time_text import (
     amount,
     clock_time,
-    counted,
     duration,
     exact_time,
     moment_ms,
@@ -66,11 +65,6 @@ def test_a_time_far_out_of_range_does_not_break_a_page():
 )
 def test_amounts(number, said):
     assert amount(number) == said
-
-
-def test_counted():
-    assert counted(1, "batch", "batches") == "1 batch"
-    assert counted(1200, "transaction") == "1,200 transactions"
 
 
 def test_the_markup_of_a_countdown_stays_the_same_while_it_ticks():
