@@ -83,7 +83,7 @@ def _waits(groups: tuple[WaitingGroup, ...]) -> list[object]:
         lasts = [", since ", since(group.since_ms, UTC)] if group.since_ms is not None else []
         parts.append(el("span", el("b", group.group), f", {counted(group.partitions, 'partition')}{lag}", *lasts))
     if len(groups) > MAX_NAMED:
-        parts.append(el("span", f"and {len(groups) - MAX_NAMED} more groups"))
+        parts.append(el("span", f"and {counted(len(groups) - MAX_NAMED, 'more group')}"))
     return parts
 
 

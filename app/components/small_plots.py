@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 from app.components.markup import Html, el
 from app.components.time_text import amount, duration, exact_time
 from lifecycle.checkpoints import CheckpointState
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
 
@@ -130,7 +131,7 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, from
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
-        aria_label=f"checkpoints: {len(done)} completed, {len(seen)} times without one, {len(failed)} failed, {len(hung)} hung",
+        aria_label=f"checkpoints: {len(done)} completed, {counted(len(seen), 'gap')}, {len(failed)} failed, {len(hung)} hung",
     )
     says = f"{len(done)}, longest {duration(most)}" if done else "none completed"
     names = [el("small", gap.name, f" ({gap.why})" if gap.why else "", class_="gap-name") for gap in seen[-2:]]

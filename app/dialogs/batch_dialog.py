@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.components.markup import Html, el
-from app.components.time_text import amount
+from app.dialogs.order_text import rows_that
 from app.dialogs.target_order_dialog import TargetOrderDialog, Texts
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
@@ -22,12 +22,13 @@ def what_will_happen(batch: BatchRow) -> str:
     where = " and ".join(
         f"{counted(side.open, 'transaction')} in {side.resource_manager}" for side in batch.sides if side.open
     )
-    held = f"{amount(batch.rows)} rows" if batch.rows is not None else "An unknown number of rows"
     if batch.settle == COMMIT:
-        return f"Its commit is decided. Its open transactions are committed: {where}. {held} become visible everywhere."
+        visible = rows_that(batch.rows, "becomes visible", "become visible")
+        return f"Its commit is decided. Its open transactions are committed: {where}. {visible} everywhere."
+    discarded = rows_that(batch.rows, "is discarded", "are discarded")
     return (
         "An abort decision is written to the decision log first. If a commit decision is already there, nothing else happens. "
-        f"Otherwise its open transactions are aborted: {where}. {held} are discarded; the pipeline's next run replays them."
+        f"Otherwise its open transactions are aborted: {where}. {discarded}; the pipeline's next run replays the batch."
     )
 
 

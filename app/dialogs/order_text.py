@@ -37,34 +37,40 @@ _DONE = {
 def what_will_happen(action: Action, shown: Sequence[TransactionRow]) -> str:
     """Return some sentences: what is sent, and which rows become visible or are discarded."""
     rows = rows_held(shown)
-    held = f"{amount(rows)} rows" if rows is not None else "An unknown number of rows"
+    visible = rows_that(rows, "becomes visible", "become visible")
+    discarded = rows_that(rows, "is discarded", "are discarded")
     hanging = [transaction for transaction in shown if transaction.is_hanging]
     partitions = sorted({partition for transaction in hanging for partition in transaction.partitions})
     where = f"{counted(len(partitions), 'partition')}: {', '.join(partitions)}"
     if action is Action.COMMIT and hanging:
-        return f"The missing commit marker is written to {where}. {held} become visible, and blocked readers continue."
+        return f"The missing commit marker is written to {where}. {visible}, and blocked readers continue."
     if action is Action.COMMIT:
-        return f"{_sent(action, shown)}. {held} become visible to readers. Nothing else in this pipeline changes."
+        return f"{_sent(action, shown)}. {visible} to readers. Nothing else in this pipeline changes."
     if hanging:
         return (
             f"An abort marker is written to {where}. If the coordinator still has the transaction open, the coordinator aborts it "
-            f"instead. {held} are discarded, and blocked readers continue."
+            f"instead. {discarded}, and blocked readers continue."
         )
     if shown[0].ours:
         return (
             "An abort decision is written to the decision log first. If a commit decision is already there, nothing else happens. "
-            f"Otherwise {_sent(action, shown)}. {held} are discarded; the pipeline's next run replays them."
+            f"Otherwise {_sent(action, shown)}. {discarded}; the pipeline's next run replays the batch."
         )
     if any(transaction.resource_manager != KAFKA.name for transaction in shown):
         return (
-            f"{_sent(action, shown)}. {held} are discarded, and sessions that wait for its locks continue. If its owner decided "
-            "to commit it, those rows are lost."
+            f"{_sent(action, shown)}. {discarded}, and sessions that wait for its locks continue. If its owner decided "
+            f"to commit it, {'that row is' if rows == 1 else 'those rows are'} lost."
         )
     number = counted(len(shown), "transaction")
     return (
-        f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it. {held} are discarded, "
+        f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it. {discarded}, "
         "and blocked read_committed readers continue. An owner that is still alive gets an error."
     )
+
+
+def rows_that(rows: int | None, does: str, do: str) -> str:
+    """Return what an order does to so many rows; None: their number is unknown."""
+    return f"An unknown number of rows {do}" if rows is None else f"{counted(rows, 'row')} {does if rows == 1 else do}"
 
 
 def _sent(action: Action, shown: Sequence[TransactionRow]) -> str:

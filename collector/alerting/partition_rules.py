@@ -11,6 +11,7 @@ from collector.alerting.transaction_rules import batch_of
 from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Evidence
 
@@ -50,8 +51,9 @@ def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iter
             continue
         holder = holders.get(blocked.transaction)
         behind = f" behind transaction {blocked.transaction}" if blocked.transaction else ""
-        readers = _count(len(blocked.groups), "reader")
-        hidden = f"{blocked.hidden:,} records are hidden" if blocked.hidden is not None else "records are hidden"
+        readers = counted(len(blocked.groups), "reader")
+        records = counted(blocked.hidden, "record") if blocked.hidden is not None else "records"
+        hidden = f"{records} {'is' if blocked.hidden == 1 else 'are'} hidden"
         yield Finding(
             rule="A4",
             subject=blocked.partition,
@@ -88,7 +90,3 @@ def _path(partition: str) -> str:
 
 def _topic(partition: str) -> str:
     return partition.rpartition("-")[0]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -8,6 +8,7 @@ from collector.alerting.findings import STANDING_ORDERS_GROUP, Finding, Severity
 from collector.alerting.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
+from lifecycle.counted_nouns import counted
 from lifecycle.durations import duration
 from lifecycle.orders import Action
 from lifecycle.verdicts import Evidence
@@ -23,14 +24,15 @@ def a13_acted(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findin
         if not order.acts:
             continue
         failed = sum(act.outcome in ("refused", "failed") for act in order.acts)
-        not_done = f"; {failed} of {len(order.acts)} attempts did nothing" if failed else ""
+        not_done = f"; {failed} of {counted(len(order.acts), 'attempt')} did nothing" if failed else ""
         yield Finding(
             rule="A13",
             subject=order.name,
             group=STANDING_ORDERS_GROUP,
             severity=Severity.WARNING,
             summary=(
-                f"standing order {order.name!r} acted without a person: {order.act.value} ordered {len(order.acts)} times in "
+                f"standing order {order.name!r} acted without a person: "
+                f"{order.act.value} ordered {counted(len(order.acts), 'time')} in "
                 f"the last hour{not_done}. Look at the audit"
             ),
             evidence=tuple(_acted(act) for act in reversed(order.acts[-SHOWN:])),

@@ -16,6 +16,7 @@ from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle import page_paths
+from lifecycle.counted_nouns import counted
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Evidence, Verdict
 
@@ -130,16 +131,19 @@ def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterat
         if len(aborts) < limits.aborts:
             continue
         causes = {cause: sum(abort.cause is cause for abort in aborts) for cause in AbortCause}
-        counted = ", ".join(f"{count} by {cause.value}" for cause, count in causes.items() if count)
+        by_cause = ", ".join(f"{count} by {cause.value}" for cause, count in causes.items() if count)
         newest = max(aborts, key=lambda abort: abort.at_ms)
         yield Finding(
             rule="A5",
             subject=application,
             group=application_group(application),
             severity=Severity.WARNING,
-            summary=f"{len(aborts)} transactions of {application} were aborted within {seconds(limits.aborts_window_ms)}",
+            summary=(
+                f"{counted(len(aborts), 'transaction')} of {application} {'was' if len(aborts) == 1 else 'were'} aborted "
+                f"within {seconds(limits.aborts_window_ms)}"
+            ),
             evidence=(
-                Evidence(fact=f"aborted: {counted}", source=BROKER),
+                Evidence(fact=f"aborted: {by_cause}", source=BROKER),
                 Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
             ),
             subject_labels={"pipeline": application},
@@ -157,7 +161,7 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
         needs_ms = judged.pipeline.recovery_ms if judged.pipeline is not None else limits.foreign_recovery_ms
         if t.ended_ms is not None and snapshot.now_ms - t.ended_ms < needs_ms:
             continue
-        rows = f" with {t.handle.rows:,} rows" if t.handle is not None else ""
+        rows = f" with {counted(t.handle.rows, 'row')}" if t.handle is not None else ""
         yield Finding(
             rule="A7",
             subject=t.key,

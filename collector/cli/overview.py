@@ -9,6 +9,7 @@ from typing import Any
 
 from collector.cli.client import Client
 from collector.cli.text_table import cell
+from lifecycle.counted_nouns import counted
 from lifecycle.durations import duration
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Remedy
@@ -41,8 +42,9 @@ def _said(answer: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield f"all well since {cell('all_well_since_ms', answer['all_well_since_ms'])}"
     yield (
-        f"{answer['counts']['open']} open transactions, {answer['pipelines_alive']} pipelines alive, "
-        f"{answer['counts']['waiting_groups']} groups waiting, {answer['observers_up']} of {answer['observers']} sources up"
+        f"{counted(answer['counts']['open'], 'open transaction')}, {counted(answer['pipelines_alive'], 'pipeline')} alive, "
+        f"{counted(answer['counts']['waiting_groups'], 'group')} waiting, "
+        f"{answer['observers_up']} of {counted(answer['observers'], 'source')} up"
     )
 
 

@@ -12,6 +12,7 @@ from collector.verdicts.hanging_transactions import Suspect, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
 from lifecycle.application import Application
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.overview import ActionRequired
 from lifecycle.verdicts import URGENCY, Judgement, Verdict
 
@@ -104,10 +105,10 @@ def headline(
     verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None, *, ours: bool = True
 ) -> str:
     """Return one sentence that says what stands and what follows from it."""
-    what = f"{count} transaction{'' if count == 1 else 's'} of {pipeline}{'' if batch is None else f', batch {batch}'}"
+    what = f"{counted(count, 'transaction')} of {pipeline}{'' if batch is None else f', batch {batch}'}"
     is_single = count == 1
     is_, holds = ("is", "holds") if is_single else ("are", "hold")
-    held = "data" if rows is None else f"{rows:,} row{'' if rows == 1 else 's'}"
+    held = "data" if rows is None else counted(rows, "row")
     match verdict:
         case Verdict.COMMIT_IT if not ours:
             them = "it" if is_single else "them"

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from collector.verdicts.judging import Judged
 from collector.views.batches import Batch, BatchSide, BatchVerdict, is_committed
+from lifecycle.counted_nouns import counted
 from lifecycle.rows.batches import BatchRow, BatchSideRow, BatchTransactionRow
 
 
@@ -56,7 +57,11 @@ def explanation(batch: Batch) -> str:
         case BatchVerdict.REPLAYED:
             return "What was rolled back was written again by a later attempt."
         case BatchVerdict.COMPLETE:
-            return f"All of its transactions ({total}) are committed."
+            return (
+                "Its one transaction is committed."
+                if total == 1
+                else f"All of its transactions ({total:,}) are committed."
+            )
         case _:
             assert_never(batch.verdict)
 
@@ -71,8 +76,8 @@ def _remedy(batch: Batch) -> str:
 
 def _missing(side: BatchSide) -> str:
     parts = ((side.open, "open"), (side.lost, "rolled back"))
-    counted = " and ".join(f"{count} {word}" for count, word in parts if count)
-    return f"{side.resource_manager}: {counted} of {len(side.transactions)}"
+    standing = " and ".join(f"{count} {word}" for count, word in parts if count)
+    return f"{side.resource_manager}: {standing} of {len(side.transactions)}"
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -80,7 +85,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _counted(total: int) -> str:
-    return f"{total} transaction{' is' if total == 1 else 's are'}"
+    return f"{counted(total, 'transaction')} {'is' if total == 1 else 'are'}"
 
 
 def _side_row(side: BatchSide) -> BatchSideRow:

@@ -23,6 +23,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
+from lifecycle.counted_nouns import counted
 from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
 from resource_managers.checkpoint_location import CheckpointLocation
 
@@ -134,7 +135,7 @@ class FlinkCommittablesReader(Observer):
         self._note = ""
         if unread:
             uri, why = unread[-1]
-            number = f"{len(unread)} checkpoint{'' if len(unread) == 1 else 's'}"
+            number = counted(len(unread), "checkpoint")
             self._note = f"{number} cannot be read, the last of them {uri}: {why}"
 
     def _new(self, place: Place) -> FlinkCommittables | None:

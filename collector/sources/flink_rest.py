@@ -23,6 +23,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
+from lifecycle.counted_nouns import counted
 from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
 
@@ -87,7 +88,8 @@ class FlinkRest(Observer):
         if not self._missed:
             return ""
         return (
-            f"{self._missed} checkpoints ended between two polls and were forgotten by Flink: they are not in history"
+            f"{counted(self._missed, 'checkpoint')} ended between two polls, and Flink forgot "
+            f"{'it: it is' if self._missed == 1 else 'them: they are'} not in history"
         )
 
     def client(self) -> httpx.Client:

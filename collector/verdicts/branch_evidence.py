@@ -5,6 +5,7 @@ from __future__ import annotations
 from collector.records.branches import BranchDetail, BranchFacts
 from collector.records.observations import BranchProof
 from collector.records.xids import owner_of
+from lifecycle.counted_nouns import counted
 from lifecycle.verdicts import Evidence
 from resource_managers.database.session import WaitingSession
 
@@ -34,7 +35,7 @@ def listed(branch: BranchFacts, detail: BranchDetail | None, polled_ms: int | No
         locks = [f"{lock.relation} ({lock.mode})" for lock in detail.locks.held]
         found.append(Evidence(fact=f"it holds locks on {_some(locks)}", source=branch.listed_by, at_ms=polled_ms))
     if detail.transaction_age is not None:
-        fact = f"vacuum keeps everything since its start, {detail.transaction_age:,} transactions ago"
+        fact = f"vacuum keeps everything since its start, {counted(detail.transaction_age, 'transaction')} ago"
         found.append(Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms))
     return tuple(found)
 
@@ -64,7 +65,7 @@ def _waiting(sessions: tuple[WaitingSession, ...]) -> str:
         f"for {session.relation or 'a row'}"
         for session in sessions
     ]
-    return f"{len(sessions)} session{' waits' if len(sessions) == 1 else 's wait'} behind it: {_some(named)}"
+    return f"{counted(len(sessions), 'session')} {'waits' if len(sessions) == 1 else 'wait'} behind it: {_some(named)}"
 
 
 def _some(names: list[str]) -> str:

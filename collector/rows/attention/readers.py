@@ -8,6 +8,7 @@ from collector.rows.attention.situation import WARNING, Situation
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import Blocked
+from lifecycle.counted_nouns import counted
 from lifecycle.durations import steady_duration
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.verdicts import Verdict
@@ -89,7 +90,7 @@ def _waiting_card(waiting: list[tuple[Blocked, Reader]]) -> Attention:
     partitions = tuple(sorted({partition_name(one.snapshot.partition) for one, _ in waiting}))
     holder = first.holder
     behind = f"transaction {holder.transaction}" if holder is not None and holder.transaction else "an open transaction"
-    some = groups[0].group if len(groups) == 1 else f"{len(groups)} consumer groups"
+    some = groups[0].group if len(groups) == 1 else counted(len(groups), "consumer group")
     return Attention(
         key=f"readers:waiting|{holder.key if holder is not None and holder.key else partitions[0]}",
         kind=AttentionKind.READERS,
@@ -99,7 +100,7 @@ def _waiting_card(waiting: list[tuple[Blocked, Reader]]) -> Attention:
         pipeline="",
         batch=None,
         keys=(holder.key,) if holder is not None and holder.key else (),
-        headline=f"{some} {'waits' if len(groups) == 1 else 'wait'} behind {behind} on {_counted(len(partitions))}.",
+        headline=f"{some} {'waits' if len(groups) == 1 else 'wait'} behind {behind} on {counted(len(partitions), 'partition')}.",
         waits=groups,
         since_ms=groups[0].since_ms,
         deadline_ms=None,
@@ -136,7 +137,7 @@ def _stalled_card(group: str, stalled: list[tuple[Blocked, Reader]], now_ms: int
         keys=(),
         headline=(
             f"{group} has not read on for {steady_duration(max(0, now_ms - since_ms))}, although there are records for it on "
-            f"{_counted(len(partitions))}."
+            f"{counted(len(partitions), 'partition')}."
         ),
         waits=(waiting,),
         since_ms=since_ms,
@@ -148,7 +149,3 @@ def _stalled_card(group: str, stalled: list[tuple[Blocked, Reader]], now_ms: int
         partitions=partitions,
         alerts=(),
     )
-
-
-def _counted(partitions: int) -> str:
-    return "1 partition" if partitions == 1 else f"{partitions} partitions"

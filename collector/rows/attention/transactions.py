@@ -9,6 +9,7 @@ from collector.rows.attention.pipelines import remedy_of as remedy_of_pipeline
 from collector.rows.attention.readers import Waits
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
 from collector.runtime.remembered import Remembered
+from lifecycle.counted_nouns import counted
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.overview import ActionRequired
@@ -83,7 +84,7 @@ def consequence(needed: ActionRequired, *, ours: bool) -> str:
     """Return one sentence that says what happens if nobody acts."""
     has_timeout = needed.deadline_ms is not None
     one = needed.rows == 1
-    rows = "the rows" if needed.rows is None else f"{needed.rows:,} row{'' if one else 's'}"
+    rows = "the rows" if needed.rows is None else counted(needed.rows, "row")
     are = "is" if one else "are"
     match needed.verdict:
         case Verdict.COMMIT_IT if not has_timeout:

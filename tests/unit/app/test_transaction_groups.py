@@ -35,6 +35,14 @@ def test_a_batch_in_several_resource_managers_counts_its_rows_once():
     assert "XA COMMIT is sent for 2 transactions. 6,202 rows become visible" in said
 
 
+def test_an_order_for_one_row_says_so_in_the_singular():
+    of_one = groups_of(transaction(rows=1))[0].transactions
+    assert "1 row becomes visible to readers." in what_will_happen(Action.COMMIT, of_one)
+    assert "1 row is discarded;" in what_will_happen(Action.ABORT, of_one)
+    branch = foreign("bank-7", key="postgres:bank-7@postgres") | {"resource_manager": "postgres", "rows": 1}
+    assert what_will_happen(Action.ABORT, groups_of(branch)[0].transactions).endswith("that row is lost.")
+
+
 def test_an_abort_of_a_foreign_branch_says_that_no_writer_is_fenced():
     branch = foreign("bank-7", key="postgres:bank-7@postgres") | {"resource_manager": "postgres", "producer_id": None}
     said = what_will_happen(Action.ABORT, groups_of(branch)[0].transactions)

@@ -334,6 +334,14 @@ def test_a7_lost(at: int, observations: tuple[Observation, ...], replayed: int |
     assert all("with 100 rows" in f.summary for f in findings)
 
 
+def test_a7_of_one_row_says_so_in_the_singular() -> None:
+    small = replace(handle(), rows=1)
+    prepared = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=small.to_json())
+    ended = broker_record(BrokerStatus.COMPLETE_ABORT, 60_000)
+    (finding,) = found("A7", of_transaction(3_600_000, *OURS, prepared, decided(1, small), ended))
+    assert " with 1 row was decided and then aborted" in finding.summary
+
+
 def test_a7_of_a_pipeline_without_history_waits_for_what_others_need() -> None:
     view = only_view(*LOST)
     judgement = Judgement(verdict=Verdict.LOST, rule=3, evidence=(Evidence(fact="lost", source="decision log"),))
