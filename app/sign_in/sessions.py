@@ -37,12 +37,15 @@ class Sealed:
         return self._of(purpose).dumps(dict(value))
 
     def read(self, purpose: str, text: str) -> dict[str, Any] | None:
-        """Return what ``write`` was given, None for any other text."""
+        """Return what ``write`` was given, None for any other text.
+
+        Base64 has several spellings of one value, since it ignores the last character's unused bits: only ours counts.
+        """
         try:
             value = self._of(purpose).loads(text)
         except BadData:
             return None
-        return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) and self.write(purpose, value) == text else None
 
     def _of(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self._key, salt=purpose, signer_kwargs={"digest_method": hashlib.sha256})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -133,8 +134,9 @@ def test_a_forged_cookie_counts_for_nothing(app):
     person = Person(name=CARLA, role=Role.OPERATOR)
     others = Sessions(Sealed(b"another key"), 3600)
     forged = others.text(others.begin(person))
-    flipped = genuine[:-1] + ("A" if genuine[-1] != "A" else "B")
-    for text in (forged, flipped, genuine.split(".")[0], "", "."):
+    # Some of these decode to the same bytes, because base64 ignores the last character's unused bits.
+    respelled = [genuine[:-1] + last for last in string.ascii_letters + string.digits + "-_" if last != genuine[-1]]
+    for text in (forged, *respelled, genuine.split(".")[0], "", "."):
         with browser(app) as nobody:
             nobody.cookies.set("indoubt", text)
             assert nobody.get("/transactions").status_code == 303
