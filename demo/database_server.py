@@ -138,11 +138,11 @@ class DatabaseServer(ABC):
         self._settings = self._settings if settings is None else settings
         self.start()
 
-    def log_tail(self) -> str:
+    def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the server's log."""
         if not self.log_file.exists():
             return "(no log)"
-        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
     def __enter__(self) -> Self:
         return self.start()

@@ -213,6 +213,7 @@ def make_sink(
     ask(server.connection, f"create table {sink.table} ({text})")
     sink.manager().verify(columns)
     yield sink
+    assert server.pid is not None, f"the {server.kind} server is down, its log ends with:\n{server.log_tail(80)}"
     sink.roll_back_all()
     ask(server.connection, f"drop table {sink.table}")
 
