@@ -80,6 +80,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/blocked_readers.py": (f"{VERDICTS}/test_blocked_readers.py",),
     "collector/verdicts/reader_waits.py": (f"{VERDICTS}/test_reader_waits.py",),
     "collector/verdicts/timeout_risk.py": (f"{VERDICTS}/test_timeout_risk.py",),
+    "collector/verdicts/driver_state.py": (f"{VERDICTS}/test_driver_state.py",),
     "collector/verdicts/watched_times.py": (f"{VERDICTS}/test_watched_times.py",),
     "collector/alerting/remedies.py": (f"{ALERTING}/test_remedies.py",),
     "collector/alerting/recent_losses.py": (f"{ALERTING}/test_recent_losses.py",),

@@ -42,6 +42,7 @@ FLINK_SET_BACKS = "collector/verdicts/flink_set_backs.py"
 FLINK_UNREAD_LISTS = "collector/verdicts/flink_unread_lists.py"
 DATA_LOSS = "collector/verdicts/data_loss.py"
 ABORT_CAUSES = "collector/verdicts/abort_causes.py"
+DRIVER_STATE = "collector/verdicts/driver_state.py"
 CHECKPOINT_RULE = "collector/alerting/checkpoint_rule.py"
 TRANSACTION_RULES = "collector/alerting/transaction_rules.py"
 PARTITION_RULES = "collector/alerting/partition_rules.py"
@@ -305,9 +306,6 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=TRANSACTION_RULES, function="a7_lost", within="rows = *", reason="wording: how many rows"),
     NotCounted(module=TRANSACTION_RULES, function="_need", reason="wording: what recovery needs"),
     NotCounted(
-        module=PARTITION_RULES, function="a4_blocked_consumers", within="hidden = *", reason="wording: how many records"
-    ),
-    NotCounted(
         module=SOURCE_RULES, function="a9_observer_down", within="without = *", reason="wording: what is missing"
     ),
     NotCounted(module=SOURCE_RULES, function="_unseen_ms", change="0 -> 1", reason=SAME),
@@ -375,4 +373,6 @@ REVIEWED: tuple[NotCounted, ...] = (
         change="0 -> 1",
         reason=SAME,
     ),
+    # Any of its signs is younger than 1970.
+    NotCounted(module=DRIVER_STATE, function="_alive_ms", change="0 -> 1", reason=SAME),
 )

@@ -24,6 +24,7 @@ from collector.records.facts import CheckpointFacts, PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import Observation
+from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
@@ -126,6 +127,21 @@ def test_a1_is_quiet_about_short_transactions_with_a_short_timeout() -> None:
     assert found("A1", of_transaction(5_000, short))
 
 
+def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
+    first = replace(of_transaction(48_000, *PREPARED), near=Remembered())
+    (before,) = found("A1", first)
+    (same,) = found("A1", first)
+    assert same is before
+    (later,) = found("A1", replace(first, now_ms=T0 + 49_000))
+    assert "has 11 s left" in later.summary
+    (decided_since,) = found("A1", replace(of_transaction(48_000, *DECIDED), near=first.near))
+    assert decided_since.severity is Severity.CRITICAL
+    foreign = replace(of_transaction(48_000, *FOREIGN), near=Remembered())
+    found("A1", foreign)
+    (by_other_limits,) = found("A1", foreign, replace(LIMITS, foreign_recovery_ms=30_000))
+    assert "recovery needs 30 s" in by_other_limits.summary
+
+
 def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
     (finding,) = found("A1", of_transaction(48_000, *DECIDED))
     assert "has 12 s left and recovery needs 16 s: it is decided" in finding.summary
@@ -203,6 +219,16 @@ def test_a4_blocked_consumers(waited: int, groups: tuple[str, ...], is_found: bo
     findings = found("A4", AlertSnapshot(now_ms=T0 + waited, blocked=(blocked,)))
     assert [f.group for f in findings] == (["topic my-topic"] if is_found else [])
     assert all("1,200 records are hidden" in f.evidence[1].fact and "t-1" in f.summary for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "said"),
+    [(1, "1 record is hidden"), (2, "2 records are hidden"), (None, "records are hidden")],
+)
+def test_a4_counts_what_is_hidden_where_it_can(hidden: int | None, said: str) -> None:
+    blocked = BlockedPartition(partition="sink-0", since_ms=T0, groups=("orders",), hidden=hidden, transaction="")
+    (finding,) = found("A4", AlertSnapshot(now_ms=T0 + 30_000, blocked=(blocked,)))
+    assert finding.evidence[1].fact == f"{said} from: orders"
 
 
 def aborts(*times: int, cause: AbortCause = AbortCause.TIMEOUT, application: str = PREFIX) -> tuple[AbortSeen, ...]:
