@@ -21,6 +21,7 @@ from app.components.presses import chip, link
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped, matching
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from app.dialogs import filter_run_lines
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.sections import in_address, search_field
@@ -46,6 +47,7 @@ def show() -> None:
     """Write the section: the search and the list."""
     query = in_address(WORDS, VERDICT, SETTLED, PAGE)
     client = live.collector()
+    filter_run_lines.show()
     with st.container(horizontal=True, vertical_alignment="center"):
         search_field(WORDS, "/ search: pipeline, id, topic …")
         choose_rows(GROUPS_A_PAGE)

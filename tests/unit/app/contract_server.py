@@ -10,19 +10,27 @@ import json
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lifecycle.orders import common_beginning
+from lifecycle.persons import NAME_HEADER
 from tests.unit.app.contract_rows import now_ms, series, silence
 
 TOKEN = "operator-token-of-the-test"
+WAIT_LIMIT_S = 30.0
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
     "transaction-counts", "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
 )  # fmt: skip
+
+
+def _is_set() -> Event:
+    event = Event()
+    event.set()
+    return event
 
 
 @dataclass
@@ -56,6 +64,11 @@ class Answers:
     """What became of each order, by its idempotency key."""
     loses: str = ""
     """``answer``: an order is carried out and its sender is not told; ``order``: it is not even received."""
+    may_answer: Event = field(default_factory=_is_set)
+    """Orders wait for it."""
+    order_came: Event = field(default_factory=Event)
+    given_by: list[str | None] = field(default_factory=list)
+    """The person of each order, as the app named it."""
     role: str = "operator"
     read_only: bool = False
     token: str = TOKEN
@@ -183,11 +196,15 @@ class Answers:
         }  # fmt: skip
 
     def give(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return status and body; what is accepted settles the transactions."""
+        """Return status and body; what is accepted settles the transactions. A key that came before gets its first answer."""
         self.orders.append(order)
+        key = order.get("idempotency_key", "")
+        before = self.answers.get(key, {}).get("answer") if key else None
+        if before is not None:
+            return 200, before
         status, answer = self._result(order)
         refused = answer["error"]["message"] if status == 409 else None
-        self.answers[order.get("idempotency_key", "")] = {
+        self.answers[key] = {
             "answer": answer if status == 200 else None,
             "refused": refused,
         }
@@ -417,7 +434,12 @@ class _Handler(BaseHTTPRequestHandler):
             "standing-orders": self.known.switch,
             "orders/preview": self.known.preview,
         }
-        answer = by_path.get(urlsplit(self.path).path.removeprefix("/api/v1/"), self.known.give)(body)
+        path = urlsplit(self.path).path.removeprefix("/api/v1/")
+        if path == "orders":
+            self.known.order_came.set()
+            self.known.may_answer.wait(WAIT_LIMIT_S)
+            self.known.given_by.append(self.headers.get(NAME_HEADER))
+        answer = by_path.get(path, self.known.give)(body)
         return self._hang_up() if self.known.loses else self._answer(*answer)
 
     def do_DELETE(self) -> None:

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import live
+from app.client import filter_runs
 from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
@@ -30,6 +31,8 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setattr(component, "show", region_in_streamlit.show)
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
+        # Orders by filter live as long as the app's process: each test has one of its own.
+        monkeypatch.setattr(filter_runs, "RUNS", filter_runs.FilterRuns())
         st.cache_resource.clear()
         yield known
         st.cache_resource.clear()

@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import live
+from app.client import filter_runs
+from app.client.filter_runs import FilterOrder, FilterRun, FilterRuns
+from lifecycle.orders import Action, Role
+from lifecycle.persons import Person
 from tests.unit.app.contract_rows import batch, foreign
 from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
 NUMBER = 620
+LIMIT_S = 30.0
+ANNA, BERT = Person(name="anna", role=Role.OPERATOR), Person(name="bert", role=Role.OPERATOR)
 
 
 @pytest.fixture
@@ -45,12 +52,12 @@ def test_everything_of_a_verdict_is_ordered_in_parts(answers):
     assert f"{NUMBER} of them hold what an abort may lose" in said(page)
     page = given(page)
     assert f"aborted {NUMBER} of {NUMBER}</b> · audit 512 to 514" in said(page)
-    assert [(len(order["keys"]), order["each"], order["confirm"]) for order in answers.orders] == [
+    assert [(len(sent["keys"]), sent["each"], sent["confirm"]) for sent in answers.orders] == [
         (250, True, "bank-0"),
         (250, True, "bank-0"),
         (120, True, "bank-0"),
     ]
-    assert len({order["idempotency_key"] for order in answers.orders}) == 3
+    assert len({sent["idempotency_key"] for sent in answers.orders}) == 3
     assert answers.orders[1]["reason"] == "the job is gone (part 2 of 3 of an order for 620: verdict foreign)"
     assert answers.transactions == []
 
@@ -91,7 +98,7 @@ def test_a_dry_run_of_an_order_by_filter_does_nothing_and_leads_back(answers):
     page.text_input(key="filter-order-reason").set_value("look first")
     page = button(page, "Dry run").click().run()
     assert f"Dry run: nothing was sent. {NUMBER} of {NUMBER} would be aborted" in said(page)
-    assert {order["dry_run"] for order in answers.orders} == {True}
+    assert {sent["dry_run"] for sent in answers.orders} == {True}
     assert len(answers.transactions) == NUMBER
     page = button(page, "Back to the order").click().run()
     assert f"Abort {NUMBER} transactions" in labels(page)
@@ -120,3 +127,132 @@ def test_what_ended_meanwhile_is_not_asked_about(answers):
     answers.transactions = []
     page = pressed(page)
     assert "nothing is left to order" in said(page)
+
+
+def order(*, dry_run: bool = False) -> FilterOrder:
+    wanted = {"verdict": "foreign"}
+    return FilterOrder(
+        action=Action.ABORT,
+        filter=wanted,
+        preview=live.collector().preview(Action.ABORT, wanted),
+        reason="the job is gone",
+        confirm="bank-0",
+        dry_run=dry_run,
+    )
+
+
+def begun(given: FilterOrder) -> FilterRun:
+    """Return an order as the dialog gives it."""
+    return filter_runs.RUNS.begin(given, None, live.settings())
+
+
+def ended(run: FilterRun) -> FilterRun:
+    """Return the run once it has ended or halted."""
+    progress = run.progress
+    while progress.is_sending:
+        now = run.wait(progress, LIMIT_S)
+        assert now is not progress, "no part was answered"
+        progress = now
+    return run
+
+
+def opened_run(page: AppTest) -> AppTest:
+    """Return the page after *Open* in the only line of an order; each row of the list has a press of that name."""
+    (found,) = [one for one in page.button if (one.key or "").startswith("filter-runs-open")]
+    return found.click().run()
+
+
+def test_a_reload_in_the_middle_shows_the_order_and_then_its_result(answers):
+    answers.may_answer.clear()
+    run = begun(order())
+    page = opened("pending")
+    assert f"Abort of {NUMBER} transactions: 0 done</b> · {NUMBER} to go · verdict foreign" in said(page)
+    assert "Dismiss" not in labels(page)
+    answers.may_answer.set()
+    ended(run)
+    page = opened("pending")
+    assert f"✔ Abort of {NUMBER} transactions: {NUMBER} done" in said(page)
+    page = opened_run(page)
+    assert f"aborted {NUMBER} of {NUMBER}</b> · audit 512 to 514" in said(page)
+    page = button(page, "Close").click().run()
+    assert "Abort of" not in said(page), "its end was seen"
+    assert len(answers.orders) == 3
+
+
+def test_a_page_that_is_opened_in_the_middle_watches_the_order_until_its_end(answers, monkeypatch):
+    monkeypatch.setattr(filter_runs, "PART", 100)
+    answers.may_answer.clear()
+    begun(order())
+    page = opened("pending")
+    # The page waits for the parts from here on.
+    answers.may_answer.set()
+    page = opened_run(page)
+    assert f"aborted {NUMBER} of {NUMBER}" in said(page)
+    assert [len(sent["keys"]) for sent in answers.orders] == [100] * 6 + [20]
+
+
+def test_two_persons_do_not_see_each_others_orders(answers, monkeypatch):
+    who = [ANNA]
+    monkeypatch.setattr(live, "asking_person", lambda: who[0])
+    page = given(asked())
+    assert f"aborted {NUMBER} of {NUMBER}" in said(page)
+    assert answers.given_by == ["anna"] * 3, "the audit has the name of who gave it"
+    assert f"Abort of {NUMBER} transactions: {NUMBER} done" in said(opened("pending"))
+    who[0] = BERT
+    assert "Abort of" not in said(opened("pending"))
+    who[0] = ANNA
+    page = button(opened("pending"), "Dismiss").click().run()
+    assert "Abort of" not in said(page)
+
+
+def test_after_a_reload_a_halted_order_goes_on_under_the_key_of_the_unanswered_part(answers):
+    previewed = order()
+    answers.loses = "answer"
+    run = ended(begun(previewed))
+    assert run.progress.parts_sent == 0
+    assert len(answers.transactions) == NUMBER - 250, "it was carried out, and the app was not told"
+    page = opened("pending")
+    assert f"✖ Abort of {NUMBER} transactions: 0 done</b> · {NUMBER} not sent" in said(page)
+    page = opened_run(page)
+    assert "It may have been carried out" in said(page)
+    page = button(page, "Close").click().run()
+    assert f"✖ Abort of {NUMBER} transactions" in said(page), "it may still go on"
+    answers.loses = ""
+    button(opened_run(page), "Go on").click().run()
+    assert f"aborted {NUMBER} of {NUMBER}" in said(page)
+    keys = [sent["idempotency_key"] for sent in answers.orders]
+    assert keys == [f"{run.id}-{part}" for part in (0, 0, 1, 2)]
+
+
+def test_a_stopped_order_ends_after_its_part(answers):
+    answers.may_answer.clear()
+    run = begun(order())
+    assert answers.order_came.wait(LIMIT_S)
+    run.stop()
+    answers.may_answer.set()
+    progress = ended(run).progress
+    assert (progress.parts_sent, progress.halted) == (1, filter_runs.STOPPED)
+    assert len(answers.transactions) == NUMBER - 250
+    run.go_on(None)
+    assert ended(run).progress.parts_sent == 3
+    assert answers.transactions == []
+
+
+def test_orders_that_ended_are_kept_for_an_hour_and_no_more_than_a_hundred(answers):
+    now_s = [0.0]
+    runs = FilterRuns(lambda: now_s[0])
+    answers.transactions = answers.transactions[:2]
+    checked = order(dry_run=True)
+    first = ended(runs.begin(checked, None, live.settings()))
+    for second in range(1, filter_runs.MOST_KEPT + 1):
+        now_s[0] = float(second)
+        last = ended(runs.begin(checked, None, live.settings()))
+    kept = runs.of(None)
+    assert (len(kept), kept[0], first in kept) == (filter_runs.MOST_KEPT, last, False)
+    answers.may_answer.clear()
+    under_way = runs.begin(checked, None, live.settings())
+    now_s[0] += filter_runs.KEPT_S
+    runs.dismiss(under_way)
+    assert runs.of(None) == (under_way,), "one that is being sent is kept"
+    answers.may_answer.set()
+    ended(under_way)

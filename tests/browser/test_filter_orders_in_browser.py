@@ -1,0 +1,79 @@
+"""An order by filter in Chromium: a reload in the middle of it loses neither the order nor its result.
+
+The pages ask a collector that answers by docs/api.md and keeps back its answers: a real one would be done before the reload.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, violations, wait_whole, watched
+from tests.integration.app_process import running_app
+from tests.unit.app.contract_rows import foreign
+from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
+NUMBER = 620
+LIMIT_S = 30.0
+
+
+@pytest.fixture
+def answers() -> Answers:
+    """Return what the collector knows: transactions for three parts."""
+    return Answers(transactions=[foreign(f"bank-{n:04}", pipeline="bank") for n in range(NUMBER)])
+
+
+@pytest.fixture
+def app(answers: Answers, tmp_path: Path) -> Iterator[str]:
+    """Return the address of an app with this collector behind it."""
+    with (
+        ContractServer(answers) as server,
+        running_app(tmp_path, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
+    ):
+        yield f"http://127.0.0.1:{port}"
+
+
+def hook(page: Page, key: str) -> Locator:
+    return page.locator(f".st-key-{key}")
+
+
+def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Page, app: str, answers: Answers) -> None:
+    wrong = watched(page)
+    page.goto(f"{app}/transactions?verdict=foreign")
+    page.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
+    hook(page, "filter-order-reason").locator("input").fill("the job is gone")
+    hook(page, "filter-order-confirm").locator("input").fill("bank-0")
+    answers.may_answer.clear()
+    hook(page, "filter-order-go").locator("button").click()
+    expect(hook(page, "filter-order-progress")).to_contain_text(f"0 of {NUMBER} transactions")
+    expect(hook(page, "filter-order-progress")).to_contain_text("Closing this hides it")
+    assert answers.order_came.wait(LIMIT_S)
+
+    page.reload()
+    wait_whole(page)
+    line = hook(page, "filter-runs")
+    expect(line).to_contain_text(f"Abort of {NUMBER} transactions: 0 done · {NUMBER} to go")
+    expect(line.get_by_role("button", name="Dismiss")).to_have_count(0)
+    assert violations(page) == []
+
+    line.get_by_role("button", name="Open").click()
+    expect(hook(page, "filter-order-progress")).to_contain_text(f"0 of {NUMBER} transactions")
+    page.keyboard.press("Escape")
+    expect(hook(page, "filter-order-progress")).to_have_count(0)
+    expect(line).to_contain_text("0 done")
+
+    answers.may_answer.set()
+    expect(line).to_contain_text(f"✔ Abort of {NUMBER} transactions: {NUMBER} done", timeout=SHOWN_LIMIT_MS)
+    line.get_by_role("button", name="Open").click()
+    result = hook(page, "filter-order-result")
+    expect(result).to_contain_text(re.compile(rf"aborted {NUMBER} of {NUMBER} · audit 512 to 514"))
+    assert violations(page) == []
+    hook(page, "filter-order-close").locator("button").click()
+    expect(page.get_by_text(f"Abort of {NUMBER} transactions")).to_have_count(0)
+    assert len(answers.orders) == 3
+    assert wrong + exceptions(page) == []
