@@ -12,12 +12,13 @@ from collector.cli import orders, overview, standing_orders
 from collector.cli.arguments import moment_ms, parser
 from collector.cli.client import Client, Refused, Unanswered
 from collector.cli.listings import LISTINGS, PARAMETERS, Listing
+from collector.cli.order_answers import DONE, NOT_DONE, WRONG_USE
 from collector.cli.text_table import lines, table
 from lifecycle.clock import now_ms
 from lifecycle.errors import SettingsError
 from lifecycle.visible_text import actual
 
-DONE, NOT_DONE, WRONG_USE, UNREACHABLE = orders.DONE, orders.NOT_DONE, orders.WRONG_USE, 3
+UNREACHABLE = 3
 ORDERS = ("commit", "abort", "settle-batch", "restart", "start", "stop")
 COMMANDS = frozenset(
     {*ORDERS, "status", overview.COMMAND, standing_orders.COMMAND, *(listing.name for listing in LISTINGS)}

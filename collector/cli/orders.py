@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from collector.cli.arguments import read_filter
 from collector.cli.client import Client, Refused
+from collector.cli.order_answers import (
+    DONE,
+    NOT_DONE,
+    TRANSACTION_COLUMNS,
+    Wanted,
+    WrongUse,
+    give_one,
+    say,
+    show,
+)
 from collector.cli.text_table import table
 from lifecycle.orders import HANGING_KEY
 from lifecycle.visible_text import actual
 
-DONE, NOT_DONE, WRONG_USE = 0, 1, 2
-TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
 BATCH_COLUMNS = ("verdict", "pipeline", "batch", "attempt", "settle", "decision", "rows", "explanation")
-STEP_COLUMNS = ("outcome", "key", "description", "detail")
-DRY_REASON = "dry run from the command line"
 _LIMIT = "100000"
-
-
-class WrongUse(ValueError):
-    """The arguments do not fit together; the message says what is missing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """One order to give: what it says besides reason and confirmation."""
-
-    action: str
-    request: Mapping[str, Any]
-
-    @classmethod
-    def of_rows(cls, action: str, rows: Sequence[Mapping[str, Any]]) -> Wanted:
-        """Return the order about rows as they were just read."""
-        seen = {row["key"]: row["revision"] for row in rows}
-        return cls(action=action, request={"keys": list(seen), "seen": seen})
 
 
 def give(client: Client, given: argparse.Namespace) -> int:
@@ -50,9 +33,9 @@ def give(client: Client, given: argparse.Namespace) -> int:
     if given.idempotency_key and given.yes and (code := _given_before(client, given)) is not None:
         return code
     orders = _wanted(client, given)
-    codes = [_give_one(client, given, wanted, number) for number, wanted in enumerate(orders)]
+    codes = [give_one(client, given, wanted, number) for number, wanted in enumerate(orders)]
     if not given.yes and DONE in codes:
-        _say("nothing was done: add --yes to do it")
+        say("nothing was done: add --yes to do it")
     return max(codes, default=NOT_DONE)
 
 
@@ -112,10 +95,10 @@ def _of_filter(client: Client, given: argparse.Namespace) -> list[Wanted]:
     if not given.json:
         print(table(preview["rows"], TRANSACTION_COLUMNS))
         for left in preview["left_out"]:
-            _say(f"left out, may not be aborted: {left['key']} ({left['verdict']})")
+            say(f"left out, may not be aborted: {left['key']} ({left['verdict']})")
     if not preview["keys"]:
         raise Refused("the filter means no transaction that may be aborted")
-    _say(f"fingerprint: {preview['fingerprint']}")
+    say(f"fingerprint: {preview['fingerprint']}")
     request = {"filter": preview["filter"], "fingerprint": given.fingerprint or preview["fingerprint"]}
     return [Wanted(action="abort", request=request)]
 
@@ -132,33 +115,11 @@ def _of_verdict(client: Client, given: argparse.Namespace) -> list[Wanted]:
         raise Refused(f"no transaction with the verdict {given.verdict!r} may be committed now")
     conditions = sorted({row["commit_confirmation"] for row in rows})
     if not given.yes and len(conditions) > 1:
-        _say(f"one order for each condition: {', '.join(condition or 'none' for condition in conditions)}")
+        say(f"one order for each condition: {', '.join(condition or 'none' for condition in conditions)}")
     return [
         Wanted.of_rows("commit", [row for row in rows if row["commit_confirmation"] == condition])
         for condition in conditions
     ]
-
-
-def _give_one(client: Client, given: argparse.Namespace, wanted: Wanted, number: int) -> int:
-    body = {"action": wanted.action, **wanted.request, "confirm": given.confirm}
-    if not given.yes:
-        answer = client.order({**body, "reason": given.reason or DRY_REASON, "dry_run": True})
-        if answer.get("confirm"):
-            _say(f"data may be lost or the pipeline stays down: --confirm takes {answer['confirm']!r}")
-        return _show(given, answer)
-    if not given.confirm and sys.stdin.isatty():
-        body["confirm"] = _asked(client, body, given.reason)
-    key = given.idempotency_key or uuid.uuid4().hex
-    # An order about another attempt is another order.
-    body["idempotency_key"] = key if number == 0 else f"{key}-{number}"
-    _say(f"idempotency key: {body['idempotency_key']}")
-    return _show(given, client.order({**body, "reason": given.reason}))
-
-
-def _asked(client: Client, body: Mapping[str, Any], reason: str) -> str:
-    """Return what the operator types at the terminal, where something must be typed."""
-    wanted = client.order({**body, "reason": reason, "dry_run": True}).get("confirm", "")
-    return input(f"this may lose data or leave the pipeline down; type {wanted!r} to do it: ") if wanted else ""
 
 
 def _given_before(client: Client, given: argparse.Namespace) -> int | None:
@@ -168,17 +129,5 @@ def _given_before(client: Client, given: argparse.Namespace) -> int | None:
         raise Refused(f"given before and refused: {found['refused']}")
     if found["answer"] is None:
         return None
-    _say("this order was given before; this was its answer")
-    return _show(given, found["answer"])
-
-
-def _show(given: argparse.Namespace, answer: Mapping[str, Any]) -> int:
-    print(json.dumps(answer) if given.json else table(answer["steps"], STEP_COLUMNS))
-    _say(f"audit {answer['audit']}: {answer['outcome'].replace('_', ' ')} in {answer['took_ms']} ms")
-    if answer["outcome"] == "pending":
-        _say(f"the end is not known yet and is followed up: a later audit row refers to {answer['audit']}")
-    return DONE if answer["outcome"] in ("accepted", "dry_run") else NOT_DONE
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr)
+    say("this order was given before; this was its answer")
+    return show(given, found["answer"])

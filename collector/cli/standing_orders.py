@@ -7,7 +7,7 @@ import json
 import sys
 
 from collector.cli.client import Client
-from collector.cli.orders import DONE, WrongUse
+from collector.cli.order_answers import DONE, WrongUse
 from collector.cli.text_table import table
 
 COMMAND = "standing-orders"
