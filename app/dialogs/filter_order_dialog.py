@@ -14,6 +14,7 @@ import streamlit as st
 
 from app import live
 from app.client import filter_runs
+from app.client.collector_client import CollectorError, Failure
 from app.client.filter_runs import FilterOrder, FilterRun, Progress
 from app.components.markup import el, plain_label
 from app.components.presses import DESTRUCTIVE
@@ -51,6 +52,11 @@ def ask(action: Action, wanted: Mapping[str, str]) -> bool:
     preview = live.collector().preview(action, wanted)
     if not preview.keys:
         return False
+    if len(preview.conditions) > 1:
+        named = ", ".join(condition.confirm or "none" for condition in preview.conditions)
+        raise CollectorError(
+            Failure.REFUSED, f"these transactions are listed by {named}: commit those of each in an order of its own"
+        )
     st.session_state[_ASKED] = AskedFilterOrder(action=action, filter=wanted, preview=preview)
     return True
 

@@ -16,7 +16,7 @@ from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.json_schema import body_schema_of, schema_of
 from lifecycle.rows.order_request import IDEMPOTENCY_KEY, OF_TRANSACTIONS, ORDER_REQUESTS, REASON, PreviewRequest
-from lifecycle.rows.orders import PreviewedVerdict
+from lifecycle.rows.orders import PreviewedCondition, PreviewedVerdict
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -106,6 +106,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
         seen=OBJECT,
         summary=list_of(schema_of(PreviewedVerdict)),
         confirm=TEXT,
+        conditions=list_of(schema_of(PreviewedCondition)),
         rows=list_of(schema_of(TransactionRow)),
         left_out=list_of(object_of(key=TEXT, transaction=TEXT, verdict=one_of(Verdict))),
         left_out_total=WHOLE,

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.orders.confirmation import confirmation_text
-from collector.orders.flink_commit import commit_confirmation
 from collector.rows.transactions import transaction_row, urgency
 from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import MAX_KEYS, Filter
-from lifecycle.rows.orders import PreviewedVerdict
+from lifecycle.rows.orders import PreviewedCondition, PreviewedVerdict
 from lifecycle.rows.row_json import row_to_json
 from lifecycle.verdicts import Verdict
 
@@ -35,16 +34,17 @@ class Selection:
     def to_json(self, chosen_by: Filter) -> dict[str, Any]:
         """Return the preview as the API answers it: of long lists, the first that one order takes.
 
-        Raises OrderRefused when no typed text could mean all of them.
+        Raises OrderRefused when no typed text could mean all of an abort.
         """
-        confirm = commit_confirmation if self.action is Action.COMMIT else confirmation_text
+        conditions = self._conditions()
         return {
             "action": self.action.value,
             "filter": chosen_by.to_json(),
             "fingerprint": self.fingerprint,
             "keys": [judged.view.key for judged in self.chosen],
             "seen": {judged.view.key: judged.view.revision for judged in self.chosen},
-            "confirm": confirm(self.chosen),
+            "confirm": conditions[0].confirm if len(conditions) == 1 else "",
+            "conditions": [row_to_json(condition) for condition in conditions],
             "summary": [row_to_json(row) for row in _summary(self.chosen)],
             "rows": [row_to_json(transaction_row(judged)) for judged in self.chosen[:MAX_KEYS]],
             "left_out": [
@@ -57,6 +57,16 @@ class Selection:
             ],
             "left_out_total": len(self.left_out),
         }
+
+    def _conditions(self) -> list[PreviewedCondition]:
+        """Return what must be typed for which: an abort takes one text for all, commits may rest on several checkpoints."""
+        if self.action is Action.ABORT:
+            members = {confirmation_text(self.chosen): [judged.view.key for judged in self.chosen]}
+        else:
+            members = {}
+            for judged in self.chosen:
+                members.setdefault(judged.judgement.commit_confirmation, []).append(judged.view.key)
+        return [PreviewedCondition(confirm=confirm, keys=tuple(keys)) for confirm, keys in members.items() if keys]
 
 
 def select(judged: Iterable[Judged], wanted: Filter, at_ms: int, action: Action = Action.ABORT) -> Selection:

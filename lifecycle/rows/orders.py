@@ -43,11 +43,23 @@ class PreviewedVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedCondition:
+    """What must be typed for these transactions of an order by filter, empty: nothing."""
+
+    confirm: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPreview:
-    """What a client reads of the preview of an order by filter: ``keys`` most urgent first, ``seen`` their revisions."""
+    """What a client reads of the preview of an order by filter: ``keys`` most urgent first, ``seen`` their revisions.
+
+    ``confirm`` is that of the only condition; where there are several, each takes an order of its own.
+    """
 
     keys: tuple[str, ...]
     seen: Mapping[str, str]
     confirm: str
+    conditions: tuple[PreviewedCondition, ...]
     summary: tuple[PreviewedVerdict, ...]
     left_out_total: int

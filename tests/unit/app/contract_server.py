@@ -255,9 +255,14 @@ class Answers:
             {"verdict": chosen[0]["verdict"], "rule": 6, "transactions": len(chosen), "loses_data": len(risky), "pipelines": 1,
              "example": chosen[0]["transaction"], "evidence": chosen[0]["evidence"]}
         ] if chosen else []  # fmt: skip
+        takes: dict[str, list[str]] = {}
+        for row in chosen:
+            confirm = common_beginning(risky) if body["action"] == "abort" else row["commit_confirmation"]
+            takes.setdefault(confirm, []).append(row["key"])
         return 200, {
             **body, "fingerprint": "f", "keys": [row["key"] for row in chosen],
-            "seen": {row["key"]: row["revision"] for row in chosen}, "confirm": common_beginning(risky),
+            "seen": {row["key"]: row["revision"] for row in chosen}, "confirm": next(iter(takes), "") if len(takes) == 1 else "",
+            "conditions": [{"confirm": confirm, "keys": keys} for confirm, keys in takes.items()],
             "summary": summary, "rows": chosen[:1000], "left_out": [], "left_out_total": len(found) - len(chosen),
         }  # fmt: skip
 
