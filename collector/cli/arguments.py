@@ -120,17 +120,18 @@ def _orders(commands: Any) -> None:
         default="",
         help="instead of keys: every transaction with this verdict, 'commit it', that may be committed",
     )
-    abort = _order(commands, "abort", "abort transactions: by key, or all that a filter means")
+    abort = _order(commands, "abort", "abort transactions: by key, or all that a filter means, however many")
     abort.add_argument("keys", nargs="*", metavar="KEY", help="key of a transaction, as the listings show it")
-    abort.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="abort whatever has this pipeline, verdict, resource-manager, transaction-prefix, or is open-for longer (15m); "
-        "may be repeated, all must fit",
-    )
-    abort.add_argument("--fingerprint", default="", help="fingerprint that the preview of the filter showed")
+    for made, act in ((commit, "commit"), (abort, "abort")):
+        made.add_argument(
+            "--filter",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help=f"{act} whatever has this pipeline, verdict, resource-manager, transaction-prefix, or is open-for longer (15m); "
+            "may be repeated, all must fit",
+        )
+        made.add_argument("--fingerprint", default="", help="fingerprint that the preview of the filter showed")
     settle = _order(commands, "settle-batch", "commit all of a decided batch, or abort all of an undecided one")
     settle.add_argument("pipeline", help="the pipeline's prefix")
     settle.add_argument("batch", type=int, help="the batch's number")

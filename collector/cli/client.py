@@ -29,7 +29,11 @@ class Unanswered(IndoubtError):
 
 
 class Refused(IndoubtError):
-    """The collector said no; the message is its own."""
+    """The collector said no; the message is its own. ``status``: of its answer, 0 where the command line said it."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Client:
@@ -54,10 +58,14 @@ class Client:
         """Return the JSON answer."""
         return self._ask("GET", path, timeout=READ_LIMIT_S, params=parameters)
 
-    def preview(self, wanted: Mapping[str, Any]) -> Any:
-        """Return what a bulk abort with this filter would mean now."""
-        body = {"action": "abort", "filter": dict(wanted)}
+    def preview(self, action: str, wanted: Mapping[str, Any]) -> Any:
+        """Return what an order by this filter would mean now."""
+        body = {"action": action, "filter": dict(wanted)}
         return self._ask("POST", "/api/v1/orders/preview", timeout=READ_LIMIT_S, json=body)
+
+    def answer(self, idempotency_key: str) -> Any:
+        """Return what became of the order with this key: ``answer``, or why it was ``refused``; both null without one."""
+        return self.get("/api/v1/orders", idempotency_key=idempotency_key)
 
     def order(self, body: Mapping[str, Any]) -> Any:
         """Give an order that has an idempotency key; without an answer it is sent again, which does nothing twice."""
@@ -87,7 +95,8 @@ class Client:
             return value
         envelope = value.get("error") if isinstance(value, dict) else None
         message = envelope.get("message") if isinstance(envelope, dict) else None
-        raise Refused(message or f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?")
+        what = f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?"
+        raise Refused(message or what, answer.status_code)
 
 
 def _token(environment: Mapping[str, str]) -> str:

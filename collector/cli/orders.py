@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 from urllib.parse import quote
 
-from collector.cli.arguments import read_filter
+from collector.cli import filter_orders
 from collector.cli.client import Client, Refused
 from collector.cli.order_answers import (
     DONE,
@@ -23,6 +23,7 @@ from lifecycle.orders import HANGING_KEY
 from lifecycle.visible_text import actual
 
 BATCH_COLUMNS = ("verdict", "pipeline", "batch", "attempt", "settle", "decision", "rows", "explanation")
+BY_FILTER = ("abort", "commit")
 _LIMIT = "100000"
 
 
@@ -32,6 +33,8 @@ def give(client: Client, given: argparse.Namespace) -> int:
         raise WrongUse("--reason is missing: with --yes say why, it goes to the audit")
     if given.idempotency_key and given.yes and (code := _given_before(client, given)) is not None:
         return code
+    if given.command in BY_FILTER and given.filter:
+        return filter_orders.give(client, given)
     orders = _wanted(client, given)
     codes = [give_one(client, given, wanted, number) for number, wanted in enumerate(orders)]
     if not given.yes and DONE in codes:
@@ -48,15 +51,13 @@ def _wanted(client: Client, given: argparse.Namespace) -> list[Wanted]:
             return [Wanted.of_rows(given.command, rows)]
         case "settle-batch":
             return _of_batch(client, given)
-        case "abort" if given.filter:
-            return _of_filter(client, given)
         case "commit" if given.verdict:
             return _of_verdict(client, given)
         case action:
             if not given.keys:
-                other = "--filter NAME=VALUE" if action == "abort" else "--verdict VERDICT"
-                raise WrongUse(f"{action} takes one or more KEYs, or {other}")
-            if action == "abort" and given.fingerprint:
+                other = "" if action == "abort" else " or --verdict VERDICT"
+                raise WrongUse(f"{action} takes one or more KEYs, or --filter NAME=VALUE{other}")
+            if given.fingerprint:
                 raise WrongUse("--fingerprint goes with --filter")
             return [Wanted.of_rows(action, [_row(client, key) for key in given.keys])]
 
@@ -86,27 +87,10 @@ def _of_batch(client: Client, given: argparse.Namespace) -> list[Wanted]:
     return [Wanted.of_rows("settle", [row]) for row in going]
 
 
-def _of_filter(client: Client, given: argparse.Namespace) -> list[Wanted]:
-    if given.keys:
-        raise WrongUse("abort takes KEYs or --filter, not both")
-    if given.yes and not given.fingerprint:
-        raise WrongUse("--fingerprint is missing: run the command without --yes first, it shows what the filter means")
-    preview = client.preview(read_filter(given.filter))
-    if not given.json:
-        print(table(preview["rows"], TRANSACTION_COLUMNS))
-        for left in preview["left_out"]:
-            say(f"left out, may not be aborted: {left['key']} ({left['verdict']})")
-    if not preview["keys"]:
-        raise Refused("the filter means no transaction that may be aborted")
-    say(f"fingerprint: {preview['fingerprint']}")
-    request = {"filter": preview["filter"], "fingerprint": given.fingerprint or preview["fingerprint"]}
-    return [Wanted(action="abort", request=request)]
-
-
 def _of_verdict(client: Client, given: argparse.Namespace) -> list[Wanted]:
     """Return the orders that commit all of a verdict: one for those without a condition, and one for each condition."""
-    if given.keys:
-        raise WrongUse("commit takes KEYs or --verdict, not both")
+    if given.keys or given.fingerprint:
+        raise WrongUse("commit takes KEYs, --filter or --verdict, one of them; --fingerprint goes with --filter")
     rows = client.get("/api/v1/transactions", verdict=given.verdict, limit=_LIMIT)["rows"]
     rows = [row for row in rows if row["may_commit"]]
     if not given.json:
@@ -124,7 +108,7 @@ def _of_verdict(client: Client, given: argparse.Namespace) -> list[Wanted]:
 
 def _given_before(client: Client, given: argparse.Namespace) -> int | None:
     """Show the first answer to the idempotency key, if there is one."""
-    found = client.get("/api/v1/orders", idempotency_key=given.idempotency_key)
+    found = client.answer(given.idempotency_key)
     if found["refused"] is not None:
         raise Refused(f"given before and refused: {found['refused']}")
     if found["answer"] is None:

@@ -82,6 +82,34 @@ def test_many_are_aborted_by_a_filter_in_two_steps(collector: CollectorProcess, 
     assert len(producers) == 2
 
 
+def test_decided_transactions_are_committed_by_a_filter_in_two_steps(
+    collector: CollectorProcess, connection: KafkaConnection, lifecycle_topic: str
+) -> None:
+    pipeline = ReportedPipeline(connection, lifecycle_topic)
+    handles = [pipeline.prepare(b"row-%d" % slot, slot=slot, batch=9) for slot in (0, 1)]
+    pipeline.decide(*handles, batch=9)
+    for one in handles:
+        collector.wait_for(one.transaction, verdict="commit it", may_commit=True)
+    words = ("commit", "--filter", f"pipeline={pipeline.prefix}", "--filter", "verdict=commit it")
+    dry = command(collector, *words)
+    assert (dry.code, dry.out.count("EndTxn(commit)")) == (0, 2), dry
+    fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
+    yes = ("--yes", "--reason", "its driver is frozen", "--idempotency-key", f"all-of-{pipeline.prefix}", "--json")
+    other = command(collector, *words, *yes, "--fingerprint", "of-another-set")
+    assert (other.code, "means other transactions" in other.err) == (1, True)
+    assert pipeline.visible() == [], "nothing is done for another set"
+    done = command(collector, *words, *yes, "--fingerprint", fingerprint)
+    assert (done.code, done.answer["outcome"]) == (0, "accepted"), done
+    assert [step["outcome"] for step in done.answer["steps"]] == ["committed", "committed"]
+    wait_until("both rows are visible", lambda: pipeline.visible() == [b"row-0", b"row-1"])
+    for one in handles:
+        collector.wait_for(one.transaction, state="committed")
+    again = command(collector, *words, *yes, "--fingerprint", fingerprint)
+    assert (again.code, again.answer["steps"]) == (0, done.answer["steps"])
+    audit = command(collector, "audit", "--limit", "20")
+    assert audit.out.count("its driver is frozen (part 1 of 1 of an order by filter)") == 1
+
+
 def test_a_collector_that_is_not_there_is_exit_code_3(collector: CollectorProcess) -> None:
     gone = command(collector, "status", url="http://127.0.0.1:1")
     assert (gone.code, gone.out) == (3, "")
