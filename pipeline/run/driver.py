@@ -25,6 +25,7 @@ from pipeline.recovery.recovery import Recovered
 from pipeline.run import spark_home
 from pipeline.run.arrow_batches import MAX_BYTES, UNLIMITED, has_small_records
 from pipeline.run.group_offsets import GroupOffsets
+from pipeline.run.query_progress import follow_progress
 from pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
 from pipeline.runtime.exit_codes import FAILED, WRONG_SETTINGS
 from pipeline.runtime.status_file import StatusFile
@@ -144,7 +145,7 @@ class Driver:
             recovered = self._recover(columns_of(rows))
             self._report_start(recovered, spark)
         offsets = GroupOffsets(connect(self._settings), self._settings.prefix)
-        spark.streams.addListener(offsets)
+        follow_progress(spark, offsets.note)
         try:
             _check_columns(rows, self._job)
             code = self._run.watch(self._run.start(rows, updates=self._job.updates), self._stop.is_set)

@@ -5,19 +5,14 @@ Nothing reads them back: Spark's own offset log says where a pipeline goes on.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from resource_managers.kafka.connection import KafkaConnection
 
@@ -34,7 +29,7 @@ _MOVING = frozenset(
 """Answers while the group's coordinator moves: they end within seconds."""
 
 
-class GroupOffsets(StreamingQueryListener):
+class GroupOffsets:
     """Commits the end offsets of each batch to the group, in a thread of its own; a failure is logged and stops nothing.
 
     By an admin client: a consumer's close waits for the answer to its last commit as long as no broker gives it.
@@ -49,34 +44,31 @@ class GroupOffsets(StreamingQueryListener):
         self._thread = threading.Thread(target=self._commit_newest, name=f"group-offsets-{group}", daemon=True)
         self._thread.start()
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing to do."""
+    def note(self, progress: Mapping[str, Any]) -> None:
+        """Have it committed where this batch ended; only the newest batch is, where they come faster than answers.
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Have it committed where this batch ended; only the newest batch is, where they come faster than answers."""
-        for source in event.progress.sources:
-            if not source.description.startswith("Kafka"):
+        ``progress`` is what ``StreamingQueryProgress.json`` holds.
+        """
+        batch = progress["batchId"]
+        for source in progress["sources"]:
+            if not source["description"].startswith("Kafka"):
                 continue
             try:
-                offsets = json.loads(source.endOffset or "{}")
                 positions = [
                     TopicPartition(topic, int(partition), int(offset))
-                    for topic, partitions in offsets.items()
+                    for topic, partitions in (source["endOffset"] or {}).items()
                     for partition, offset in partitions.items()
                 ]
             except (ValueError, AttributeError) as error:
-                log.warning("group offsets of batch %s were not committed: %s", event.progress.batchId, error)
+                log.warning("group offsets of batch %s were not committed: %s", batch, error)
                 continue
             if positions:
                 with self._changed:
-                    self._newest = (event.progress.batchId, positions)
+                    self._newest = (batch, positions)
                     self._changed.notify()
-        for name, row in event.progress.observedMetrics.items():
+        for name, row in progress.get("observedMetrics", {}).items():
             if name in LEFT_OUT and row["rows"]:
-                log.warning("batch %s: %d rows %s, left out", event.progress.batchId, row["rows"], name)
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing to do."""
+                log.warning("batch %s: %d rows %s, left out", batch, row["rows"], name)
 
     def close(self) -> None:
         """Wait up to 5 s until the last offsets are committed."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,10 +21,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 ANSWER_LIMIT_S = 10.0
 
 
-def progress(batch: int, **ends: int) -> Any:
-    """Return Spark's event of a finished batch that read topic ``in`` to these offsets."""
-    source = SimpleNamespace(description="KafkaV2[Subscribe[in]]", endOffset=json.dumps({"in": ends}))
-    return SimpleNamespace(progress=SimpleNamespace(batchId=batch, sources=[source], observedMetrics={}))
+def progress(batch: int, **ends: int) -> dict[str, Any]:
+    """Return Spark's progress of a finished batch that read topic ``in`` to these offsets."""
+    return {"batchId": batch, "sources": [{"description": "KafkaV2[Subscribe[in]]", "endOffset": {"in": ends}}]}
 
 
 def committed(connection: KafkaConnection, group: str) -> int | None:
@@ -46,13 +43,13 @@ def test_a_frozen_broker_does_not_hold_the_close(tmp_path, caplog):
         connection = KafkaConnection(broker.bootstrap_servers)
         make_topics(connection, "in")
         offsets = GroupOffsets(connection, "reader")
-        offsets.onQueryProgress(progress(0, **{"0": 7}))
+        offsets.note(progress(0, **{"0": 7}))
         wait_until("the committed offset", lambda: committed(connection, "reader") == 7)
         assert broker.pid is not None
         frozen = family(broker.pid)
         send(signal.SIGSTOP, frozen)
         try:
-            offsets.onQueryProgress(progress(1, **{"0": 9}))
+            offsets.note(progress(1, **{"0": 9}))
             with caplog.at_level(logging.WARNING):
                 offsets.close()
         finally:
@@ -63,6 +60,6 @@ def test_a_frozen_broker_does_not_hold_the_close(tmp_path, caplog):
 def test_the_last_offsets_are_committed_before_the_close_returns(broker, connection):
     make_topics(connection, "in")
     offsets = GroupOffsets(connection, "reader-of-last")
-    offsets.onQueryProgress(progress(0, **{"0": 5}))
+    offsets.note(progress(0, **{"0": 5}))
     offsets.close()
     assert committed(connection, "reader-of-last") == 5
