@@ -38,11 +38,14 @@ class FilterOrder:
     reason: str
     confirm: str
     dry_run: bool
+    is_of_one_condition: bool = False
+    """Of several that its filter means: what was typed says which."""
 
     @property
     def words(self) -> str:
-        """Return the filter in words."""
-        return in_words(self.filter)
+        """Return in words what it is about."""
+        which = f", {self.confirm or 'without a text to type'}" if self.is_of_one_condition else ""
+        return in_words(self.filter) + which
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,22 +7,21 @@ part is sent: what changed since is refused alone. The dialog only watches how t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import streamlit as st
 
 from app import live
 from app.client import filter_runs
-from app.client.collector_client import CollectorError, Failure
 from app.client.filter_runs import FilterOrder, FilterRun, Progress
 from app.components.markup import el, plain_label
 from app.components.presses import DESTRUCTIVE
 from app.dialogs import order_form
-from app.dialogs.filter_order_text import DONE, how_far, known, result
+from app.dialogs.filter_order_text import DONE, how_far, in_condition, known, result
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderPreview
+from lifecycle.rows.orders import OrderPreview, PreviewedCondition
 
 KEY = "filter-order"
 _ASKED = "filter_order"
@@ -37,14 +36,22 @@ class AskedFilterOrder:
     action: Action
     filter: Mapping[str, str]
     preview: OrderPreview
+    condition: PreviewedCondition | None = None
+    """The one that was chosen of several: commits may rest on different checkpoints, each of which is typed for its own."""
     complaint: str = ""
     run: FilterRun | None = None
     is_result_shown: bool = False
 
     @property
-    def parts(self) -> int:
-        """Return how many requests it takes."""
-        return filter_runs.parts_of(self.preview, filter_runs.PART)
+    def chosen(self) -> OrderPreview:
+        """Return what is ordered: all that was found, or what takes the chosen condition."""
+        one = self.condition
+        if one is None:
+            return self.preview
+        seen = {key: self.preview.seen[key] for key in one.keys}
+        return replace(
+            self.preview, keys=one.keys, seen=seen, confirm=one.confirm, conditions=(one,), summary=one.summary
+        )
 
 
 def ask(action: Action, wanted: Mapping[str, str]) -> bool:
@@ -52,11 +59,6 @@ def ask(action: Action, wanted: Mapping[str, str]) -> bool:
     preview = live.collector().preview(action, wanted)
     if not preview.keys:
         return False
-    if len(preview.conditions) > 1:
-        named = ", ".join(condition.confirm or "none" for condition in preview.conditions)
-        raise CollectorError(
-            Failure.REFUSED, f"these transactions are listed by {named}: commit those of each in an order of its own"
-        )
     st.session_state[_ASKED] = AskedFilterOrder(action=action, filter=wanted, preview=preview)
     return True
 
@@ -94,18 +96,43 @@ def _body() -> None:
     asked: AskedFilterOrder | None = st.session_state.get(_ASKED)
     if asked is None:
         st.rerun()
-    elif asked.run is None:
-        _show_question(asked)
-    else:
+    elif asked.run is not None:
         _show_result(asked, asked.run, _watched(asked.run))
+    elif asked.condition is None and len(asked.preview.conditions) > 1:
+        _show_choice(asked)
+    else:
+        _show_question(asked)
+
+
+def _show_choice(asked: AskedFilterOrder) -> None:
+    everything = el("p", "Everything with ", el("b", filter_runs.in_words(asked.filter)), ".")
+    why = (
+        "These transactions rest on different conditions, and each condition takes an order of its own. Choose one; for the "
+        "next, open this again."
+    )
+    live.write(el("div", el("h3", "What is ordered"), everything, el("p", why), class_="order"))
+    for number, condition in enumerate(asked.preview.conditions):
+        with st.container(horizontal=True, vertical_alignment="center", key=f"{KEY}-condition-{number}"):
+            with st.container():
+                live.write(in_condition(condition))
+            label = f"{asked.action.value.capitalize()} {len(condition.keys):,} …"
+            st.button(label, key=f"{KEY}-choose-{number}", on_click=_choose, args=(asked, condition))
+    st.button("Cancel", key=f"{KEY}-cancel", on_click=_put_away)
+    order_form.write_over()
+
+
+def _choose(asked: AskedFilterOrder, condition: PreviewedCondition | None) -> None:
+    asked.condition, asked.complaint = condition, ""
 
 
 def _show_question(asked: AskedFilterOrder) -> None:
-    number, preview = len(asked.preview.keys), asked.preview
-    left_out = preview.left_out_total
+    preview = asked.chosen
+    number, left_out = len(preview.keys), preview.left_out_total
+    apart = len(asked.preview.keys) - number
+    parts = filter_runs.parts_of(preview, filter_runs.PART)
     what = [
         f"Each of {counted(number, 'transaction')} is {DONE[asked.action][0]} by itself, most urgent first",
-        f", in {counted(asked.parts, 'part')}" if asked.parts > 1 else "",
+        f", in {counted(parts, 'part')}" if parts > 1 else "",
         ". The collector checks each one again when its turn comes: one that changed since now is refused and stays as it is.",
     ]
     live.write(
@@ -115,6 +142,8 @@ def _show_question(asked: AskedFilterOrder) -> None:
             el("p", "Everything with ", el("b", filter_runs.in_words(asked.filter)), "."),
             left_out > 0
             and el("p", f"{counted(left_out, 'other')} with it may not be {DONE[asked.action][0]}: left out."),
+            apart > 0
+            and el("p", f"{counted(apart, 'other')} with it rest on other conditions: not part of this order."),
             el("h3", "What will happen"),
             el("p", *what),
             el("h3", "What is known" if preview.confirm else "Why it is safe"),
@@ -134,22 +163,26 @@ def _show_question(asked: AskedFilterOrder) -> None:
         give=partial(_give, asked),
         cancel=_put_away,
     )
+    if asked.condition is not None:
+        st.button("Another condition", key=f"{KEY}-other-condition", on_click=_choose, args=(asked, None))
 
 
 def _give(asked: AskedFilterOrder, dry_run: bool) -> None:
     if st.session_state.get(_ASKED) is not asked or asked.run is not None:
         return
-    filled = order_form.filled(KEY, confirmation_text=asked.preview.confirm, dry_run=dry_run)
+    preview = asked.chosen
+    filled = order_form.filled(KEY, confirmation_text=preview.confirm, dry_run=dry_run)
     asked.complaint = filled.complaint
     if filled.complaint:
         return
     order = FilterOrder(
         action=asked.action,
         filter=asked.filter,
-        preview=asked.preview,
+        preview=preview,
         reason=filled.reason,
         confirm=filled.confirm,
         dry_run=dry_run,
+        is_of_one_condition=asked.condition is not None,
     )
     asked.run = filter_runs.RUNS.begin(order, live.asking_person(), live.settings())
 

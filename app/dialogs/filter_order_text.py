@@ -12,7 +12,7 @@ from app.components.verdict_signs import verdict_badge
 from app.dialogs.order_text import fact_line
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderStep, PreviewedVerdict
+from lifecycle.rows.orders import OrderStep, PreviewedCondition, PreviewedVerdict
 
 REFUSED_SHOWN = 50
 DONE = {
@@ -34,6 +34,15 @@ def known(row: PreviewedVerdict, action: Action, zone: tzinfo) -> Html:
         el("ul", *[fact_line(fact, zone) for fact in row.evidence]),
         class_="facts",
     )
+
+
+def in_condition(condition: PreviewedCondition) -> Html:
+    """Return how many transactions take one condition, which, and their verdicts."""
+    number = el("b", counted(len(condition.keys), "transaction"))
+    badges = [verdict_badge(verdict) for verdict in dict.fromkeys(row.verdict for row in condition.summary)]
+    if not condition.confirm:
+        return el("p", number, " for which nothing must be typed ", *badges)
+    return el("p", number, " if the job is restored from ", el("code", condition.confirm), " or later ", *badges)
 
 
 def how_far(run: FilterRun, progress: Progress) -> str:

@@ -60,13 +60,16 @@ class Selection:
 
     def _conditions(self) -> list[PreviewedCondition]:
         """Return what must be typed for which: an abort takes one text for all, commits may rest on several checkpoints."""
-        if self.action is Action.ABORT:
-            members = {confirmation_text(self.chosen): [judged.view.key for judged in self.chosen]}
-        else:
-            members = {}
-            for judged in self.chosen:
-                members.setdefault(judged.judgement.commit_confirmation, []).append(judged.view.key)
-        return [PreviewedCondition(confirm=confirm, keys=tuple(keys)) for confirm, keys in members.items() if keys]
+        members: dict[str, list[Judged]] = {}
+        of_all = confirmation_text(self.chosen) if self.action is Action.ABORT else ""
+        for judged in self.chosen:
+            members.setdefault(of_all or judged.judgement.commit_confirmation, []).append(judged)
+        return [
+            PreviewedCondition(
+                confirm=confirm, keys=tuple(judged.view.key for judged in found), summary=tuple(_summary(found))
+            )
+            for confirm, found in members.items()
+        ]
 
 
 def select(judged: Iterable[Judged], wanted: Filter, at_ms: int, action: Action = Action.ABORT) -> Selection:

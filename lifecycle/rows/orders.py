@@ -44,10 +44,11 @@ class PreviewedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedCondition:
-    """What must be typed for these transactions of an order by filter, empty: nothing."""
+    """What must be typed for these transactions of an order by filter, empty: nothing; and what is known of them."""
 
     confirm: str
     keys: tuple[str, ...]
+    summary: tuple[PreviewedVerdict, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

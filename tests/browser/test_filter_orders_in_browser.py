@@ -42,6 +42,29 @@ def hook(page: Page, key: str) -> Locator:
     return page.locator(f".st-key-{key}")
 
 
+def test_one_of_several_conditions_is_chosen_and_another_instead(page: Page, app: str, answers: Answers) -> None:
+    for number, row in enumerate(answers.transactions):
+        row |= {"may_commit": True, "may_abort": False, "commit_confirmation": f"chk-{number % 2 + 3}"}
+    wrong = watched(page)
+    page.goto(f"{app}/transactions?verdict=foreign")
+    page.get_by_role("button", name=f"Commit all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("310 transactions if the job is restored from chk-4 or later")
+    assert violations(page) == []
+    hook(page, "filter-order-choose-1").locator("button").click()
+    expect(dialog).to_contain_text("type chk-4.")
+    hook(page, "filter-order-other-condition").locator("button").click()
+    hook(page, "filter-order-choose-0").locator("button").click()
+    expect(dialog).to_contain_text("310 others with it rest on other conditions")
+    hook(page, "filter-order-reason").locator("input").fill("it was restored from chk-3")
+    hook(page, "filter-order-confirm").locator("input").fill("chk-3")
+    hook(page, "filter-order-go").locator("button").click()
+    expect(hook(page, "filter-order-result")).to_contain_text("committed 310 of 310", timeout=SHOWN_LIMIT_MS)
+    assert violations(page) == []
+    assert {order["confirm"] for order in answers.orders} == {"chk-3"}
+    assert wrong + exceptions(page) == []
+
+
 def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Page, app: str, answers: Answers) -> None:
     wrong = watched(page)
     page.goto(f"{app}/transactions?verdict=foreign")

@@ -259,10 +259,14 @@ class Answers:
         for row in chosen:
             confirm = common_beginning(risky) if body["action"] == "abort" else row["commit_confirmation"]
             takes.setdefault(confirm, []).append(row["key"])
+        conditions = [
+            {"confirm": confirm, "keys": keys, "summary": [row | {"transactions": len(keys)} for row in summary]}
+            for confirm, keys in takes.items()
+        ]
         return 200, {
             **body, "fingerprint": "f", "keys": [row["key"] for row in chosen],
-            "seen": {row["key"]: row["revision"] for row in chosen}, "confirm": next(iter(takes), "") if len(takes) == 1 else "",
-            "conditions": [{"confirm": confirm, "keys": keys} for confirm, keys in takes.items()],
+            "seen": {row["key"]: row["revision"] for row in chosen},
+            "confirm": conditions[0]["confirm"] if len(conditions) == 1 else "", "conditions": conditions,
             "summary": summary, "rows": chosen[:1000], "left_out": [], "left_out_total": len(found) - len(chosen),
         }  # fmt: skip
 

@@ -122,6 +122,34 @@ def test_an_order_by_filter_takes_one_verdict_or_one_application(answers):
     assert "committed 4 of 4" in said(page)
 
 
+def test_commits_of_several_checkpoints_are_ordered_one_condition_at_a_time(answers):
+    found = {"chk-3": 2, "": 1, "chk-4": 3}
+    answers.transactions = [
+        foreign(f"{name or 'decided'}-{n}", pipeline="bank", may_commit=True, may_abort=False, commit_confirmation=name)
+        for name, number in found.items()
+        for n in range(number)
+    ]
+    page = button(opened("pending", verdict="foreign"), "Commit all 6 …").click().run()
+    assert "2 transactions</b> if the job is restored from <code>chk-3</code> or later" in said(page)
+    assert "1 transaction</b> for which nothing must be typed" in said(page)
+    page = page.button(key="filter-order-choose-2").click().run()
+    assert "3 others with it rest on other conditions: not part of this order." in said(page)
+    page = button(page, "Another condition").click().run()
+    page = page.button(key="filter-order-choose-0").click().run()
+    page.text_input(key="filter-order-reason").set_value("it was restored from chk-3")
+    page.text_input(key="filter-order-confirm").set_value("chk-4")
+    page = button(page, "Commit 2 transactions").click().run()
+    assert "The confirmation is not chk-3" in said(page)
+    assert answers.orders == []
+    page.text_input(key="filter-order-confirm").set_value("chk-3")
+    page = button(page, "Commit 2 transactions").click().run()
+    assert "committed 2 of 2" in said(page)
+    (sent,) = answers.orders
+    assert (len(sent["keys"]), sent["confirm"]) == (2, "chk-3")
+    assert sent["reason"].endswith("(part 1 of 1 of an order for 2: verdict foreign, chk-3)")
+    assert "Commit of 2 transactions: 2 done</b> · verdict foreign, chk-3" in said(opened("pending"))
+
+
 def test_what_ended_meanwhile_is_not_asked_about(answers):
     page = opened("pending", verdict="foreign")
     answers.transactions = []

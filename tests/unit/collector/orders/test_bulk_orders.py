@@ -62,7 +62,7 @@ def test_what_fits_and_may_not_be_aborted_is_listed() -> None:
     assert preview["left_out"] == [{"key": FOUND[3].view.key, "transaction": "flink-b", "verdict": "foreign"}]
     assert preview["keys"] == [row["key"] for row in preview["rows"]]
     assert preview["confirm"] == "flink-a-"
-    assert preview["conditions"] == [{"confirm": "flink-a-", "keys": preview["keys"]}]
+    assert preview["conditions"] == [{name: preview[name] for name in ("confirm", "keys", "summary")}]
     assert select([], Filter(), T0).to_json(Filter())["conditions"] == []
 
 
@@ -116,7 +116,7 @@ def test_a_preview_of_a_commit_means_what_may_be_committed() -> None:
     assert {one.view.transaction for one in selection.left_out} == {"streams-1", "flink-b"}
     preview = selection.to_json(Filter(verdict="foreign"))
     assert (preview["action"], preview["confirm"]) == ("commit", "chk-3")
-    assert preview["conditions"] == [{"confirm": "chk-3", "keys": preview["keys"]}]
+    assert preview["conditions"] == [{name: preview[name] for name in ("confirm", "keys", "summary")}]
 
 
 def test_a_preview_of_commits_of_several_checkpoints_has_the_keys_of_each() -> None:
@@ -128,6 +128,7 @@ def test_a_preview_of_commits_of_several_checkpoints_has_the_keys_of_each() -> N
     assert preview["confirm"] == ""
     keys = {condition["confirm"]: condition["keys"] for condition in preview["conditions"]}
     assert keys == {name: [one.view.key] for name, one in zip(("chk-3", "", "chk-4"), listed, strict=True)}
+    assert {condition["summary"][0]["transactions"] for condition in preview["conditions"]} == {1}
 
 
 @pytest.mark.parametrize("refused", [set(), {3}, {0, 9}, {4, 5, 6}, set(range(10))])
