@@ -26,7 +26,7 @@ from lifecycle.rows.orders import OrderPreview, PreviewedCondition
 KEY = "filter-order"
 _ASKED = "filter_order"
 LOOK_S = 0.5
-"""How long the page waits for the next part before it takes a press."""
+"""How often the dialog looks how far the order is."""
 
 
 @dataclass(kw_only=True)
@@ -97,7 +97,13 @@ def _body() -> None:
     if asked is None:
         st.rerun()
     elif asked.run is not None:
-        _show_result(asked, asked.run, _watched(asked.run))
+        progress = asked.run.progress
+        # Most orders take one part, which is answered by then.
+        progress = asked.run.wait(progress, LOOK_S) if progress.is_sending else progress
+        if progress.is_sending:
+            _show_progress(asked.run)
+        else:
+            _show_result(asked, asked.run, progress)
     elif asked.condition is None and len(asked.preview.conditions) > 1:
         _show_choice(asked)
     else:
@@ -187,24 +193,29 @@ def _give(asked: AskedFilterOrder, dry_run: bool) -> None:
     asked.run = filter_runs.RUNS.begin(order, live.asking_person(), live.settings())
 
 
-def _watched(run: FilterRun) -> Progress:
-    """Show how far a run is until it has ended or halts; return what became of it."""
-    progress = run.progress
-    if not progress.is_sending:
-        return progress
-    place = st.empty()
-    with place.container(key=f"{KEY}-progress"):
-        shown = st.progress(_share(run, progress), how_far(run, progress))
-        live.write(
-            el("p", "Closing this hides it: the sending goes on, and the page Transactions shows it.", class_="more")
-        )
-        if run.parts > 1:
-            st.button("Stop after this part", key=f"{KEY}-stop", on_click=run.stop)
-    while (progress := run.wait(progress, LOOK_S)).is_sending:
-        # A press that came meanwhile ends this run of the page here; the parts go on.
-        shown.progress(_share(run, progress), how_far(run, progress))
-    place.empty()
-    return progress
+def _show_progress(run: FilterRun) -> None:
+    """Show how far a run is until it has ended or halts. Nothing waits for it here: a press in the dialog is heard at once."""
+
+    @st.fragment(run_every=LOOK_S, key=f"{KEY}-watched")
+    def watch() -> None:
+        progress = run.progress
+        if not progress.is_sending:
+            # The page shows the result; this is not written again.
+            st.rerun()
+        with st.container(key=f"{KEY}-progress"):
+            st.progress(_share(run, progress), how_far(run, progress))
+            live.write(
+                el(
+                    "p",
+                    "Closing this hides it: the sending goes on, and the page Transactions shows it.",
+                    class_="more",
+                )
+            )
+            if run.parts > 1 and not progress.halted:
+                st.button("Stop after this part", key=f"{KEY}-stop", on_click=run.stop)
+
+    watch()
+    order_form.write_over()
 
 
 def _share(run: FilterRun, progress: Progress) -> float:

@@ -58,7 +58,11 @@ def test_one_of_several_conditions_is_chosen_and_another_instead(page: Page, app
     expect(dialog).to_contain_text("310 others with it rest on other conditions")
     hook(page, "filter-order-reason").locator("input").fill("it was restored from chk-3")
     hook(page, "filter-order-confirm").locator("input").fill("chk-3")
+    answers.may_answer.clear()
     hook(page, "filter-order-go").locator("button").click()
+    expect(hook(page, "filter-order-progress")).to_contain_text("0 of 310 transactions")
+    expect(dialog.get_by_role("button")).to_have_text(["", "Stop after this part"])
+    answers.may_answer.set()
     expect(hook(page, "filter-order-result")).to_contain_text("committed 310 of 310", timeout=SHOWN_LIMIT_MS)
     assert violations(page) == []
     assert {order["confirm"] for order in answers.orders} == {"chk-3"}
@@ -75,6 +79,7 @@ def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Pag
     hook(page, "filter-order-go").locator("button").click()
     expect(hook(page, "filter-order-progress")).to_contain_text(f"0 of {NUMBER} transactions")
     expect(hook(page, "filter-order-progress")).to_contain_text("Closing this hides it")
+    expect(hook(page, "filter-order-go")).to_have_count(0)
     assert answers.order_came.wait(LIMIT_S)
 
     page.reload()
@@ -98,5 +103,26 @@ def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Pag
     assert violations(page) == []
     hook(page, "filter-order-close").locator("button").click()
     expect(page.get_by_text(f"Abort of {NUMBER} transactions")).to_have_count(0)
+    assert len(answers.orders) == 3
+    assert wrong + exceptions(page) == []
+
+
+def test_an_order_is_stopped_after_its_part_and_goes_on(page: Page, app: str, answers: Answers) -> None:
+    wrong = watched(page)
+    page.goto(f"{app}/transactions?verdict=foreign")
+    page.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
+    hook(page, "filter-order-reason").locator("input").fill("the job is gone")
+    hook(page, "filter-order-confirm").locator("input").fill("bank-0")
+    answers.may_answer.clear()
+    hook(page, "filter-order-go").locator("button").click()
+    assert answers.order_came.wait(LIMIT_S)
+    hook(page, "filter-order-stop").locator("button").click()
+    expect(hook(page, "filter-order-progress")).to_contain_text("it stops after this part")
+    answers.may_answer.set()
+    result = hook(page, "filter-order-result")
+    expect(result).to_contain_text(f"aborted 250 of {NUMBER} · 370 not sent", timeout=SHOWN_LIMIT_MS)
+    expect(result).to_contain_text("You stopped it.")
+    hook(page, "filter-order-go-on").locator("button").click()
+    expect(result).to_contain_text(f"aborted {NUMBER} of {NUMBER}", timeout=SHOWN_LIMIT_MS)
     assert len(answers.orders) == 3
     assert wrong + exceptions(page) == []

@@ -44,7 +44,24 @@ def asked() -> AppTest:
 def given(page: AppTest, reason: str = "the job is gone", confirm: str = "bank-0") -> AppTest:
     page.text_input(key="filter-order-reason").set_value(reason)
     page.text_input(key="filter-order-confirm").set_value(confirm)
-    return button(page, f"Abort {NUMBER} transactions").click().run()
+    return watched(button(page, f"Abort {NUMBER} transactions").click().run())
+
+
+def ended(run: FilterRun) -> FilterRun:
+    """Return the run once it has ended or halted."""
+    progress = run.progress
+    while progress.is_sending:
+        now = run.wait(progress, LIMIT_S)
+        assert now is not progress, "no part was answered"
+        progress = now
+    return run
+
+
+def watched(page: AppTest) -> AppTest:
+    """Return the page as it is once nothing is being sent."""
+    for run in filter_runs.RUNS.of(live.asking_person()):
+        ended(run)
+    return page.run()
 
 
 def test_everything_of_a_verdict_is_ordered_in_parts(answers):
@@ -89,14 +106,14 @@ def test_an_order_that_got_no_answer_halts_and_goes_on_under_its_key(answers):
     assert "It does not go on: " in said(page)
     assert f"aborted 0 of {NUMBER}</b> · {NUMBER} not sent" in said(page)
     answers.loses = ""
-    page = button(page, "Go on").click().run()
+    page = watched(button(page, "Go on").click().run())
     assert f"aborted {NUMBER} of {NUMBER}" in said(page)
 
 
 def test_a_dry_run_of_an_order_by_filter_does_nothing_and_leads_back(answers):
     page = asked()
     page.text_input(key="filter-order-reason").set_value("look first")
-    page = button(page, "Dry run").click().run()
+    page = watched(button(page, "Dry run").click().run())
     assert f"Dry run: nothing was sent. {NUMBER} of {NUMBER} would be aborted" in said(page)
     assert {sent["dry_run"] for sent in answers.orders} == {True}
     assert len(answers.transactions) == NUMBER
@@ -118,7 +135,7 @@ def test_an_order_by_filter_takes_one_verdict_or_one_application(answers):
     assert by_filter(opened("pending", **{"filter-words": "ban"})) == [], "a part of a name is no application"
     page = button(opened("pending", verdict="commit it"), "Commit all 4 …").click().run()
     page.text_input(key="filter-order-reason").set_value("its driver is frozen")
-    page = button(page, "Commit 4 transactions").click().run()
+    page = watched(button(page, "Commit 4 transactions").click().run())
     assert "committed 4 of 4" in said(page)
 
 
@@ -142,7 +159,7 @@ def test_commits_of_several_checkpoints_are_ordered_one_condition_at_a_time(answ
     assert "The confirmation is not chk-3" in said(page)
     assert answers.orders == []
     page.text_input(key="filter-order-confirm").set_value("chk-3")
-    page = button(page, "Commit 2 transactions").click().run()
+    page = watched(button(page, "Commit 2 transactions").click().run())
     assert "committed 2 of 2" in said(page)
     (sent,) = answers.orders
     assert (len(sent["keys"]), sent["confirm"]) == (2, "chk-3")
@@ -174,16 +191,6 @@ def begun(given: FilterOrder) -> FilterRun:
     return filter_runs.RUNS.begin(given, None, live.settings())
 
 
-def ended(run: FilterRun) -> FilterRun:
-    """Return the run once it has ended or halted."""
-    progress = run.progress
-    while progress.is_sending:
-        now = run.wait(progress, LIMIT_S)
-        assert now is not progress, "no part was answered"
-        progress = now
-    return run
-
-
 def opened_run(page: AppTest) -> AppTest:
     """Return the page after *Open* in the only line of an order; each row of the list has a press of that name."""
     (found,) = [one for one in page.button if (one.key or "").startswith("filter-runs-open")]
@@ -211,10 +218,10 @@ def test_a_page_that_is_opened_in_the_middle_watches_the_order_until_its_end(ans
     monkeypatch.setattr(filter_runs, "PART", 100)
     answers.may_answer.clear()
     begun(order())
-    page = opened("pending")
-    # The page waits for the parts from here on.
+    page = opened_run(opened("pending"))
+    assert "Closing this hides it: the sending goes on" in said(page)
     answers.may_answer.set()
-    page = opened_run(page)
+    page = watched(page)
     assert f"aborted {NUMBER} of {NUMBER}" in said(page)
     assert [len(sent["keys"]) for sent in answers.orders] == [100] * 6 + [20]
 
@@ -246,7 +253,7 @@ def test_after_a_reload_a_halted_order_goes_on_under_the_key_of_the_unanswered_p
     page = button(page, "Close").click().run()
     assert f"✖ Abort of {NUMBER} transactions" in said(page), "it may still go on"
     answers.loses = ""
-    button(opened_run(page), "Go on").click().run()
+    page = watched(button(opened_run(page), "Go on").click().run())
     assert f"aborted {NUMBER} of {NUMBER}" in said(page)
     keys = [sent["idempotency_key"] for sent in answers.orders]
     assert keys == [f"{run.id}-{part}" for part in (0, 0, 1, 2)]
