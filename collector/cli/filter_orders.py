@@ -31,6 +31,10 @@ PART = 250
 """Transactions that are sent at once: the collector takes 1,000, and fewer show sooner how it goes."""
 CONFLICT = 409
 _DONE = {"abort": "aborted", "commit": "committed"}
+_RISKS = {
+    "abort": "data may be lost",
+    "commit": "right only if the job is then restored from this checkpoint or a later one",
+}
 _WORST_FIRST = ("failed", "pending", "accepted", "dry_run")
 
 
@@ -135,7 +139,7 @@ def _give_in_parts(client: Client, given: argparse.Namespace, preview: Mapping[s
         for number, part in enumerate(parts, 1):
             _send(client, given, preview, part, f"part {number} of {len(parts)}", of_all)
             audit = f", audit {of_all.audits[-1]}" if of_all.audits else ""
-            say(f"part {number} of {len(parts)}: {len(of_all.steps)} of {counted(total, 'transaction')}{audit}")
+            say(f"part {number} of {len(parts)}: {len(of_all.steps):,} of {counted(total, 'transaction')}{audit}")
     except (Refused, Unanswered):
         # What was done is shown all the same.
         if of_all.steps:
@@ -154,11 +158,11 @@ def _confirmation(given: argparse.Namespace, condition: Mapping[str, Any]) -> st
     number = counted(len(condition["keys"]), "transaction")
     if not given.yes:
         if wanted:
-            say(f"{number}: data may be lost, or written twice: --confirm takes {wanted!r}")
+            say(f"{number}: {_RISKS[given.command]}: --confirm takes {wanted!r}")
         return ""
     typed: str = given.confirm
     if wanted and not typed and sys.stdin.isatty():
-        typed = input(f"{number}: this may lose data or write it twice; type {wanted!r} to do it: ")
+        typed = input(f"{number}: {_RISKS[given.command]}; type {wanted!r} to do it: ")
     if wanted and typed != wanted:
         say(f"not ordered: {number} for which 'confirm' takes {wanted!r}")
         return None

@@ -7,6 +7,8 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
+from benchmarks.prepared import leave_prepared
+from lifecycle.rows.order_request import MAX_KEYS
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.command_line_process import command
@@ -80,6 +82,33 @@ def test_many_are_aborted_by_a_filter_in_two_steps(collector: CollectorProcess, 
     aborts = command(collector, "aborts", "--since", "1h", "--cause", "operator")
     assert (aborts.code, name in aborts.out) == (0, True)
     assert len(producers) == 2
+
+
+def number_of(collector: CollectorProcess, prefix: str) -> int:
+    """Return how many open transactions the collector knows whose ids begin so."""
+    return sum(row["transaction"].startswith(prefix) for row in collector.rows("transactions?limit=10000"))
+
+
+@pytest.mark.long
+def test_more_than_one_order_takes_are_aborted_by_a_filter(
+    collector: CollectorProcess, connection: KafkaConnection
+) -> None:
+    prefix, number = f"gone-{uuid.uuid4().hex[:8]}", MAX_KEYS + 5
+    topic = make_sink(connection).topic
+    leave_prepared(connection, topic, prefix=prefix, checkpoint_id=uuid.uuid4().hex, attempt=1, count=number)
+    words = ("abort", "--filter", f"transaction-prefix={prefix}", "--json")
+    wait_until("all are known", lambda: number_of(collector, prefix) == number)
+    dry = command(collector, *words)
+    assert (dry.code, f"{number:,} of {number:,} transactions" in dry.err) == (0, True), dry.err
+    fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
+    yes = ("--yes", "--reason", "its job is gone", "--fingerprint", fingerprint, "--idempotency-key", prefix)
+    unconfirmed = command(collector, *words, *yes)
+    assert (unconfirmed.code, f"'confirm' takes '{prefix}-'" in unconfirmed.err) == (1, True), unconfirmed.err
+    done = command(collector, *words, *yes, "--confirm", f"{prefix}-")
+    assert (done.code, done.answer["outcome"], len(done.answer["audits"])) == (0, "accepted", 5), done.err
+    assert [step["outcome"] for step in done.answer["steps"]] == ["aborted"] * number
+    again = command(collector, *words, *yes, "--confirm", f"{prefix}-")
+    assert (again.code, again.answer["audits"]) == (0, done.answer["audits"])
 
 
 def test_decided_transactions_are_committed_by_a_filter_in_two_steps(
