@@ -29,6 +29,7 @@ from pipeline.jobs.job import passthrough, read_source
 from pipeline.recovery.recovery import Recovery
 from pipeline.run.driver import make_spark
 from pipeline.run.group_offsets import GroupOffsets
+from pipeline.run.query_progress import follow_progress
 from pipeline.sink.data_source import TwoPhaseCommitSink
 from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
 
@@ -152,7 +153,7 @@ def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> 
     recovery = Recovery(settings, connection)
     options = recovery.options(recovery.recover()).to_spark()
     spark.dataSource.register(TwoPhaseCommitSink)
-    spark.streams.addListener(GroupOffsets(connection, settings.prefix))
+    follow_progress(spark, GroupOffsets(connection, settings.prefix).note)
     return rows.writeStream.format(TwoPhaseCommitSink.name()).options(**options)
 
 
