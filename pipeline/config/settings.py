@@ -45,7 +45,10 @@ class PipelineSettings(SinkSettings):
         "topic from which the supervisor takes operators' orders to restart or stop; empty: it takes none",
         default="pipeline_orders",
     )
-    spark_master: str = setting("Spark master", default="local[2]")
+    spark_master: str = setting(
+        "Spark master; local[N] writes N slots at once, and a slot mostly waits: take one for each partition",
+        default="local[4]",
+    )
     spark_jars: str = setting(
         "directory of the Kafka source's jars; empty: Spark fetches them (spark.jars.packages)",
         default=str(KEPT / "jars" / "spark") if _CHECKOUT else "",
