@@ -130,7 +130,7 @@ def _give_in_parts(client: Client, given: argparse.Namespace, preview: Mapping[s
     sent = [(keys, confirm) for keys, confirm in confirmed if confirm is not None]
     left = sum(len(keys) for keys, confirm in confirmed if confirm is None)
     if not sent:
-        raise Refused(f"nothing was {_DONE[given.command]}: 'confirm' is missing or another")
+        raise Refused(f"nothing was {_DONE[given.command]}: --confirm is missing, or another text")
     total, of_all = sum(len(keys) for keys, _ in sent), _Given()
     parts = list(_parts(given, sent))
     if given.yes:
@@ -164,7 +164,7 @@ def _confirmation(given: argparse.Namespace, condition: Mapping[str, Any]) -> st
     if wanted and not typed and sys.stdin.isatty():
         typed = input(f"{number}: {_RISKS[given.command]}; type {wanted!r} to do it: ")
     if wanted and typed != wanted:
-        say(f"not ordered: {number} for which 'confirm' takes {wanted!r}")
+        say(f"not ordered: {number} for which --confirm takes {wanted!r}")
         return None
     return typed
 

@@ -103,7 +103,7 @@ def test_more_than_one_order_takes_are_aborted_by_a_filter(
     fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
     yes = ("--yes", "--reason", "its job is gone", "--fingerprint", fingerprint, "--idempotency-key", prefix)
     unconfirmed = command(collector, *words, *yes)
-    assert (unconfirmed.code, f"'confirm' takes '{prefix}-'" in unconfirmed.err) == (1, True), unconfirmed.err
+    assert (unconfirmed.code, f"--confirm takes '{prefix}-'" in unconfirmed.err) == (1, True), unconfirmed.err
     done = command(collector, *words, *yes, "--confirm", f"{prefix}-")
     assert (done.code, done.answer["outcome"], len(done.answer["audits"])) == (0, "accepted", 5), done.err
     assert [step["outcome"] for step in done.answer["steps"]] == ["aborted"] * number

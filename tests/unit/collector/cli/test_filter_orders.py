@@ -164,7 +164,7 @@ def test_commits_take_one_confirmation_for_each_condition(capsys: pytest.Capture
     known = Known(takes)
     assert run(known, *COMMIT, *YES, "--confirm", "chk-3") == 1, "chk-4 was not typed"
     assert [body["keys"] for body in known.sent] == [["a"], ["b", "d"]]
-    assert "not ordered: 1 transaction for which 'confirm' takes 'chk-4'" in capsys.readouterr().err
+    assert "not ordered: 1 transaction for which --confirm takes 'chk-4'" in capsys.readouterr().err
     known = Known({"c": "chk-4"})
     with pytest.raises(Refused, match="nothing was committed"):
         run(known, *COMMIT, *YES)
