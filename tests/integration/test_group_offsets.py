@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,15 @@ ANSWER_LIMIT_S = 10.0
 def progress(batch: int, **ends: int) -> dict[str, Any]:
     """Return Spark's progress of a finished batch that read topic ``in`` to these offsets."""
     return {"batchId": batch, "sources": [{"description": "KafkaV2[Subscribe[in]]", "endOffset": {"in": ends}}]}
+
+
+def stands_still(pid: int) -> bool:
+    """Say whether each thread of a process is stopped; one that has ended runs no more either."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states <= {"T", "X", "Z"}
 
 
 def committed(connection: KafkaConnection, group: str) -> int | None:
@@ -49,12 +60,14 @@ def test_a_frozen_broker_does_not_hold_the_close(tmp_path, caplog):
         frozen = family(broker.pid)
         send(signal.SIGSTOP, frozen)
         try:
+            wait_until("all of the broker stands still", lambda: all(map(stands_still, frozen)))
             offsets.note(progress(1, **{"0": 9}))
             with caplog.at_level(logging.WARNING):
                 offsets.close()
         finally:
             send(signal.SIGCONT, frozen)
-        assert "the last group offsets may not be committed" in caplog.text
+        said = caplog.text
+        assert "the last group offsets may not be committed" in said, f"committed: {committed(connection, 'reader')}"
 
 
 def test_the_last_offsets_are_committed_before_the_close_returns(broker, connection):
