@@ -71,8 +71,10 @@ class Child:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(limit_s)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        # A process with the number of a child that has ended is a stranger: the group was gone, and the number given again.
+        if self.exit_code is None or not Path(f"/proc/{self.pid}").exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
         self._process.wait(KILL_LIMIT_S)
 
 
