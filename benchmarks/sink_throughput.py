@@ -2,8 +2,8 @@
 
     python -m benchmarks.sink_throughput [--flink DIR] [--records 20000000] [--rounds 3] [--json]
 
-Sides that are measured only when they are named: exactly once with kafka_producer=arrow, with one slot at a time for each of
-the 4 partitions (spark_master=local[4] in place of local[2]), and with both; and a Python sink that drops all.
+Sides that are measured only when they are named: exactly once with kafka_producer=arrow, with two of the four slots at once
+(spark_master=local[2]), and a Python sink that drops all.
 
 Each side copies a topic with 4 partitions and records of 100 bytes without keys: indoubt's sink exactly once and at least
 once, Spark's own Kafka sink, and Flink's KafkaSink exactly once and at least once (--flink: the directory of flink.sh;
@@ -38,27 +38,29 @@ from benchmarks.spark_run import NULL, SPARK, Batch, Ran, SparkRun, marks
 from benchmarks.topics import VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, KafkaConnection
+from resource_managers.kafka.connection import ARROW, KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 
 SOURCE = "throughput_source"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE = "flink_exactly_once", "flink_at_least_once"
 ARROW_EXACTLY_ONCE = "arrow_exactly_once"
-ALL_SLOTS, ARROW_ALL_SLOTS = "all_slots", "arrow_all_slots"
+TWO_SLOTS = "two_slots"
 SIDES = (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK, FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE)
 BOUND = NULL
 """Not a side but a bound: the time that Spark takes to bring rows to any Python sink."""
-BY_NAME = (ARROW_EXACTLY_ONCE, ALL_SLOTS, ARROW_ALL_SLOTS, BOUND)
+VARIANTS = {
+    ARROW_EXACTLY_ONCE: {"kafka_producer": ARROW},
+    TWO_SLOTS: {"spark_properties": "spark.master=local[2]"},
+}
+"""Ours exactly once, with other settings."""
+BY_NAME = (*VARIANTS, BOUND)
 """Measured only when they are named."""
-VARIANTS = (ARROW_EXACTLY_ONCE, ALL_SLOTS, ARROW_ALL_SLOTS)
-"""Ours exactly once, set otherwise."""
 FLINK_GUARANTEES = {FLINK_EXACTLY_ONCE: flink.EXACTLY_ONCE, FLINK_AT_LEAST_ONCE: flink.AT_LEAST_ONCE}
 NAMES = {
     EXACTLY_ONCE: "ours, exactly once",
     ARROW_EXACTLY_ONCE: "ours, kafka_producer=arrow",
-    ALL_SLOTS: "ours, all slots at once",
-    ARROW_ALL_SLOTS: "ours, arrow, all slots",
+    TWO_SLOTS: "ours, two slots at once",
     AT_LEAST_ONCE: "ours, at least once",
     SPARK: "Spark's own, at least once",
     FLINK_EXACTLY_ONCE: "Flink, exactly once",
@@ -142,14 +144,13 @@ class Bench:
             make_topic(self.connection, sink)
         run = SparkRun(
             side=EXACTLY_ONCE if side in VARIANTS else side,
-            kafka_producer=ARROW if side in (ARROW_EXACTLY_ONCE, ARROW_ALL_SLOTS) else LIBRDKAFKA,
-            spark_properties="spark.master=local[4]" if side in (ALL_SLOTS, ARROW_ALL_SLOTS) else "",
             bootstrap_servers=self.connection.bootstrap_servers,
             source=SOURCE,
             sink=sink,
             checkpoint=str(self.work / name),
             batch_records=self.batch_records,
             prefix=name,
+            **VARIANTS.get(side, {}),
         )
         ran = run.run({BROKER: self.broker_pid})
         if side != BOUND:
