@@ -16,10 +16,9 @@ from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.settings import Settings
 from lifecycle.orders import Action
 from lifecycle.persons import Person
+from lifecycle.rows.order_request import PART
 from lifecycle.rows.orders import OrderPreview, OrderStep
 
-PART = 250
-"""Transactions that are sent at once: the collector takes 1,000, and fewer show sooner how it goes."""
 KEPT_S = 3600.0
 """How long a run that ended, or halted, is kept."""
 MOST_KEPT = 100
@@ -71,7 +70,7 @@ class FilterRun:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.order, self.person, self.id = order, person, uuid4().hex
-        self._settings, self._clock, self._part = settings, clock, PART
+        self._settings, self._clock = settings, clock
         self._changed = threading.Condition()
         self._progress = Progress()
         self._ended_s = clock()
@@ -79,7 +78,7 @@ class FilterRun:
     @property
     def parts(self) -> int:
         """Return how many requests it takes."""
-        return parts_of(self.order.preview, self._part)
+        return parts_of(self.order.preview)
 
     @property
     def progress(self) -> Progress:
@@ -108,7 +107,7 @@ class FilterRun:
             if self._progress.parts_sent == self.parts:
                 return
             was_sending = self._progress.is_sending
-            self._now(is_sending=True, halted="")
+            self._now(replace(self._progress, is_sending=True, halted=""))
         if not was_sending:
             name = f"filter order {self.id[:8]}"
             threading.Thread(target=self._send_the_rest, args=(person,), name=name, daemon=True).start()
@@ -117,10 +116,10 @@ class FilterRun:
         """Send no part after the one that is under way."""
         with self._changed:
             if self._progress.is_sending:
-                self._now(halted=STOPPED)
+                self._now(replace(self._progress, halted=STOPPED))
 
-    def _now(self, **changes: object) -> None:
-        self._progress = replace(self._progress, **changes)  # type: ignore[arg-type]
+    def _now(self, progress: Progress) -> None:
+        self._progress = progress
         self._changed.notify_all()
 
     def _send_the_rest(self, person: Person | None) -> None:
@@ -136,21 +135,23 @@ class FilterRun:
             log.exception("an order by filter halted")
             with self._changed:
                 self._ended_s = self._clock()
-                self._now(is_sending=False, halted=f"The app failed ({type(error).__name__}): its log says why.")
+                why = f"The app failed ({type(error).__name__}): its log says why."
+                self._now(replace(self._progress, is_sending=False, halted=why))
 
     def _has_more_to_send(self) -> bool:
-        """Say whether another part is to be sent; else it has ended, in the same step: nobody sees it between the two."""
+        """Say whether another part is to be sent; if not, mark it as ended under the same lock."""
         with self._changed:
             is_whole = self._progress.parts_sent == self.parts
             if not is_whole and not self._progress.halted:
                 return True
             self._ended_s = self._clock()
-            self._now(is_sending=False, halted="" if is_whole else self._progress.halted)
+            halted = "" if is_whole else self._progress.halted
+            self._now(replace(self._progress, is_sending=False, halted=halted))
             return False
 
     def _send_part(self, client: CollectorClient) -> None:
         order, number = self.order, self.progress.parts_sent
-        keys = order.preview.keys[number * self._part : (number + 1) * self._part]
+        keys = order.preview.keys[number * PART : (number + 1) * PART]
         of_all = f"an order for {len(order.preview.keys):,}: {order.words}"
         try:
             result = client.order_each(
@@ -164,14 +165,15 @@ class FilterRun:
         except CollectorError as error:
             if error.failure is not Failure.REFUSED:
                 with self._changed:
-                    self._now(halted=str(error))
+                    self._now(replace(self._progress, halted=str(error)))
                 return
             steps, audits = _refused(keys, str(error)), []
         else:
             steps, audits = result.steps, [result.audit]
         with self._changed:
             so_far = self._progress
-            self._now(parts_sent=number + 1, steps=(*so_far.steps, *steps), audits=(*so_far.audits, *audits))
+            all_steps, all_audits = (*so_far.steps, *steps), (*so_far.audits, *audits)
+            self._now(replace(so_far, parts_sent=number + 1, steps=all_steps, audits=all_audits))
 
 
 class FilterRuns:
@@ -190,7 +192,7 @@ class FilterRuns:
         return run
 
     def of(self, person: Person | None) -> tuple[FilterRun, ...]:
-        """Return the runs that this person gave, the newest first; where nobody signs in, all."""
+        """Return the runs that this person gave, the newest first; without sign-in, all."""
         with self._lock:
             self._forget_old()
             return tuple(run for run in reversed(self._runs) if _name(run.person) == _name(person))
@@ -217,9 +219,9 @@ def in_words(wanted: Mapping[str, str]) -> str:
     return " and ".join(f"{name.replace('_', ' ')} {value}" for name, value in wanted.items())
 
 
-def parts_of(preview: OrderPreview, part: int) -> int:
+def parts_of(preview: OrderPreview) -> int:
     """Return how many requests an order for all of these takes."""
-    return -(-len(preview.keys) // part)
+    return -(-len(preview.keys) // PART)
 
 
 def _refused(keys: tuple[str, ...], why: str) -> tuple[OrderStep, ...]:

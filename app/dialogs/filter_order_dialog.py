@@ -135,7 +135,7 @@ def _show_question(asked: AskedFilterOrder) -> None:
     preview = asked.chosen
     number, left_out = len(preview.keys), preview.left_out_total
     apart = len(asked.preview.keys) - number
-    parts = filter_runs.parts_of(preview, filter_runs.PART)
+    parts = filter_runs.parts_of(preview)
     what = [
         f"Each of {counted(number, 'transaction')} is {DONE[asked.action][0]} by itself, most urgent first",
         f", in {counted(parts, 'part')}" if parts > 1 else "",

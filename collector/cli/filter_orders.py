@@ -25,10 +25,8 @@ from collector.cli.order_answers import (
 )
 from collector.cli.text_table import table
 from lifecycle.counted_nouns import counted
-from lifecycle.rows.order_request import MAX_KEYS
+from lifecycle.rows.order_request import MAX_KEYS, PART
 
-PART = 250
-"""Transactions that are sent at once: the collector takes 1,000, and fewer show sooner how it goes."""
 CONFLICT = 409
 _DONE = {"abort": "aborted", "commit": "committed"}
 _RISKS = {

@@ -15,6 +15,8 @@ from lifecycle.orders import Action
 MIN_REASON = 3
 MAX_REASON = 2_000
 MAX_KEYS = 1_000
+PART = 250
+"""Keys that a client sends at once of an order for more: fewer than is taken, so that it shows sooner how it goes."""
 IDEMPOTENCY_KEY = r"[!-~]{1,128}"
 """Printable ASCII without blanks."""
 THREE_VISIBLE = r"[^\s\x1c-\x1f\x85][\s\S]+[^\s\x1c-\x1f\x85]"

@@ -69,14 +69,19 @@ def test_one_of_several_conditions_is_chosen_and_another_instead(page: Page, app
     assert wrong + exceptions(page) == []
 
 
-def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Page, app: str, answers: Answers) -> None:
-    wrong = watched(page)
+def abort_all(page: Page, app: str, answers: Answers) -> None:
+    """Give an order for everything foreign; the collector does not answer its first part yet."""
     page.goto(f"{app}/transactions?verdict=foreign")
     page.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
     hook(page, "filter-order-reason").locator("input").fill("the job is gone")
     hook(page, "filter-order-confirm").locator("input").fill("bank-0")
     answers.may_answer.clear()
     hook(page, "filter-order-go").locator("button").click()
+
+
+def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Page, app: str, answers: Answers) -> None:
+    wrong = watched(page)
+    abort_all(page, app, answers)
     expect(hook(page, "filter-order-progress")).to_contain_text(f"0 of {NUMBER} transactions")
     expect(hook(page, "filter-order-progress")).to_contain_text("Closing this hides it")
     expect(hook(page, "filter-order-go")).to_have_count(0)
@@ -109,12 +114,7 @@ def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Pag
 
 def test_an_order_is_stopped_after_its_part_and_goes_on(page: Page, app: str, answers: Answers) -> None:
     wrong = watched(page)
-    page.goto(f"{app}/transactions?verdict=foreign")
-    page.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
-    hook(page, "filter-order-reason").locator("input").fill("the job is gone")
-    hook(page, "filter-order-confirm").locator("input").fill("bank-0")
-    answers.may_answer.clear()
-    hook(page, "filter-order-go").locator("button").click()
+    abort_all(page, app, answers)
     assert answers.order_came.wait(LIMIT_S)
     hook(page, "filter-order-stop").locator("button").click()
     expect(hook(page, "filter-order-progress")).to_contain_text("it stops after this part")

@@ -1,4 +1,4 @@
-"""The end of a demo's child process: what it started ends with it, and nobody else does."""
+"""The end of a demo's child process: what it started ends with it, and no other process."""
 
 from __future__ import annotations
 
