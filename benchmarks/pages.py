@@ -31,8 +31,9 @@ from benchmarks.cpu import used_s
 from benchmarks.figures import row
 from benchmarks.running_collector import ROOT, RunningCollector
 from benchmarks.synthetic_history import write_history
-from demo.broker import Broker, free_port
+from demo.broker import Broker
 from demo.children import die_with_parent
+from demo.ports import free_port
 from demo.prerequisites import find_chromium
 from resource_managers.kafka.connection import KafkaConnection
 

@@ -9,7 +9,6 @@ import argparse
 import base64
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from demo.children import die_with_parent
+from demo.ports import free_port, listens
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home
 
 START_LIMIT_S = 60.0
@@ -37,13 +37,6 @@ class BrokerFailed(Exception):
 
 class _PortTaken(BrokerFailed):
     pass
-
-
-def free_port() -> int:
-    """Return a loopback TCP port on which no process listens at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def new_cluster_id() -> str:
@@ -271,12 +264,6 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d %p %m (%c{1})%n
 log4j.logger.kafka.coordinator.transaction=INFO
 """
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def main() -> int:

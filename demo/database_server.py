@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -15,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from demo.broker import free_port
 from demo.children import die_with_parent
+from demo.ports import free_port, listens
 from resource_managers.database.connection import DatabaseConnection
 
 START_LIMIT_S = 60.0
@@ -85,14 +84,14 @@ class DatabaseServer(ABC):
     def start(self) -> Self:
         """Make the data if the directory is new, start, and wait until the server answers. Raises DatabaseFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        if _listens(self.port):
+        if listens(self.port):
             raise DatabaseFailed(
                 f"port {self.port} is in use: choose another port, or end the program that listens on it"
             )
         self._make_data()
         self._process = self._spawn(self._command())
         deadline = time.monotonic() + START_LIMIT_S
-        while not (_listens(self.port) and self._answers()):
+        while not (listens(self.port) and self._answers()):
             if self._process.poll() is not None:
                 raise DatabaseFailed(
                     f"the {self.kind} server ended with code {self._process.returncode}; the end of {self.log_file}:\n"
@@ -183,12 +182,6 @@ class DatabaseServer(ABC):
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
                 json.dump(known, out)
         return str(known[user])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _children(pid: int) -> list[int]:

@@ -7,7 +7,6 @@ import os
 import secrets
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -20,8 +19,9 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from demo import downstream, flink_job, guard, prerequisites, topics
-from demo.broker import Broker, BrokerFailed, free_port
+from demo.broker import Broker, BrokerFailed
 from demo.flink_job import FlinkJob
+from demo.ports import free_port, is_taken
 from demo.prerequisites import ROOT, java_home
 from demo.processes import STOP_LIMIT_S, Child, Part
 from demo.waiting import DemoFailed, T, wait_until
@@ -350,19 +350,9 @@ def page_port(wanted: int | None) -> int:
     Raises DemoFailed if the wanted port is in use.
     """
     if wanted is None:
-        return APP_PORT if not _is_taken(APP_PORT) else free_port()
+        return APP_PORT if not is_taken(APP_PORT) else free_port()
     if wanted == 0:
         return free_port()
-    if _is_taken(wanted):
+    if is_taken(wanted):
         raise DemoFailed(f"port {wanted} is in use: choose another port with --port, or omit --port for a free port")
     return wanted
-
-
-def _is_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False

@@ -9,7 +9,8 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from demo.broker import Broker, free_port, listens, new_cluster_id
+from demo.broker import Broker, new_cluster_id
+from demo.ports import free_port, listens
 from tests.integration.pipeline_process import wait_until
 
 REPLICAS_LIMIT_S = 120.0

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.broker import free_port
 from demo.children import die_with_parent
+from demo.ports import free_port
 from pipeline.config.settings import ROOT
 from tests.integration.pipeline_process import wait_until
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from demo.broker import Broker, free_port
+from demo.broker import Broker
+from demo.ports import free_port
 
 END_TXN = 26
 """Kafka's number of the request that ends a transaction."""

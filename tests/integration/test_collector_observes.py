@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.broker import Broker, free_port
+from demo.broker import Broker
+from demo.ports import free_port
 from lifecycle.events import EventType, LifecycleEvent, encode
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog

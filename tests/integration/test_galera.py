@@ -8,8 +8,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from demo.broker import free_port
 from demo.mariadb_server import MariaDbServer
+from demo.ports import free_port
 from demo.prerequisites import find_galera
 from lifecycle.errors import SettingsError
 from resource_managers.mysql.resource_manager import MySqlResourceManager

@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from demo.broker import Broker, free_port
+from demo.broker import Broker
 from demo.children import die_with_parent
+from demo.ports import free_port
 from demo.prerequisites import JARS
 from lifecycle.version import VERSION
 from resource_managers.kafka.connection import KafkaConnection

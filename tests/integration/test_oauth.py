@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from demo.broker import Broker, free_port
+from demo.broker import Broker
+from demo.ports import free_port
 from lifecycle.errors import Unreachable
 from resource_managers.kafka import oauth_tokens
 from resource_managers.kafka.connection import KafkaConnection

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.broker import free_port
 from demo.children import die_with_parent
+from demo.ports import free_port
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import (
     PipelineProcess,
