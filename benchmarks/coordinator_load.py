@@ -45,7 +45,7 @@ class CoordinatorLoad:
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
-        output, _ = self._process.communicate(timeout=2 * FLUSH_LIMIT_S)
+        output = self._process.communicate(timeout=2 * FLUSH_LIMIT_S)[0]
         if self._process.returncode != 0:
             raise RuntimeError(f"the load ended with code {self._process.returncode}; read its error above")
         self.written = int(output)

@@ -52,19 +52,18 @@ def states(transactions: int, ids: int, first_ms: int = FIRST_MS) -> Iterator[tu
 def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield (key, value) of the events of a pipeline with 8 slots: 34 for each batch."""
     for batch in range(batches):
-        at_ms, batch_attempt = (
-            FIRST_MS + 1_000 * batch,
-            {"pipeline": "ip-count", "checkpoint_id": "0a1b2c3d4e5f", "attempt": 12, "batch": batch},
-        )
+        at_ms = FIRST_MS + 1_000 * batch
+        batch_attempt: dict[str, object] = {"pipeline": "ip-count", "checkpoint_id": "0a1b2c3d4e5f", "attempt": 12}
+        batch_attempt["batch"] = batch
 
-        def event(type_: EventType, after_ms: int, at_ms: int = at_ms, **data: object) -> bytes:
+        def event(type_: EventType, after_ms: int, data: dict[str, object], at_ms: int = at_ms) -> bytes:
             subject = str(data.get("transaction", f"checkpoint {data['batch']}"))
             event = LifecycleEvent(
                 type=type_, source="/pipeline/ip-count", subject=subject, at_ms=at_ms + after_ms, data=data
             )
             return encode(event)
 
-        yield b"ip-count", event(EventType.CHECKPOINT_STARTED, 0, **batch_attempt)
+        yield b"ip-count", event(EventType.CHECKPOINT_STARTED, 0, batch_attempt)
         for slot in range(SLOTS):
             name = f"ip-count-{slot}-{batch % 2}"
             which = {
@@ -89,14 +88,12 @@ def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
                 timeout_ms=TIMEOUT_MS,
             )
             key = name.encode()
-            yield key, event(EventType.TRANSACTION_OPENED, 10, **which)
-            yield key, event(EventType.TRANSACTION_PREPARED, 500, **which, handle=handle.to_json())
-            yield key, event(EventType.TRANSACTION_COMMIT_DECIDED, 600, **which)
-            yield key, event(EventType.TRANSACTION_COMMITTED, 700, **which)
-        yield (
-            b"ip-count",
-            event(EventType.CHECKPOINT_COMPLETED, 800, **batch_attempt, rows=8_000, bytes=800_000, duration_ms=800),
-        )
+            yield key, event(EventType.TRANSACTION_OPENED, 10, which)
+            yield key, event(EventType.TRANSACTION_PREPARED, 500, which | {"handle": handle.to_json()})
+            yield key, event(EventType.TRANSACTION_COMMIT_DECIDED, 600, which)
+            yield key, event(EventType.TRANSACTION_COMMITTED, 700, which)
+        completed = batch_attempt | {"rows": 8_000, "bytes": 800_000, "duration_ms": 800}
+        yield b"ip-count", event(EventType.CHECKPOINT_COMPLETED, 800, completed)
 
 
 def make_state_topic(connection: KafkaConnection) -> None:
