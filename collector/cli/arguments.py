@@ -160,6 +160,6 @@ def _order(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--idempotency-key",
         default="",
-        help="of an order that was sent before: get its answer instead of doing it twice",
+        help="of an order that was sent before: get its answer instead of doing it twice; one in parts goes on",
     )
     return made

@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from collector.cli.arguments import read_filter
 from collector.cli.client import Client, Refused, Unanswered
+from collector.cli.kept_orders import KeptOrders, Part, PartedOrder, part_key
 from collector.cli.order_answers import (
     DONE,
     DRY_REASON,
@@ -34,15 +35,6 @@ _RISKS = {
     "commit": "right only if the job is then restored from this checkpoint or a later one",
 }
 _WORST_FIRST = ("failed", "pending", "accepted", "dry_run")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """Some of the transactions of an order, and what was typed for them."""
-
-    keys: Sequence[str]
-    confirm: str
-    idempotency_key: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,8 +83,12 @@ def give(client: Client, given: argparse.Namespace) -> int:
     if given.yes and not given.fingerprint:
         raise WrongUse("--fingerprint is missing: run the command without --yes first, it shows what the filter means")
     wanted = read_filter(given.filter)
-    if given.yes and given.idempotency_key and (code := _given_before(client, given, wanted)) is not None:
-        return code
+    if given.yes and given.idempotency_key:
+        kept = KeptOrders.of(client.url)
+        if (order := kept.find(given.idempotency_key)) is not None:
+            return _go_on(client, given, wanted, kept, order)
+        if (code := _given_before(client, given, wanted)) is not None:
+            return code
     preview = client.preview(given.command, wanted)
     if not given.json:
         _show(preview, given.command)
@@ -108,7 +104,7 @@ def give(client: Client, given: argparse.Namespace) -> int:
             f"the filter means other transactions, or changed ones, than its preview showed: {len(preview['keys'])} now; "
             f"run the command without --yes again. Nothing was {_DONE[given.command]}"
         )
-    return _give_in_parts(client, given, preview)
+    return _give_in_parts(client, given, wanted, preview)
 
 
 def _show(preview: Mapping[str, Any], action: str) -> None:
@@ -122,32 +118,84 @@ def _show(preview: Mapping[str, Any], action: str) -> None:
         say(f"and {counted(unsaid, 'other')} left out")
 
 
-def _give_in_parts(client: Client, given: argparse.Namespace, preview: Mapping[str, Any]) -> int:
+def _give_in_parts(
+    client: Client, given: argparse.Namespace, wanted: Mapping[str, Any], preview: Mapping[str, Any]
+) -> int:
     """Give an order for some of the transactions after the other; each of them is checked again in its turn."""
     confirmed = [(one["keys"], _confirmation(given, one)) for one in preview["conditions"]]
-    sent = [(keys, confirm) for keys, confirm in confirmed if confirm is not None]
-    left = sum(len(keys) for keys, confirm in confirmed if confirm is None)
-    if not sent:
+    order = PartedOrder(
+        action=given.command,
+        filter=wanted,
+        fingerprint=preview["fingerprint"],
+        reason=given.reason or DRY_REASON,
+        idempotency_key=given.idempotency_key or uuid.uuid4().hex,
+        seen=preview["seen"],
+        parts=[
+            Part(keys=keys[first : first + PART], confirm=confirm)
+            for keys, confirm in confirmed
+            if confirm is not None
+            for first in range(0, len(keys), PART)
+        ],
+        not_confirmed=sum(len(keys) for keys, confirm in confirmed if confirm is None),
+    )
+    if not order.parts:
         raise Refused(f"nothing was {_DONE[given.command]}: --confirm is missing, or another text")
-    total, of_all = sum(len(keys) for keys, _ in sent), _Given()
-    parts = list(_parts(given, sent))
+    kept = KeptOrders.of(client.url)
     if given.yes:
-        say(f"idempotency key: {parts[0].idempotency_key.rpartition('-part-')[0]}, for each part with its number")
+        say(f"idempotency key: {order.idempotency_key}, for each part with its number")
+        try:
+            kept.keep(order)
+        except OSError as error:
+            say(f"if a part gets no answer, this order cannot go on from there: it cannot be kept here ({error})")
+    code = _send_all(client, given, kept, order, is_again=False)
+    if not given.yes and code == DONE:
+        say("nothing was done: add --yes to do it")
+    return code
+
+
+def _go_on(
+    client: Client, given: argparse.Namespace, wanted: Mapping[str, Any], kept: KeptOrders, order: PartedOrder
+) -> int:
+    """Send the parts of an order that had no answer, as they were when it was given; return the exit code. Raises Refused."""
+    if (given.command, wanted, given.fingerprint, given.reason) != (
+        order.action,
+        order.filter,
+        order.fingerprint,
+        order.reason,
+    ):
+        raise Refused(
+            f"another order was given with the idempotency key {given.idempotency_key!r}, and it is not at its end: give the "
+            f"same command again, or another key. Nothing was {_DONE[given.command]}"
+        )
+    say("this order was given before: it goes on with the parts that had no answer")
+    return _send_all(client, given, kept, order, is_again=True)
+
+
+def _send_all(
+    client: Client, given: argparse.Namespace, kept: KeptOrders, order: PartedOrder, *, is_again: bool
+) -> int:
+    """Send one part after the other, again only those without an answer; return the exit code. Raises Unanswered, Refused."""
+    of_all, total, parts = _Given(), order.transactions, len(order.parts)
     try:
-        for number, part in enumerate(parts, 1):
-            _send(client, given, preview, part, f"part {number} of {len(parts)}", of_all)
+        for number in range(1, parts + 1):
+            was_answered = is_again and _add_answered(client, order, number, of_all)
+            if not was_answered:
+                _send(client, order, number, of_all, dry_run=not given.yes)
             audit = f", audit {of_all.audits[-1]}" if of_all.audits else ""
-            say(f"part {number} of {len(parts)}: {len(of_all.steps):,} of {counted(total, 'transaction')}{audit}")
-    except (Refused, Unanswered):
+            before = ", answered before" if was_answered else ""
+            say(f"part {number} of {parts}: {len(of_all.steps):,} of {counted(total, 'transaction')}{audit}{before}")
+    except (Refused, Unanswered, KeyboardInterrupt):
         # What was done is shown all the same.
         if of_all.steps:
             of_all.show(given)
             say(f"{counted(total - len(of_all.steps), 'transaction')} not sent, or without an answer")
+        if given.yes:
+            say(f"the same command with --idempotency-key {order.idempotency_key} goes on from here")
         raise
+    if given.yes:
+        kept.forget(order)
     code = of_all.show(given)
-    if not given.yes and code == DONE:
-        say("nothing was done: add --yes to do it")
-    return NOT_DONE if left else code
+    return NOT_DONE if order.not_confirmed else code
 
 
 def _confirmation(given: argparse.Namespace, condition: Mapping[str, Any]) -> str | None:
@@ -167,47 +215,35 @@ def _confirmation(given: argparse.Namespace, condition: Mapping[str, Any]) -> st
     return typed
 
 
-def _parts(given: argparse.Namespace, sent: Sequence[tuple[Sequence[str], str]]) -> Iterator[_Part]:
-    key, number = given.idempotency_key or uuid.uuid4().hex, 0
-    for keys, confirm in sent:
-        for first in range(0, len(keys), PART):
-            number += 1
-            yield _Part(keys=keys[first : first + PART], confirm=confirm, idempotency_key=_key_of(key, number))
-
-
-def _key_of(idempotency_key: str, number: int) -> str:
-    return f"{idempotency_key}-part-{number}"
-
-
-def _send(
-    client: Client, given: argparse.Namespace, preview: Mapping[str, Any], part: _Part, which: str, of_all: _Given
-) -> None:
-    body = {
-        "action": given.command,
-        "keys": part.keys,
-        "seen": {key: preview["seen"][key] for key in part.keys},
-        "each": True,
-        "reason": f"{given.reason or DRY_REASON} ({which} of an order by filter)",
-        "dry_run": not given.yes,
-        "confirm": part.confirm,
-    }
+def _send(client: Client, order: PartedOrder, number: int, of_all: _Given, *, dry_run: bool) -> None:
     try:
-        answer = client.order(body | ({"idempotency_key": part.idempotency_key} if given.yes else {}))
+        answer = client.order(order.body(number, dry_run=dry_run))
     except Refused as error:
         if error.status != CONFLICT:
             raise
-        of_all.add_refused(part.keys, str(error))
+        of_all.add_refused(order.parts[number - 1].keys, str(error))
     else:
         of_all.add(answer)
+
+
+def _add_answered(client: Client, order: PartedOrder, number: int, of_all: _Given) -> bool:
+    """Add the first answer to a part, if there is one; say whether there is."""
+    found = client.answer(order.key_of(number))
+    if found["refused"]:
+        of_all.add_refused(order.parts[number - 1].keys, found["refused"])
+    elif found["answer"]:
+        of_all.add(found["answer"])
+    return bool(found["refused"] or found["answer"])
 
 
 def _given_before(client: Client, given: argparse.Namespace, wanted: Mapping[str, Any]) -> int | None:
     """Show the first answers of the parts that were sent under this key; None: none was.
 
-    It is done only where nothing fits the filter any more: which transactions the rest were is not known.
+    Nothing is sent: all was, or which transactions the rest were is not kept on this machine. It is done only where
+    nothing fits the filter any more.
     """
     before, number = _Given(), 1
-    while (found := client.answer(_key_of(given.idempotency_key, number)))["answer"] or found["refused"]:
+    while (found := client.answer(part_key(given.idempotency_key, number)))["answer"] or found["refused"]:
         if found["refused"]:
             before.outcomes.add("failed")
             say(f"part {number} was refused: {found['refused']}")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from benchmarks.prepared import leave_prepared
+from collector.cli.kept_orders import STATE_HOME
 from lifecycle.rows.order_request import MAX_KEYS
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.command_line_process import command
+from tests.integration.halting_proxy import halting_proxy
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.reported_pipeline import ReportedPipeline
 
@@ -21,6 +24,12 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def collector(pipeline_collector: CollectorProcess) -> CollectorProcess:
     return pipeline_collector
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands keep their orders in the test's directory."""
+    monkeypatch.setenv(STATE_HOME, str(tmp_path))
 
 
 def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
@@ -109,6 +118,34 @@ def test_more_than_one_order_takes_are_aborted_by_a_filter(
     assert [step["outcome"] for step in done.answer["steps"]] == ["aborted"] * number
     again = command(collector, *words, *yes, "--confirm", f"{prefix}-")
     assert (again.code, again.answer["audits"]) == (0, done.answer["audits"])
+
+
+@pytest.mark.long
+def test_an_order_in_parts_goes_on_where_its_answers_were_lost(
+    collector: CollectorProcess, connection: KafkaConnection, tmp_path: Path
+) -> None:
+    prefix, number = f"lost-{uuid.uuid4().hex[:8]}", MAX_KEYS + 5
+    topic = make_sink(connection).topic
+    leave_prepared(connection, topic, prefix=prefix, checkpoint_id=uuid.uuid4().hex, attempt=1, count=number)
+    words = ("abort", "--filter", f"transaction-prefix={prefix}", "--json")
+    wait_until("all are known", lambda: number_of(collector, prefix) == number)
+    fingerprint = command(collector, *words).err.partition("fingerprint: ")[2].split()[0]
+    yes = ("--yes", "--reason", "its job is gone", "--fingerprint", fingerprint, "--idempotency-key", prefix)
+    yes += ("--confirm", f"{prefix}-")
+    with halting_proxy(collector.url, passes=2) as proxy:
+        halted = command(collector, *words, *yes, url=proxy.url)
+        assert (halted.code, len(halted.answer["steps"])) == (3, 500), halted.err
+        assert f"--idempotency-key {prefix} goes on from here" in halted.err
+        wait_until("the third is done", lambda: number_of(collector, prefix) == number - 750)
+        proxy.passes = None
+        done = command(collector, *words, *yes, url=proxy.url)
+    assert (done.code, done.answer["outcome"], len(done.answer["audits"])) == (0, "accepted", 5), done.err
+    assert [step["outcome"] for step in done.answer["steps"]] == ["aborted"] * number
+    assert done.err.count("answered before") == 3
+    assert number_of(collector, prefix) == 0
+    audit = command(collector, "audit", "--limit", "20")
+    assert all(f"its job is gone (part {n} of 5 of an order by filter)" in audit.out for n in (3, 5))
+    assert list(tmp_path.rglob("*.json")) == []
 
 
 def test_decided_transactions_are_committed_by_a_filter_in_two_steps(

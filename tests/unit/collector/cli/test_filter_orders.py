@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector.cli import arguments, main
 from collector.cli.client import Client, Refused, Unanswered
+from collector.cli.kept_orders import KEPT_S, STATE_HOME
 
 ABORT = ("abort", "--filter", "verdict=foreign")
 COMMIT = ("commit", "--filter", "verdict=commit it")
@@ -23,7 +27,7 @@ class Known(Client):
         self.url = "http://known"
         self.takes = dict(takes)
         self.changed: set[str] = set()
-        self.loses_part = self.refuses_part = 0
+        self.loses_part = self.loses_answer = self.refuses_part = 0
         self.fingerprint = "f-1"
         self.sent: list[Mapping[str, Any]] = []
         self.answers: dict[str, Any] = {}
@@ -53,6 +57,8 @@ class Known(Client):
             raise Unanswered("no answer")
         if len(self.sent) == self.refuses_part:
             raise Refused("none of these may be ordered so", 409)
+        if not body["dry_run"] and (first := self.answers.get(body["idempotency_key"])):
+            return first
         word = "dry run" if body["dry_run"] else {"abort": "aborted", "commit": "committed"}[body["action"]]
         steps = [
             {"key": key, "description": "it", "outcome": "refused" if key in self.changed else word, "detail": ""}
@@ -64,7 +70,16 @@ class Known(Client):
         if not body["dry_run"]:
             self.answers[body["idempotency_key"]] = answer
             self.takes = {key: confirm for key, confirm in self.takes.items() if key not in body["keys"]}
+        if len(self.sent) == self.loses_answer:
+            raise Unanswered("no answer")
         return answer
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where orders without a whole answer are kept."""
+    monkeypatch.setenv(STATE_HOME, str(tmp_path))
+    return tmp_path / "indoubt" / "orders"
 
 
 def many(number: int = 1_001, confirm: str = "") -> dict[str, str]:
@@ -131,16 +146,88 @@ def test_a_part_that_is_refused_as_a_whole_stops_no_other(capsys: pytest.Capture
     assert sum(step["outcome"] == "refused" for step in answer["steps"]) == 250
 
 
-def test_a_missing_answer_ends_it_with_what_was_done_and_the_key_finds_it_again(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def halted(**how: int) -> Known:
+    """Return a collector that got an order for five parts, of which one had no answer."""
     known = Known(many())
-    known.loses_part = 3
+    for name, value in how.items():
+        setattr(known, name, value)
     with pytest.raises(Unanswered):
         run(known, *ABORT, *YES, "--json")
+    return known
+
+
+@pytest.mark.parametrize("how", [{"loses_part": 3}, {"loses_answer": 3}])
+def test_a_missing_answer_ends_it_and_the_same_command_goes_on(
+    how: dict[str, int], state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = halted(**how)
     out, said = capsys.readouterr()
     assert len(json.loads(out)["steps"]) == 500
     assert "501 transactions not sent, or without an answer" in said
+    assert "the same command with --idempotency-key once goes on from here" in said
+    assert [file.stat().st_mode & 0o777 for file in state.iterdir()] == [0o600]
+    known.takes |= {"new": ""}
+    known.fingerprint = "f-2"
+    before = len(known.sent)
+    assert run(known, *ABORT, *YES, "--json") == 0
+    out, said = capsys.readouterr()
+    assert (json.loads(out)["outcome"], len(json.loads(out)["steps"])) == ("accepted", 1_001)
+    assert "part 2 of 5: 500 of 1,001 transactions, audit 12, answered before" in said
+    sent = [body["idempotency_key"] for body in known.sent[before:]]
+    assert sent == [f"once-part-{number}" for number in ((3, 4, 5) if "loses_part" in how else (4, 5))]
+    assert known.takes == {"new": ""}, "what was not shown is not ordered"
+    assert list(state.iterdir()) == []
+    if "loses_part" in how:
+        assert known.sent[2] == known.sent[3], "the same body: its key gets its first answer"
+
+
+def test_a_run_that_went_on_says_again_how_it_ended_and_sends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    known = halted(loses_part=3)
+    assert run(known, *ABORT, *YES) == 0
+    sent = len(known.sent)
+    assert run(known, *ABORT, *YES) == 0
+    assert len(known.sent) == sent
+    assert "5 parts of this order had an answer before" in capsys.readouterr().err
+
+
+def test_what_changed_since_is_refused_alone_when_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    known = halted(loses_part=3)
+    known.changed = {"k600"}
+    capsys.readouterr()
+    assert run(known, *ABORT, *YES, "--json") == 1
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step["key"] for step in steps if step["outcome"] == "refused"] == ["k600"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("abort", "--filter", "verdict=abort it", *YES),
+        (*COMMIT, *YES),
+        (*ABORT, *YES, "--reason", "something else"),
+        (*ABORT, *YES, "--fingerprint", "f-3"),
+    ],
+)
+def test_another_command_under_the_key_of_one_that_halted_is_refused(words: tuple[str, ...]) -> None:
+    known = halted(loses_part=3)
+    with pytest.raises(Refused, match=r"not at its end: give the same command again, or another key\. Nothing was"):
+        run(known, *words)
+    assert len(known.sent) == 3
+
+
+@pytest.mark.parametrize("what", ["elsewhere", "too old", "not readable"])
+def test_what_is_not_kept_does_not_go_on(
+    what: str, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = halted(loses_part=3)
+    capsys.readouterr()
+    (file,) = state.iterdir()
+    if what == "elsewhere":
+        monkeypatch.setenv(STATE_HOME, str(tmp_path / "another"))
+    elif what == "too old":
+        os.utime(file, (time.time() - KEPT_S - 1,) * 2)
+    else:
+        file.write_text('{"parts": 1}')
     assert run(known, *ABORT, *YES, "--json") == 1
     out, said = capsys.readouterr()
     assert json.loads(out)["audits"] == [11, 12]
@@ -149,6 +236,15 @@ def test_a_missing_answer_ends_it_with_what_was_done_and_the_key_finds_it_again(
     assert len(known.sent) == 3, "nothing is done twice"
     known.takes = {}
     assert run(known, *ABORT, *YES) == 0
+
+
+def test_an_order_that_cannot_be_kept_is_given_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(STATE_HOME, str(tmp_path / "file"))
+    assert run(Known(many()), *ABORT, *YES) == 0
+    assert "cannot go on from there" in capsys.readouterr().err
 
 
 def test_commits_take_one_confirmation_for_each_condition(capsys: pytest.CaptureFixture[str]) -> None:
