@@ -1,0 +1,84 @@
+"""Two persons in two browsers, whom a proxy names: an order by filter of one is not seen, and not stopped, by the other.
+
+The pages ask a collector that answers by docs/api.md and keeps back its answers, so that the order is under way all the while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, wait_whole, watched
+from tests.browser.test_filter_orders_in_browser import LIMIT_S, NUMBER, abort_all, hook
+from tests.integration.app_process import running_app
+from tests.unit.app.contract_rows import foreign
+from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
+PROXY = ("--trusted-proxy", "127.0.0.1", "--operator-group", "oncall")
+
+
+@pytest.fixture
+def answers() -> Answers:
+    """Return what the collector knows: transactions for three parts."""
+    return Answers(transactions=[foreign(f"bank-{n:04}", pipeline="bank") for n in range(NUMBER)])
+
+
+@pytest.fixture
+def app(answers: Answers, tmp_path: Path) -> Iterator[str]:
+    """Return the address of an app that believes a proxy on this machine."""
+    with (
+        ContractServer(answers) as server,
+        running_app(tmp_path, *PROXY, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
+    ):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def persons(browser: Browser) -> Iterator[tuple[Page, Page]]:
+    """Return a page of Carla and one of Dora, each in a browser of her own that says who she is, as the proxy would."""
+    with ExitStack() as stack:
+        contexts = [
+            stack.enter_context(
+                browser.new_context(
+                    viewport={"width": 1440, "height": 1000},
+                    extra_http_headers={"X-Forwarded-User": name, "X-Forwarded-Groups": "oncall"},
+                )
+            )
+            for name in ("carla", "dora")
+        ]
+        yield contexts[0].new_page(), contexts[1].new_page()
+
+
+def test_an_order_by_filter_is_only_for_the_person_who_gave_it(
+    persons: tuple[Page, Page], app: str, answers: Answers
+) -> None:
+    carla, dora = persons
+    wrong = [watched(page) for page in persons]
+    abort_all(carla, app, answers)
+    assert answers.order_came.wait(LIMIT_S)
+
+    open_whole(dora, f"{app}/transactions?verdict=foreign")
+    expect(hook(dora, "filter-runs")).to_have_count(0)
+    expect(dora.get_by_text("Abort of")).to_have_count(0)
+    dora.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
+    expect(hook(dora, "filter-order-go")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    expect(hook(dora, "filter-order-stop")).to_have_count(0)
+    expect(hook(dora, "filter-order-progress")).to_have_count(0)
+
+    carla.reload()
+    wait_whole(carla)
+    expect(hook(carla, "filter-runs")).to_contain_text(f"Abort of {NUMBER} transactions: 0 done")
+    answers.may_answer.set()
+    expect(hook(carla, "filter-runs")).to_contain_text(f"{NUMBER} done", timeout=SHOWN_LIMIT_MS)
+
+    dora.reload()
+    wait_whole(dora)
+    expect(hook(dora, "filter-runs")).to_have_count(0)
+    assert set(answers.given_by) == {"carla"}
+    assert len(answers.orders) == 3
+    assert [*wrong[0], *wrong[1], *exceptions(carla), *exceptions(dora)] == []
