@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from resource_managers.kafka.record_batch import (
     MOST_OVERHEAD_BYTES,
     NO_HEADERS,
     Codec,
+    Octets,
     Producer,
     encode_records,
     frame_batch,
@@ -40,16 +41,23 @@ class Batch:
     partition: int
     number: int
     count: int
-    content: bytes
+    parts: Sequence[Octets]
+    """What is sent, in pieces: they are copied once, into the request."""
+    size: int
     given_at_s: float = 0.0
     """When it was given to be delivered, by the monotonic clock."""
+
+    @property
+    def content(self) -> bytes:
+        """Return the batch in one piece."""
+        return b"".join(self.parts)
 
 
 @dataclass(slots=True)
 class _Open:
     """The batch of a partition that takes more records, and what the partition has had."""
 
-    sections: list[pa.Buffer] = field(default_factory=list)
+    sections: list[Octets] = field(default_factory=list)
     count: int = 0
     bytes: int = HEADER_BYTES
     batches: int = 0
@@ -177,7 +185,7 @@ class BatchBuilder:
             done, before = fit, after
 
     def _sealed(self, partition: int, open_: _Open, count: int) -> Batch:
-        content = frame_batch(
+        parts = frame_batch(
             open_.sections,
             count,
             producer=self._producer,
@@ -185,7 +193,7 @@ class BatchBuilder:
             timestamp_ms=now_ms(),
             codec=self._codec,
         )
-        batch = Batch(partition=partition, number=open_.batches, count=count, content=content)
+        batch = Batch(partition=partition, number=open_.batches, count=count, parts=parts, size=sum(map(len, parts)))
         open_.sections = []
         open_.batches += 1
         open_.records += count

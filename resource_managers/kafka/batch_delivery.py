@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.producer import ProduceRequest
 
 from lifecycle.backoff import Backoff
 from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, Unreachable
@@ -22,16 +21,14 @@ from resource_managers.kafka.answers import BrokerAnswer, answer_of
 from resource_managers.kafka.batch_builder import Batch
 from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
 from resource_managers.kafka.partitions import KafkaPartitions
+from resource_managers.kafka.produce_request import ProduceBatches
 from resource_managers.kafka.transaction import ProducerIdentity
 from resource_managers.kafka.transaction_requests import TransactionRequests
 from resource_managers.kafka.wire import wire
 
-PRODUCE = 11
-"""Version of Produce: with 12 the request adds its partition by itself, which only brokers of transaction.version 2 do."""
 REQUESTS_IN_FLIGHT = 5
 """Per broker. A broker remembers the last five batches of a producer: more could not be told from new ones when sent again."""
 REQUEST_BYTES = 1 << 20
-REPLICATION_LIMIT_MS = 15_000
 REQUEST_LIMIT_MS = 20_000
 QUEUED_BYTES = 32 << 20
 """Beyond this much that is not acknowledged, more rows wait."""
@@ -97,7 +94,7 @@ class BatchDelivery:
         """Queue a batch and send what may go; waits while too much is queued. Raises as ``flush``."""
         batch.given_at_s = time.monotonic()
         self._partitions.setdefault(batch.partition, _Partition()).waiting.append(batch)
-        self._queued_bytes += len(batch.content)
+        self._queued_bytes += batch.size
         self._deliver(lambda: self._queued_bytes <= QUEUED_BYTES)
 
     def flush(self) -> None:
@@ -158,24 +155,16 @@ class BatchDelivery:
         room = REQUEST_BYTES
         for number in numbers:
             partition = self._partitions[number]
-            if not partition.may_send or (found and len(partition.waiting[0].content) > room):
+            if not partition.may_send or (found and partition.waiting[0].size > room):
                 continue
             batch = partition.waiting.popleft()
             partition.sent.append(batch)
             found.append(batch)
-            room -= len(batch.content)
+            room -= batch.size
         return found
 
     def _send(self, node: int, batches: Sequence[Batch]) -> None:
-        topic_ = ProduceRequest.TopicProduceData
-        data = [topic_.PartitionProduceData(index=batch.partition, records=batch.content) for batch in batches]
-        request = ProduceRequest(
-            transactional_id=self._requests.transactional_id,
-            acks=-1,
-            timeout_ms=REPLICATION_LIMIT_MS,
-            topic_data=[topic_(name=self._topic, partition_data=data)],
-            max_version=PRODUCE,
-        )
+        request = ProduceBatches(self._requests.transactional_id, self._topic, batches)
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
 
         def answered(response: Any) -> None:
@@ -197,7 +186,7 @@ class BatchDelivery:
         partition = self._partitions[batch.partition]
         partition.sent.remove(batch)
         if answer.is_done or answer.name == _ACKNOWLEDGED_BEFORE:
-            self._queued_bytes -= len(batch.content)
+            self._queued_bytes -= batch.size
             partition.acknowledged, partition.tries = True, 0
         elif answer.may_pass or (answer.name == _OUT_OF_ORDER and partition.returned):
             # Out of order behind one that has come back: it was refused because that one is missing.

@@ -10,6 +10,7 @@ import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -34,6 +35,10 @@ _LZ4_HEAD = bytes.fromhex("04224d18604082")
 """Magic, version 1 with independent blocks of at most 64 KiB and no checksums, and the checksum of these two bytes."""
 _SNAPPY_HEAD = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 """Frame of snappy-java, which Kafka's own clients write and read."""
+
+
+Octets = Any
+"""Bytes, or what shows its bytes: a buffer of Arrow's, an array of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +101,13 @@ def _starts(*lengths: int) -> tuple[pa.Array, pa.Scalar]:
 
 
 def frame_batch(
-    sections: Sequence[pa.Buffer], count: int, *, producer: Producer, sequence: int, timestamp_ms: int, codec: Codec
-) -> bytes:
-    """Return a transactional batch of ``count`` encoded records; ``sequence`` is the first one's number in its partition."""
-    records = sections
+    sections: Sequence[Octets], count: int, *, producer: Producer, sequence: int, timestamp_ms: int, codec: Codec
+) -> list[Octets]:
+    """Return a transactional batch of ``count`` encoded records, in pieces.
+
+    ``sequence`` is the first record's number in its partition.
+    """
+    records: Sequence[Octets] = sections
     if codec.name != "none":
         records = [codec.compress(sections[0] if len(sections) == 1 else pa.py_buffer(b"".join(sections)))]
     checked = struct.pack(
@@ -117,7 +125,7 @@ def frame_batch(
     for part in records:
         crc = google_crc32c.extend(crc, part)
     length = HEADER_BYTES - _LENGTH_OFFSET + sum(map(len, records))
-    return b"".join([struct.pack(">qiibI", 0, length, _NO_LEADER_EPOCH, _MAGIC, crc), checked, *records])
+    return [struct.pack(">qiibI", 0, length, _NO_LEADER_EPOCH, _MAGIC, crc) + checked, *records]
 
 
 @dataclass(frozen=True, slots=True)

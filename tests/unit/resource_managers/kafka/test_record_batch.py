@@ -43,7 +43,7 @@ def test_an_independent_decoder_reads_what_was_encoded(rows, keyed):
         timestamp_ms=1_700_000_000_000,
         codec=CODECS["none"],
     )
-    found = decoded(batch)
+    found = decoded(b"".join(batch))
     assert (found.producer_id, found.producer_epoch, found.base_sequence) == (2**40, 7, 2**31 - 1)
     assert found.is_transactional
     records = list(found)
@@ -137,7 +137,7 @@ def test_rows_of_equal_sizes_are_encoded_like_all_others(count, sizes, keyed):
     deltas = np.arange(count, dtype=np.int32)
     encoded = encode_records(key if keyed else None, value, deltas)
     frame = {"producer": PRODUCER, "sequence": 0, "timestamp_ms": 0, "codec": CODECS["none"]}
-    records = list(decoded(frame_batch([encoded.buffers()[2]], count, **frame)))
+    records = list(decoded(b"".join(frame_batch([encoded.buffers()[2]], count, **frame))))
     assert [(record.key, record.value, record.offset) for record in records] == [
         (b"x" * sizes[0] if keyed else None, b"x" * sizes[1], delta) for delta in range(count)
     ]
