@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -10,6 +12,8 @@ _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
 _R = np.uint32(24)
 
+Words = npt.NDArray[np.uint32]
+
 
 def partitions_of(keys: pa.Array, count: int) -> npt.NDArray[np.int32]:
     """Return each key's partition among ``count``; that of a null means nothing. ``keys`` are binary."""
@@ -17,48 +21,72 @@ def partitions_of(keys: pa.Array, count: int) -> npt.NDArray[np.int32]:
     return found
 
 
-def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
+def murmur2(keys: pa.Array) -> Words:
     """Return the hash of each key; that of a null means nothing. ``keys`` are binary."""
     _, offsets, data = keys.buffers()
-    ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    if len(keys) == 0:
+        return np.zeros(0, np.uint32)
+    ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     starts, lengths = ends[:-1], np.diff(ends)
-    hashed = _SEED ^ lengths.astype(np.uint32)
-    # Four bytes at any address are one number: the same bytes are looked at as four columns of them.
-    content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    words = lengths // 4
-    most = int(words.max(initial=0))
-    if len(keys) and (lengths == lengths[0]).all():
-        table = content[starts[0] : starts[0] + len(keys) * int(lengths[0])].reshape(len(keys), int(lengths[0]))
-        for word in range(most):
-            hashed = _mixed(hashed, np.ascontiguousarray(table[:, 4 * word : 4 * word + 4]).view("<u4").reshape(-1))
-    else:
-        longer = np.arange(len(keys))
-        for word in range(most):
-            longer = longer[words[longer] > word]
-            hashed[longer] = _mixed(hashed[longer], _little_endian(content, starts[longer] + 4 * word))
-    rest = lengths % 4
-    tails = starts + 4 * words
-    for place in (2, 1, 0):
-        having = np.flatnonzero(rest > place)
-        hashed[having] ^= content[tails[having] + place].astype(np.uint32) << np.uint32(8 * place)
-    having = np.flatnonzero(rest > 0)
-    hashed[having] *= _M
+    octets = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    if len(octets) < 4:
+        octets = np.concatenate([octets, np.zeros(4, np.uint8)])
+    if (lengths == lengths[0]).all():
+        return _finished(_equal(octets, int(starts[0]), int(lengths[0]), len(keys)))
+    # Longest first: the keys that have a word at some place are then the first so many, without an index.
+    order = np.argsort(lengths.astype(np.uint16) if int(lengths.max()) < 1 << 16 else lengths, kind="stable")[::-1]
+    ordered = _descending(octets, starts[order].astype(np.int64), lengths[order])
+    hashed = np.empty(len(keys), np.uint32)
+    hashed[order] = ordered
+    return _finished(hashed)
+
+
+def _equal(octets: Any, start: int, length: int, count: int) -> Words:
+    hashed = np.full(count, _SEED ^ np.uint32(length), np.uint32)
+
+    def column(place: int, kind: str) -> Any:
+        return np.ndarray((count,), kind, octets.data, offset=start + place, strides=(length,))
+
+    for place in range(0, length - length % 4, 4):
+        _mix(hashed, column(place, "<u4"))
+    if length % 4:
+        for place in range(length % 4):
+            hashed ^= column(length - length % 4 + place, "u1").astype(np.uint32) << np.uint32(8 * place)
+        hashed *= _M
+    return hashed
+
+
+def _descending(octets: Any, starts: Any, lengths: Any) -> Words:
+    """Return the hashes of keys of which none is longer than the one before."""
+    # The four bytes from every place on, as overlapping numbers.
+    words = np.ndarray((len(octets) - 3,), "<u4", octets.data, strides=(1,))
+    hashed: Words = _SEED ^ lengths.astype(np.uint32)
+    whole = lengths >> 2
+    having = len(whole) - np.searchsorted(whole[::-1], np.arange(int(whole[0])), side="right")
+    for word, count in enumerate(having.tolist()):
+        _mix(hashed[:count], words[starts[:count] + 4 * word])
+    rest = lengths & 3
+    tails = np.flatnonzero(rest)
+    at = (starts + 4 * whole)[tails]
+    # A word that would reach beyond the buffer is read earlier and shifted down.
+    inside = np.minimum(at, len(words) - 1)
+    last = words[inside] >> ((at - inside).astype(np.uint32) << np.uint32(3))
+    last &= (np.uint32(1) << (rest[tails].astype(np.uint32) << np.uint32(3))) - np.uint32(1)
+    hashed[tails] = (hashed[tails] ^ last) * _M
+    return hashed
+
+
+def _mix(hashed: Words, words: Words) -> None:
+    """Fold a word of each key into its hash, in place."""
+    k = words * _M
+    k ^= k >> _R
+    k *= _M
+    hashed *= _M
+    hashed ^= k
+
+
+def _finished(hashed: Words) -> Words:
     hashed ^= hashed >> np.uint32(13)
     hashed *= _M
     hashed ^= hashed >> np.uint32(15)
     return hashed
-
-
-def _mixed(hashed: npt.NDArray[np.uint32], k: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    k = k * _M
-    k ^= k >> _R
-    k *= _M
-    k ^= hashed * _M
-    return k
-
-
-def _little_endian(content: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    # Sliding views may lie at odd addresses; numpy copies what it takes from them.
-    words = np.lib.stride_tricks.sliding_window_view(content, 4)[places]
-    found: npt.NDArray[np.uint32] = np.ascontiguousarray(words).view("<u4").reshape(-1)
-    return found
