@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,13 @@ import pyarrow.compute as pc
 
 from lifecycle.clock import now_ms
 from lifecycle.errors import Unreachable
+from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.librdkafka_sender import columns, too_large
 from resource_managers.kafka.murmur2 import partitions_of
 from resource_managers.kafka.record_batch import (
     HEADER_BYTES,
     MOST_OVERHEAD_BYTES,
+    MOST_RECORDS,
     NO_HEADERS,
     Codec,
     Octets,
@@ -26,11 +29,13 @@ from resource_managers.kafka.record_batch import (
     frame_batch,
 )
 from resource_managers.record_headers import encode_headers
-from resource_managers.varints import Sizes, sizes
+from resource_managers.varints import Sizes, running_total, sizes
 
 HEADERS = "headers"
 SLICE_BYTES = 8 << 20
 """So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""
+FEW_ROWS = 128
+"""Of so few rows of a partition it costs less to encode those of all partitions together, equal or not."""
 SEQUENCES = 1 << 31
 
 
@@ -66,11 +71,15 @@ class _Open:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Rows ``start`` to ``end`` go into the partition's open batch, which is complete then with ``complete`` records; 0: not."""
+    """Rows ``start`` to ``end`` go into the partition's open batch, from ``place`` on.
+
+    It is complete then with ``complete`` records; 0: not.
+    """
 
     partition: int
     start: int
     end: int
+    place: int
     complete: int
 
 
@@ -114,7 +123,7 @@ class BatchBuilder:
         largest = int(payload.max(initial=0))
         if largest + MOST_OVERHEAD_BYTES + HEADER_BYTES > self._record_bytes:
             raise too_large(self._topic, largest, self._record_bytes)
-        ends = np.cumsum(payload, dtype=np.int64)
+        ends = running_total(payload)
         start = 0
         while start < len(value):
             before = int(ends[start - 1]) if start else 0
@@ -137,34 +146,39 @@ class BatchBuilder:
         self, key: pa.Array | None, value: pa.Array, headers: pa.Array | None, payload: Sizes, turn: int
     ) -> Iterator[Batch]:
         key, value = None if key is None else _binary(key), _binary(value)
+        rows = None if headers is not None else EqualRows.of(key, value)
         runs = [(turn, 0, len(value))]
         if key is not None:
             chosen = partitions_of(key, self._partitions)
             if key.null_count:
                 chosen[pc.is_null(key).to_numpy(zero_copy_only=False)] = turn
             order = np.argsort(chosen.astype(np.uint16 if self._partitions <= 1 << 16 else np.int32), kind="stable")
-            places = pa.array(order)
-            key, value, payload = key.take(places), value.take(places), payload[order]
-            headers = None if headers is None else headers.take(places)
             counts = np.bincount(chosen, minlength=self._partitions)
             ends = np.cumsum(counts)
             runs = [(int(p), int(ends[p] - counts[p]), int(ends[p])) for p in np.flatnonzero(counts)]
-        deltas = np.empty(len(value), np.int32)
-        spans = [span for run in runs for span in self._spans(*run, payload, deltas)]
-        _, offsets, data = encode_records(key, value, deltas, NO_HEADERS if headers is None else headers).buffers()
-        places = np.frombuffer(offsets, np.int32)
-        for span in spans:
+            if rows is not None and len(runs) * FEW_ROWS <= len(value):
+                rows = rows.take(order)
+            else:
+                places, rows = pa.array(order), None
+                key, value, payload = key.take(places), value.take(places), payload[order]
+                headers = None if headers is None else headers.take(places)
+        spans = [span for run in runs for span in self._spans(*run, payload)]
+        sections: Iterator[Octets]
+        if rows is not None:
+            sections = (rows.encode(span.start, span.end, span.place) for span in spans)
+        else:
+            sections = _sections(key, value, NO_HEADERS if headers is None else headers, spans)
+        for span, section in zip(spans, sections, strict=True):
             open_ = self._open[span.partition]
-            first, last = int(places[span.start]), int(places[span.end])
-            if last > first:
-                open_.sections.append(data.slice(first, last - first))
+            if len(section):
+                open_.sections.append(section)
             if span.complete:
                 yield self._sealed(span.partition, open_, span.complete)
 
-    def _spans(self, partition: int, start: int, end: int, payload: Sizes, deltas: Sizes) -> Iterator[_Span]:
-        """Yield which rows of a run go into which batch, and write their places in it to ``deltas``."""
+    def _spans(self, partition: int, start: int, end: int, payload: Sizes) -> Iterator[_Span]:
+        """Yield which rows of a run go into which batch."""
         open_ = self._open.setdefault(partition, _Open())
-        needed = np.cumsum(payload[start:end] + MOST_OVERHEAD_BYTES, dtype=np.int64)
+        needed = running_total(payload[start:end], MOST_OVERHEAD_BYTES)
         done = before = 0
         while done < len(needed):
             room = self._batch_bytes - open_.bytes
@@ -172,11 +186,16 @@ class BatchBuilder:
             if open_.count == 0:
                 # A record that is larger than a batch should be has one of its own.
                 fit = max(fit, done + 1)
-            deltas[start + done : start + fit] = np.arange(open_.count, open_.count + fit - done, dtype=np.int32)
+            fit = min(fit, done + MOST_RECORDS - open_.count)
+            place = open_.count
             open_.count += fit - done
             is_last = fit == len(needed)
             yield _Span(
-                partition=partition, start=start + done, end=start + fit, complete=0 if is_last else open_.count
+                partition=partition,
+                start=start + done,
+                end=start + fit,
+                place=place,
+                complete=0 if is_last else open_.count,
             )
             after = int(needed[fit - 1]) if fit else 0
             open_.bytes += after - before
@@ -202,3 +221,13 @@ class BatchBuilder:
 
 def _binary(column: pa.Array) -> pa.Array:
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
+
+
+def _sections(key: pa.Array | None, value: pa.Array, headers: Any, spans: Sequence[_Span]) -> Iterator[Octets]:
+    """Yield the records of each span, of any sizes; together the spans have all rows, in order."""
+    places = [np.arange(span.place, span.place + span.end - span.start, dtype=np.int32) for span in spans]
+    _, offsets, data = encode_records(key, value, np.concatenate(places), headers).buffers()
+    ends = np.frombuffer(offsets, np.int32)
+    for span in spans:
+        first, last = int(ends[span.start]), int(ends[span.end])
+        yield data.slice(first, last - first)

@@ -23,8 +23,9 @@ from resource_managers.varints import Sizes, joined_varints, sizes, varint_sizes
 MOST_OVERHEAD_BYTES = 32
 """No record takes more beside its key, value and headers: six varints of at most 5 bytes, and its attributes."""
 HEADER_BYTES = 61
+MOST_RECORDS = 1 << 14
+"""No batch has more: what precedes a record is kept for so many places."""
 NO_HEADERS = pa.scalar(b"\0", pa.binary())
-_CACHED_DELTAS = 1 << 14
 _EMPTY = pa.scalar(b"", pa.binary())
 _TRANSACTIONAL = 0x10
 _NO_LEADER_EPOCH, _MAGIC = -1, 2
@@ -79,18 +80,16 @@ def encode_records(
 
 def _cached_starts(columns: Sequence[Sizes], deltas: Sizes) -> tuple[pa.Array, pa.Scalar] | None:
     """Return what precedes key and value where all rows have the same sizes, as in most topics; None where they have not."""
-    if int(deltas.max(initial=0)) >= _CACHED_DELTAS:
-        return None
     if any(len(column) == 0 or column[0] < 0 or (column != column[0]).any() for column in columns):
         return None
-    starts, before_value = _starts(*(int(column[0]) for column in columns))
+    starts, before_value = record_starts(*(int(column[0]) for column in columns))
     return starts.take(pa.array(deltas)), before_value
 
 
 @functools.lru_cache(maxsize=64)
-def _starts(*lengths: int) -> tuple[pa.Array, pa.Scalar]:
+def record_starts(*lengths: int) -> tuple[pa.Array, pa.Scalar]:
     """Return what precedes key or value for each delta, and what is between both; ``lengths``: of key, if any, and value."""
-    deltas = np.arange(_CACHED_DELTAS, dtype=np.int32)
+    deltas = np.arange(MOST_RECORDS, dtype=np.int32)
     zero = np.zeros(1, np.int32)
     key_size, value_size = (zero + length for length in ((-1, *lengths) if len(lengths) == 1 else lengths))
     body = 3 + varint_sizes(deltas) + varint_sizes(key_size) + varint_sizes(value_size) + sum(lengths)
@@ -109,7 +108,7 @@ def frame_batch(
     """
     records: Sequence[Octets] = sections
     if codec.name != "none":
-        records = [codec.compress(sections[0] if len(sections) == 1 else pa.py_buffer(b"".join(sections)))]
+        records = [codec.compress(pa.py_buffer(sections[0] if len(sections) == 1 else b"".join(sections)))]
     checked = struct.pack(
         ">hiqqqhii",
         codec.number | _TRANSACTIONAL,

@@ -11,8 +11,16 @@ from kafka.record.memory_records import MemoryRecords
 
 from lifecycle.errors import SettingsError
 from resource_managers.kafka.batch_builder import BatchBuilder
+from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.murmur2 import murmur2
-from resource_managers.kafka.record_batch import CODECS, Producer, codec_named, encode_records, frame_batch
+from resource_managers.kafka.record_batch import (
+    CODECS,
+    MOST_RECORDS,
+    Producer,
+    codec_named,
+    encode_records,
+    frame_batch,
+)
 from resource_managers.record_headers import encode_headers
 
 PRODUCER = Producer(producer_id=2**40, producer_epoch=7)
@@ -130,17 +138,81 @@ def test_every_row_is_in_one_batch_in_order_and_no_batch_is_too_large(batches, l
         ]
 
 
-@given(count=st.integers(1, 40), sizes=st.tuples(st.integers(0, 200), st.integers(0, 200)), keyed=st.booleans())
+@given(
+    count=st.integers(1, 40),
+    place=st.sampled_from([0, 30, 63, 64, 100, 8_180, 8_192, MOST_RECORDS - 40]),
+    sizes=st.tuples(st.integers(0, 200), st.integers(0, 9_000)),
+    keyed=st.booleans(),
+    skipped=st.integers(0, 2),
+)
 @settings(deadline=None)
-def test_rows_of_equal_sizes_are_encoded_like_all_others(count, sizes, keyed):
-    key, value = (pa.array([b"x" * size] * count, pa.binary()) for size in sizes)
-    deltas = np.arange(count, dtype=np.int32)
-    encoded = encode_records(key if keyed else None, value, deltas)
-    frame = {"producer": PRODUCER, "sequence": 0, "timestamp_ms": 0, "codec": CODECS["none"]}
-    records = list(decoded(b"".join(frame_batch([encoded.buffers()[2]], count, **frame))))
-    assert [(record.key, record.value, record.offset) for record in records] == [
-        (b"x" * sizes[0] if keyed else None, b"x" * sizes[1], delta) for delta in range(count)
-    ]
+def test_rows_of_equal_sizes_are_encoded_like_all_others(count, place, sizes, keyed, skipped):
+    rows = range(count + 3)
+    key, value = (pa.array([bytes([row]) * size for row in rows], pa.binary())[skipped:] for size in sizes)
+    key = key if keyed else None
+    first, last = 1, 1 + count - skipped if count > skipped else 2
+    own = EqualRows.of(key, value).encode(first, last, place)
+    part = slice(first, last)
+    deltas = np.arange(place, place + last - first, dtype=np.int32)
+    columns = (None if key is None else key[part], value[part], deltas)
+    # With headers of their own, the rows are encoded as if their sizes differed.
+    any_sizes = encode_records(*columns, pa.array([b"\0"] * len(deltas), pa.binary()))
+    cached = encode_records(*columns)
+    assert own.tobytes() == any_sizes.buffers()[2].to_pybytes() == cached.buffers()[2].to_pybytes()
+
+
+@pytest.mark.parametrize("values", [[b"a", None], [b"a", b""], [b"", b"a", b"aa"], [None, None]], ids=str)
+def test_rows_with_a_null_or_of_two_sizes_are_not_equal(values):
+    ones = pa.array([b"a"] * len(values))
+    column = pa.array(values, pa.binary())
+    assert EqualRows.of(None, column) is EqualRows.of(ones, column) is EqualRows.of(column, ones) is None
+
+
+@given(
+    batches=st.lists(st.integers(1, 300), min_size=1, max_size=4),
+    sizes=st.tuples(st.integers(4, 9), st.integers(0, 60)),
+    limit=st.integers(200, 20_000),
+    partitions=st.integers(1, 3),
+    codec=st.sampled_from(["none", "gzip"]),
+)
+@settings(deadline=None, max_examples=40)
+def test_batches_of_equal_rows_have_every_row_in_order(batches, sizes, limit, partitions, codec):
+    builder = BatchBuilder(
+        "topic",
+        dict.fromkeys(range(partitions), 1),
+        PRODUCER,
+        batch_bytes=limit,
+        record_bytes=1_000_000,
+        codec=CODECS[codec],
+    )
+    expected, made = [], []
+    for count in batches:
+        numbers = range(len(expected), len(expected) + count)
+        keys = [b"%04d" % number + b"k" * (sizes[0] - 4) for number in numbers]
+        values = [bytes([number % 256]) * sizes[1] for number in numbers]
+        made += builder.add(pa.record_batch({"key": pa.array(keys), "value": pa.array(values, pa.binary())}))
+        expected += zip(keys, values, strict=True)
+    made += builder.finish()
+    assert all(batch.size == len(batch.content) for batch in made)
+    found = [(batch.partition, record.key, record.value) for batch in made for record in decoded(batch.content)]
+    assert sorted((key, value) for _, key, value in found) == expected
+    for partition in range(partitions):
+        own = [key for place, key, _ in found if place == partition]
+        assert own == sorted(own)
+
+
+def test_no_batch_has_more_records_than_places_are_kept_for():
+    builder = BatchBuilder(
+        "topic", {0: 1}, PRODUCER, batch_bytes=2_000_000, record_bytes=2_000_000, codec=CODECS["none"]
+    )
+    count = 2 * MOST_RECORDS + 5
+    values = [b"%05d" % number for number in range(count)]
+    # One of another size: all are encoded as any sizes are; then all as equal ones.
+    made = [*builder.add(pa.record_batch({"value": pa.array([b"first", *values[1:], b""])}))]
+    made += [*builder.add(pa.record_batch({"value": pa.array(values)})), *builder.finish()]
+    assert [batch.count for batch in made] == [MOST_RECORDS] * 4 + [11]
+    found = [record.value for batch in made for record in decoded(batch.content)]
+    assert found == [b"first", *values[1:], b"", *values]
 
 
 def hashed(data: bytes) -> int:
