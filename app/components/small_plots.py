@@ -1,9 +1,14 @@
-"""Small plots of an application over time, as SVG: bars where something was counted, hatching where nothing was observed, marks."""
+"""Small plots of an application over time, as SVG: bars where something was counted, hatching where nothing was observed, marks.
+
+What is drawn stays where it is while time goes on: places count from a fixed time and heights from a unit that seldom
+changes. One number of the whole (``moved``) moves it to the left, and style.css turns both into pixels. So a new bucket changes a
+few characters, and only these are sent to those who look (app/regions/picture.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from app.components.markup import Html, el
 from app.components.time_text import amount, duration, exact_time
@@ -12,10 +17,16 @@ from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
 
-WIDTH, HEIGHT = 240, 40
+HEIGHT = 40
 COLUMNS = 120
 """So many points has the line of checkpoints at most, however many there were."""
-POINTS_A_PIECE = 20
+COLUMNS_A_PIECE = 10
+PIECES = COLUMNS // COLUMNS_A_PIECE + 1
+BARS_A_PIECE = 2
+ROUND = 10_000
+"""Buckets, after which places count from a later time: numbers stay short, and a browser draws them exactly."""
+UNITS = 128
+"""More than the units of the highest bar or point."""
 _SIGNS = {
     MarkKind.ORDER: "◆",
     MarkKind.START: "▸",
@@ -29,148 +40,205 @@ MOST_MARKS = 40
 Values = Sequence[int | None]
 
 
+def moved(series: Series) -> str:
+    """Return the style of what holds the plots: how far all is moved to the left."""
+    return f"--moved:-{_first(series)}"
+
+
 def application_plots(series: Series, row: ApplicationSeries) -> Html:
     """Return the plots of one application: commits, aborts, hidden records, waiting readers, and its marks."""
     undone = [_sum(aborts, lost) for aborts, lost in zip(row.aborts, row.lost, strict=True)]
     lost = sum(value or 0 for value in row.lost)
     marks = [mark for mark in series.marks if mark.pipeline in ("", row.pipeline)][-MOST_MARKS:]
+    first = series.from_ms // series.bucket_ms
+
+    def plot(name: str, values: Values, says: str, tone: str) -> Html:
+        return _plot(first, name, values, says, tone)
+
     return el(
         "div",
-        _plot("commits", row.commits, f"{amount(_total(row.commits))}", "good"),
-        _plot(
+        plot("commits", row.commits, f"{amount(_total(row.commits))}", "good"),
+        plot(
             "aborts",
             undone,
             f"{amount(_total(undone))}" + (f", {lost} lost" if lost else ""),
             "urgent" if lost else "warning",
         ),
-        _plot("hidden records", row.hidden, f"most {amount(_most(row.hidden))}", "notice"),
-        _plot("readers wait", row.longest_wait_ms, f"longest {duration(_most(row.longest_wait_ms))}", "urgent"),
-        _strip(marks, series.from_ms, series.until_ms),
+        plot("hidden records", row.hidden, f"most {amount(_most(row.hidden))}", "notice"),
+        plot("readers wait", row.longest_wait_ms, f"longest {duration(_most(row.longest_wait_ms))}", "urgent"),
+        _strip(marks, series),
         class_="plots",
     )
 
 
-def _plot(name: str, values: Values, says: str, tone: str) -> Html:
-    # The bucket that is not over yet is a path of its own: while it grows, the others need not be sent again.
-    most, last = max(1, _most(values)), len(values) - 1
-    heights = [0 if not value else max(1, round(HEIGHT * value / most)) for value in values]
-    unseen = "".join(f"M{start} 0h{number}v{HEIGHT}h-{number}z" for start, number in _unseen(values))
+def _plot(first: int, name: str, values: Values, says: str, tone: str) -> Html:
+    most = _most(values)
+    unit = _unit(most)
+    unseen = "".join(f"M{first % ROUND + end} 0h-{number}v{HEIGHT}h{number}z" for end, number in _unseen(values))
+    bars = [_path("".join(piece)) for piece in _pieces(first, values, unit)] if most else []
     svg = el(
         "svg",
         unseen and el("path", d=unseen, class_="unseen"),
-        el("path", d=_bars(heights[:last], 0), class_=f"bars {tone}"),
-        el("path", d=_bars(heights[last:], last), class_=f"bars {tone}"),
+        el("g", *bars, class_=f"bars {tone}", style=f"--scale:{HEIGHT * unit / max(1, most):.3g}"),
         viewBox=f"0 0 {max(1, len(values))} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
-        aria_label=f"{name}: {says}" + (", not observed all of the time" if unseen else ""),
+        aria_label=f"{name} over time" + (", not observed all of the time" if unseen else ""),
     )
     return el("figure", el("figcaption", name, " ", el("b", says)), svg, class_="plot")
 
 
-def _bars(heights: Sequence[int], start: int) -> str:
-    """Return the outline of bars that are one wide, from ``start`` on; equal ones that follow each other are one step."""
-    if not any(heights):
-        return ""
-    steps = "".join(f"V{HEIGHT - height}h{len(list(equal))}" for height, equal in groupby(heights))
-    return f"M{start} {HEIGHT}{steps}V{HEIGHT}z"
+def _pieces(first: int, values: Values, unit: int) -> Iterator[list[str]]:
+    """Yield the bars in pieces, as if on a ring: a new one takes the place of the oldest, and all others keep theirs."""
+    ring = [""] * len(values)
+    for number, value in enumerate(values):
+        if value:
+            # What is little is seen too.
+            height = max(2 if unit > 1 else 1, round(value / unit))
+            ring[(first + number) % len(values)] = f"M{first % ROUND + number} 0v{height}"
+    for start in range(0, len(ring), BARS_A_PIECE):
+        yield ring[start : start + BARS_A_PIECE]
 
 
 def _unseen(values: Values) -> Iterator[tuple[int, int]]:
-    """Yield the times that were not observed: the first bucket, and how many there are."""
+    """Yield the times that were not observed: the bucket in which it ends, and how many there are.
+
+    One that goes on before the first bucket is as long as all of them: so it stays the same while time goes on.
+    """
     start = 0
     for is_unseen, buckets in groupby(values, lambda value: value is None):
         number = len(list(buckets))
         if is_unseen:
-            yield start, number
+            yield start + number, number if start else len(values)
         start += number
 
 
-def _strip(marks: Sequence[SeriesMark], from_ms: int, until_ms: int) -> Html | None:
+def _path(drawn: str) -> Html:
+    # The short form: there are many, and changed neighbours are sent as one.
+    return Html(f'<path d="{drawn}"/>' if drawn else "<path/>")
+
+
+def _strip(marks: Sequence[SeriesMark], series: Series) -> Html | None:
     if not marks:
         return None
     signs = []
     for mark in marks:
         says = f"{exact_time(mark.at_ms)}: {mark.text}"
-        signs.append(_mark(_SIGNS.get(mark.kind, "•"), mark.kind.value, _share(mark.at_ms, from_ms, until_ms), says))
+        signs.append(_mark(_SIGNS.get(mark.kind, "•"), mark.kind.value, _place(mark.at_ms, series), says))
     newest = marks[-1]
-    return el("div", el("div", *signs, class_="marks", aria_hidden="true"),
+    return el("div", _marks(signs, series),
               el("small", f"last: {_SIGNS.get(newest.kind, '•')} {newest.text}"), class_="strip")  # fmt: skip
 
 
-def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, from_ms: int, until_ms: int) -> Html:
+def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, series: Series) -> Html:
     """Return how long checkpoints took as a line that breaks where none came; the gaps are shaded and named."""
-    done = sorted(
+    ended = sorted(
         (row.ended_at_ms, row.duration_ms)
         for row in rows
         if row.state is CheckpointState.COMPLETED and row.duration_ms is not None and row.ended_at_ms is not None
-        and row.ended_at_ms >= from_ms
-    )  # fmt: skip
-    seen = [gap for gap in gaps.gaps if gap.until_ms > from_ms and gap.from_ms < until_ms]
-    most = max((took for _, took in done), default=1)
-    breaks = [gap.until_ms for gap in seen]
+    )
+    done = [took for at_ms, took in ended if at_ms >= series.from_ms]
+    seen = [gap for gap in gaps.gaps if gap.until_ms > series.from_ms and gap.from_ms < series.until_ms]
+    most = max(done, default=1)
+    unit = _unit(most)
+    column = _count(series) / COLUMNS
     shades = "".join(
-        f"M{_x(max(gap.from_ms, from_ms), from_ms, until_ms)} 0H{_x(min(gap.until_ms, until_ms), from_ms, until_ms)}v{HEIGHT}"
-        f"H{_x(max(gap.from_ms, from_ms), from_ms, until_ms)}z"
+        f"M{_place(gap.from_ms, series):.2f} 0H{_place(gap.until_ms, series):.2f}v{HEIGHT}H{_place(gap.from_ms, series):.2f}z"
         for gap in seen
     )
     failed = [
-        _mark("✖", "lost", _share(one.at_ms, from_ms, until_ms), f"checkpoint {one.number} failed: {one.reason}")
+        _mark("✖", "lost", _place(one.at_ms, series), f"checkpoint {one.number} failed: {one.reason}")
         for one in gaps.failures
-        if one.at_ms >= from_ms
+        if one.at_ms >= series.from_ms
     ]
     hung = [
-        _mark("‖", "alert", _share(one.started_at_ms, from_ms, until_ms), f"checkpoint {one.number}: {one.name}")
+        _mark("‖", "alert", _place(one.started_at_ms, series), f"checkpoint {one.number}: {one.name}")
         for one in gaps.hung
-        if one.until_ms >= from_ms
+        if one.until_ms >= series.from_ms
+    ]
+    points = [
+        (int(_place(at_ms, series) // column), sum(gap.until_ms <= at_ms for gap in seen), round(took / unit))
+        for at_ms, took in ended
     ]
     svg = el(
         "svg",
         shades and el("path", d=shades, class_="gap"),
-        *[el("path", d=line, class_="line-of") for line in _lines(done, most, breaks, from_ms, until_ms)],
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        el(
+            "g",
+            *[_path(line) for line in _line(points, _first(series) * COLUMNS // _count(series))],
+            class_="line-of",
+            style=f"--scale:{(HEIGHT - 2) * unit / max(1, most):.3g};--column:{column:g}",
+        ),
+        viewBox=f"0 0 {_count(series)} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
-        aria_label=f"checkpoints: {len(done)} completed, {counted(len(seen), 'gap')}, {len(failed)} failed, {len(hung)} hung",
+        aria_label=f"checkpoints over time: {counted(len(seen), 'gap')}, {len(failed)} failed, {len(hung)} hung",
     )
     says = f"{len(done)}, longest {duration(most)}" if done else "none completed"
     names = [el("small", gap.name, f" ({gap.why})" if gap.why else "", class_="gap-name") for gap in seen[-2:]]
-    marks = el("div", *failed, *hung, class_="marks", aria_hidden="true") if failed or hung else None
+    marks = _marks([*failed, *hung], series) if failed or hung else None
     return el("figure", el("figcaption", "checkpoints ", el("b", says)), svg, marks, *names, class_="plot")
 
 
-def _lines(
-    done: Sequence[tuple[int, int]], most: int, breaks: Sequence[int], from_ms: int, until_ms: int
-) -> Iterator[str]:
-    """Yield the line of (time, length) in pieces, of which only the last one changes when a point comes.
+def _line(points: Sequence[tuple[int, int, int]], first: int) -> list[str]:
+    """Return the line of (column, gaps before it, height) in pieces on a ring, of which a new point changes the last one only.
 
-    Of all points in a column the highest is drawn. ``breaks``: when a gap ended: no line crosses it.
+    Of all points in a column the highest is drawn. No line crosses a gap. ``first``: the first column that is seen.
     """
-    points: dict[tuple[int, int], int] = {}
-    for at_ms, took in done:
-        behind = sum(1 for end_ms in breaks if end_ms <= at_ms)
-        column = round(COLUMNS * _share(at_ms, from_ms, until_ms) / 100)
-        height = round((HEIGHT - 2) * took / max(1, most))
-        points[behind, column] = max(height, points.get((behind, column), 0))
-    for _, together in groupby(sorted(points.items()), lambda point: point[0][0]):
-        line = [(column * WIDTH // COLUMNS, HEIGHT - height) for (_, column), height in together]
-        # Each piece begins where the one before it ends. A single point is a line too.
-        for start in range(0, max(1, len(line) - 1), POINTS_A_PIECE):
-            piece = line[start : start + POINTS_A_PIECE + 1]
-            steps = "".join(f"l{x - x_before} {y - y_before}" for (x_before, y_before), (x, y) in pairwise(piece))
-            yield f"M{piece[0][0]} {piece[0][1]}{steps or 'h1'}".replace(" -", "-")
+    highest: dict[tuple[int, int], int] = {}
+    for column, behind, height in points:
+        highest[column, behind] = max(height, highest.get((column, behind), 0))
+    line = [(column, behind, height) for (column, behind), height in sorted(highest.items())]
+    ring = [""] * PIECES
+    for place, (column, behind, height) in enumerate(line):
+        piece = column // COLUMNS_A_PIECE
+        if piece < first // COLUMNS_A_PIECE:
+            continue
+        drawn = f"M{column} {height}"
+        if place and line[place - 1][1] == behind:
+            column_before, _, height_before = line[place - 1]
+            step = f"l{column - column_before} {height - height_before}".replace(" -", "-")
+            piece_before = column_before // COLUMNS_A_PIECE
+            if piece_before == piece:
+                drawn = step
+            elif piece_before >= first // COLUMNS_A_PIECE:
+                # A piece ends where the next one begins.
+                ring[piece_before % PIECES] += step
+        elif place + 1 == len(line) or line[place + 1][1] != behind:
+            # A single point is a line too.
+            drawn += "h1"
+        ring[piece % PIECES] += drawn
+    return ring
 
 
-def _mark(sign: str, kind: str, share: float, says: str) -> Html:
-    return el("i", sign, class_=f"mark-{kind}", style=f"left:{share:.1f}%", title=says)
+def _marks(signs: Sequence[Html], series: Series) -> Html:
+    return el("div", *signs, class_="marks", style=f"--buckets:{_count(series)}", aria_hidden="true")
 
 
-def _x(at_ms: int, from_ms: int, until_ms: int) -> str:
-    return f"{WIDTH * _share(at_ms, from_ms, until_ms) / 100:.1f}"
+def _mark(sign: str, kind: str, place: float, says: str) -> Html:
+    return el("i", sign, class_=f"mark-{kind}", style=f"--place:{place:.1f}", title=says)
 
 
-def _share(at_ms: int, from_ms: int, until_ms: int) -> float:
-    return 100 * min(1.0, max(0.0, (at_ms - from_ms) / max(1, until_ms - from_ms)))
+def _first(series: Series) -> int:
+    """Return the place of the first bucket that is seen."""
+    return series.from_ms // series.bucket_ms % ROUND
+
+
+def _count(series: Series) -> int:
+    return max(1, (series.until_ms - series.from_ms) // series.bucket_ms)
+
+
+def _place(at_ms: int, series: Series) -> float:
+    """Return where a moment is, in buckets."""
+    return _first(series) + (at_ms - series.from_ms) / series.bucket_ms
+
+
+def _unit(most: int) -> int:
+    """Return in what heights are counted: a power of two, which seldom changes when the highest one does."""
+    unit = 1
+    while most // unit >= UNITS:
+        unit *= 2
+    return unit
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -7,7 +7,7 @@ import streamlit as st
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html, el, widget_token
 from app.components.presses import link
-from app.components.small_plots import application_plots, checkpoint_plot
+from app.components.small_plots import application_plots, checkpoint_plot, moved
 from app.components.time_text import at
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
@@ -41,8 +41,10 @@ def render(client: CollectorClient, query: Query) -> Picture:
         plots: list[object] = [application_plots(series, row)]
         if row.pipeline in gaps:
             checkpoints = client.checkpoints(pipeline=row.pipeline, limit=CHECKPOINTS_LOOKED_AT)
-            plots.append(checkpoint_plot(checkpoints, gaps[row.pipeline], series.from_ms, series.until_ms))
-        picture[f"of-{widget_token(row.pipeline)}"] = el("section", _name(row), *plots, class_="series")
+            plots.append(checkpoint_plot(checkpoints, gaps[row.pipeline], series))
+        picture[f"of-{widget_token(row.pipeline)}"] = el(
+            "section", _name(row), *plots, class_="series", style=moved(series)
+        )
     return picture
 
 
