@@ -17,6 +17,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -152,6 +154,21 @@ def serve(directory: Path, jobs: int, parent: Connection) -> None:
         time.sleep(0.05)
 
 
+@contextmanager
+def serving(directory: Path, jobs: int) -> Iterator[str]:
+    """Have a process serve Flink's REST API while the context is open; yield its address."""
+    ours, child = get_context("spawn").Pipe()
+    server = get_context("spawn").Process(target=serve, args=(directory, jobs, child), daemon=True)
+    server.start()
+    try:
+        if not ours.poll(LIMIT_S):
+            raise TimeoutError(f"the server of jobs did not start within {LIMIT_S:.0f} s")
+        yield f"http://127.0.0.1:{ours.recv()}"
+    finally:
+        server.terminate()
+        server.join()
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -164,22 +181,12 @@ def main() -> int:
         directory = Path(temporary)
         with RunningCollector(broker.bootstrap_servers, directory / "alone") as collector:
             alone = _share(collector, arguments.seconds)
-        ours, child = get_context("spawn").Pipe()
-        server = get_context("spawn").Process(
-            target=serve, args=(directory / "checkpoints", arguments.jobs, child), daemon=True
-        )
-        server.start()
-        try:
-            if not ours.poll(LIMIT_S):
-                raise TimeoutError(f"the server of jobs did not start within {LIMIT_S:.0f} s")
-            flink = ["--flink", f"bench=http://127.0.0.1:{ours.recv()}"]
+        with serving(directory / "checkpoints", arguments.jobs) as url:
+            flink = ["--flink", f"bench={url}"]
             with RunningCollector(broker.bootstrap_servers, directory / "watching", arguments=flink) as collector:
-                _wait_for_all(collector, arguments.jobs)
+                wait_for_all(collector, arguments.jobs)
                 watching = _share(collector, arguments.seconds)
-                delays_s = _delays(collector, arguments.jobs)
-        finally:
-            server.terminate()
-            server.join()
+                delays_s = delays(collector, arguments.jobs)
     figures = {
         "jobs": arguments.jobs,
         "alone_percent": round(100 * alone, 2),
@@ -205,19 +212,20 @@ def _share(collector: RunningCollector, seconds: float) -> float:
     return (used_s(collector.pid) - before_s) / (time.monotonic() - started)
 
 
-def _wait_for_all(collector: RunningCollector, jobs: int) -> None:
+def wait_for_all(collector: RunningCollector, jobs: int) -> None:
+    """Return when the collector lists all jobs. Raises TimeoutError."""
     deadline = time.monotonic() + LIMIT_S
-    while len(collector.get("jobs?limit=1000")["rows"]) < jobs:
+    while len(collector.get("jobs?limit=10000")["rows"]) < jobs:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the collector did not see {jobs} jobs within {LIMIT_S:.0f} s")
         time.sleep(0.2)
 
 
-def _delays(collector: RunningCollector, jobs: int) -> list[float]:
+def delays(collector: RunningCollector, jobs: int, samples: int = SAMPLES) -> list[float]:
     """Return how long after its end each of some checkpoints was known, of jobs that are spread evenly."""
     found = []
-    for sample in range(SAMPLES):
-        job = sample * jobs // SAMPLES
+    for sample in range(samples):
+        job = sample * jobs // samples
         path = f"checkpoints?pipeline=bench/job-{job}&limit=1"
         before = collector.get(path)["rows"][0]["number"]
         deadline = time.monotonic() + LIMIT_S

@@ -27,10 +27,11 @@ class RunningCollector:
         directory: Path,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        module: str = "collector",
     ) -> None:
         self.url = ""
         self.token = secrets.token_urlsafe(16)
-        self._command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
+        self._command = [sys.executable, "-m", module, "--bootstrap-servers", bootstrap_servers]
         self._command += ["--directory", str(directory), "--port", "0", *arguments]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("INDOUBT_")}
         self._environment = {**inherited, "INDOUBT_VIEWER_TOKEN": f"benchmark:{self.token}", **(environment or {})}

@@ -1,7 +1,7 @@
 """Topics of a benchmark: fills them, watches their growth, and counts the records of an independent read_committed reader.
 
-A record is 100 bytes without a key: microseconds since the epoch (8 bytes, big endian), a serial number from 0 (8 bytes,
-big endian), padding. Every side gets the same bytes.
+A record is 100 bytes without a key, unless another size is given: microseconds since the epoch (8 bytes, big endian), a
+serial number from 0 (8 bytes, big endian), padding. Every side gets the same bytes.
 """
 
 from __future__ import annotations
@@ -83,15 +83,20 @@ def end_offset(connection: KafkaConnection, topic: str, isolation: IsolationLeve
     )
 
 
-def value_of(serial: int, at_us: int) -> bytes:
-    """Return the 100 bytes of a record."""
-    return STAMP.pack(at_us, serial) + _PADDING
+def value_of(serial: int, at_us: int, padding: bytes | None = None) -> bytes:
+    """Return the bytes of a record: 100, or as the padding makes them."""
+    return STAMP.pack(at_us, serial) + (_PADDING if padding is None else padding)
 
 
-_PADDING = bytes(ord("a") + n * 7 % 26 for n in range(VALUE_BYTES - STAMP.size))
+def padding_of(value_bytes: int) -> bytes:
+    """Return what is behind time and serial number in records of this size."""
+    return bytes(ord("a") + n * 7 % 26 for n in range(value_bytes - STAMP.size))
 
 
-def fill(connection: KafkaConnection, topic: str, records: int) -> None:
+_PADDING = padding_of(VALUE_BYTES)
+
+
+def fill(connection: KafkaConnection, topic: str, records: int, value_bytes: int = VALUE_BYTES) -> None:
     """Write records with the serial numbers 0 to ``records`` - 1, in equal parts to every partition.
 
     Raises TimeoutError if the broker does not accept them.
@@ -99,9 +104,10 @@ def fill(connection: KafkaConnection, topic: str, records: int) -> None:
     properties = {"linger.ms": 20, "batch.size": 1 << 20, "queue.buffering.max.messages": 1_000_000, "acks": "all"}
     producer = Producer(connection.for_librdkafka(**properties))
     partitions = len(producer.list_topics(topic, timeout=ADMIN_LIMIT_S).topics[topic].partitions)
-    for number, start in enumerate(range(0, records, CHUNK)):
+    padding, size = padding_of(value_bytes), _chunk(value_bytes)
+    for number, start in enumerate(range(0, records, size)):
         now_us = time.time_ns() // 1000
-        chunk = [{"value": value_of(n, now_us)} for n in range(start, min(start + CHUNK, records))]
+        chunk = [{"value": value_of(n, now_us, padding)} for n in range(start, min(start + size, records))]
         while chunk:
             taken = producer.produce_batch(topic, chunk, partition=number % partitions)
             chunk = chunk[taken:]
@@ -110,11 +116,24 @@ def fill(connection: KafkaConnection, topic: str, records: int) -> None:
         raise TimeoutError(f"the broker did not accept every record for {topic} in {READ_LIMIT_S:.0f} s")
 
 
-def count_committed(connection: KafkaConnection, topic: str, expected: int) -> Counted:
+def _chunk(value_bytes: int) -> int:
+    """Return how many records of a size are as many bytes as CHUNK records of 100 bytes."""
+    return max(1, CHUNK * VALUE_BYTES // value_bytes)
+
+
+def count_committed(connection: KafkaConnection, topic: str, expected: int, value_bytes: int = VALUE_BYTES) -> Counted:
     """Count every record that a read_committed reader gets, with two processes of half of the partitions each."""
     partitions = _admin(connection).list_topics(topic, timeout=ADMIN_LIMIT_S).topics[topic]
     numbers = sorted(partitions.partitions)
-    command = [sys.executable, "-m", "benchmarks.topics", connection.bootstrap_servers, topic, str(expected)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.topics",
+        connection.bootstrap_servers,
+        topic,
+        str(expected),
+        str(value_bytes),
+    ]
     readers = [
         subprocess.Popen([*command, *map(str, half)], cwd=ROOT, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
         for half in (numbers[::2], numbers[1::2])
@@ -131,7 +150,7 @@ def count_committed(connection: KafkaConnection, topic: str, expected: int) -> C
 
 
 def read_serials(
-    connection: KafkaConnection, topic: str, partitions: Sequence[int], expected: int
+    connection: KafkaConnection, topic: str, partitions: Sequence[int], expected: int, value_bytes: int = VALUE_BYTES
 ) -> tuple[int, bytes]:
     """Return (records, bitmap of the serial numbers seen) of these partitions, read_committed, from start to end.
 
@@ -147,7 +166,7 @@ def read_serials(
         if time.monotonic() > deadline:
             raise TimeoutError(f"the reader did not reach the end of {topic} in {READ_LIMIT_S:.0f} s")
         values = []
-        for message in consumer.consume(CHUNK, 1.0):
+        for message in consumer.consume(_chunk(value_bytes), 1.0):
             error = message.error()
             if error is None:
                 values.append(message.value())
@@ -156,7 +175,7 @@ def read_serials(
             else:
                 raise KafkaException(error)
         records += len(values)
-        octets = np.frombuffer(b"".join(values), np.uint8).reshape(-1, VALUE_BYTES)[:, 8:16]
+        octets = np.frombuffer(b"".join(values), np.uint8).reshape(-1, value_bytes)[:, 8:16]
         serials = np.ascontiguousarray(octets).view(">i8").ravel()
         seen[serials[serials < expected]] = True
     consumer.close()
@@ -200,9 +219,13 @@ class Watcher:
 
 def main() -> int:
     """Read some partitions for ``count_committed``: the number of records (8 bytes) and the bitmap on stdout."""
-    bootstrap_servers, topic, expected, *partitions = sys.argv[1:]
+    bootstrap_servers, topic, expected, value_bytes, *partitions = sys.argv[1:]
     records, bitmap = read_serials(
-        KafkaConnection(bootstrap_servers), topic, [int(partition) for partition in partitions], int(expected)
+        KafkaConnection(bootstrap_servers),
+        topic,
+        [int(number) for number in partitions],
+        int(expected),
+        int(value_bytes),
     )
     sys.stdout.buffer.write(records.to_bytes(8, "big") + bitmap)
     return 0
