@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from lifecycle.errors import SettingsError
 from lifecycle.identity import Fingerprint
+from resource_managers.column_words import words_of
 from resource_managers.record_headers import are_headers, encode_headers
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -133,8 +134,6 @@ def _hash_column(column: pa.Array) -> Words:
         hashes: Words = (lengths.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
         if data is not None and data.size:
             octets = np.frombuffer(data, np.uint8)
-            if len(octets) < 8:
-                octets = np.concatenate([octets, np.zeros(8, np.uint8)])
             for first in range(0, len(lengths), CHUNK_ROWS):
                 chunk = slice(first, first + CHUNK_ROWS)
                 _add_words(hashes[chunk], starts[chunk], lengths[chunk], octets)
@@ -153,63 +152,33 @@ def _add_words(hashes: Words, starts: Any, lengths: Any, octets: Any) -> None:
             hashes[row] ^= np.uint64(int.from_bytes(digest, "little"))
         lengths = np.where(lengths > LONG_ROW_BYTES, 0, lengths)
         longest = int(lengths.max())
-    if int(lengths.min()) == longest:
-        _fold_equal(hashes, starts, longest, octets)
+    # Rows of one length lie one behind the other, unless nulls or long rows stand between them.
+    if int(lengths.min()) == longest >= 8 and int(starts[-1] - starts[0]) == longest * (len(starts) - 1):
+        _fold_equal(hashes, int(starts[0]), longest, octets)
         return
     # Longest first: the rows that have a word at some place are then the first so many, without an index.
     order = np.argsort(lengths.astype(np.uint16), kind="stable")[::-1]
     ordered = hashes[order]
-    _fold_descending(ordered, starts[order], lengths[order], octets)
+    for _, words in words_of(octets, starts[order], lengths[order], np.uint64):
+        _fold(ordered[: len(words)], words)
     hashes[order] = ordered
 
 
-def _fold_equal(hashes: Words, starts: Any, length: int, octets: Any) -> None:
-    words = _unaligned_words(octets)
-    # Rows of one length lie one behind the other, unless nulls or long rows stand between them.
-    packed = len(starts) == 1 or int(starts[-1] - starts[0]) == length * (len(starts) - 1)
+def _fold_equal(hashes: Words, start: int, length: int, octets: Any) -> None:
+    def column(place: int) -> Words:
+        return np.ndarray((len(hashes),), "<u8", octets.data, offset=start + place, strides=(length,))
+
     for position in range(0, length - length % 8, 8):
-        if packed:
-            at = int(starts[0]) + position
-            _fold(hashes, np.ndarray((len(starts),), "<u8", octets.data, offset=at, strides=(length,)))
-        else:
-            _fold(hashes, words[starts + position])
+        _fold(hashes, column(position))
     if length % 8:
-        _fold(hashes, _last_words(words, starts + (length - length % 8), length % 8))
-
-
-def _fold_descending(hashes: Words, starts: Any, lengths: Any, octets: Any) -> None:
-    words = _unaligned_words(octets)
-    ascending = -lengths
-    for position in range(0, int(lengths[0]), 8):
-        whole, partial = (int(n) for n in np.searchsorted(ascending, [-position - 8, -position - 1], side="right"))
-        if whole:
-            _fold(hashes[:whole], words[starts[:whole] + position])
-        if partial > whole:
-            _fold(
-                hashes[whole:partial],
-                _last_words(words, starts[whole:partial] + position, lengths[whole:partial] - position),
-            )
+        # The last eight bytes, without those that were folded before.
+        _fold(hashes, column(length - 8) >> np.uint64(64 - length % 8 * 8))
 
 
 def _fold(hashes: Words, words: Words) -> None:
     hashes ^= words
     hashes *= _MULTIPLIER
     hashes ^= hashes >> _SHIFT_32
-
-
-def _unaligned_words(octets: Any) -> Words:
-    """Return the 8 bytes from every place on, as overlapping numbers."""
-    return np.ndarray((len(octets) - 7,), "<u8", octets.data, strides=(1,))
-
-
-def _last_words(words: Words, at: Any, left: Any) -> Words:
-    """Return the last 1 to 7 (``left``) bytes of rows as numbers, little-endian."""
-    # A word that would reach beyond the buffer is read earlier and shifted down.
-    inside = np.minimum(at, len(words) - 1)
-    word: Words = words[inside] >> ((at - inside).astype(np.uint64) * np.uint64(8))
-    mask = (np.uint64(1) << (np.asarray(left).astype(np.uint64) * np.uint64(8))) - np.uint64(1)
-    word &= mask
-    return word
 
 
 def _mixed(hashes: Words) -> Words:

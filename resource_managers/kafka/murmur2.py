@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from resource_managers.column_words import words_of
+
 _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
 _R = np.uint32(24)
@@ -29,13 +31,11 @@ def murmur2(keys: pa.Array) -> Words:
     ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     starts, lengths = ends[:-1], np.diff(ends)
     octets = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    if len(octets) < 4:
-        octets = np.concatenate([octets, np.zeros(4, np.uint8)])
     if (lengths == lengths[0]).all():
         return _finished(_equal(octets, int(starts[0]), int(lengths[0]), len(keys)))
     # Longest first: the keys that have a word at some place are then the first so many, without an index.
     order = np.argsort(lengths.astype(np.uint16) if int(lengths.max()) < 1 << 16 else lengths, kind="stable")[::-1]
-    ordered = _descending(octets, starts[order].astype(np.int64), lengths[order])
+    ordered = _descending(octets, starts[order], lengths[order])
     hashed = np.empty(len(keys), np.uint32)
     hashed[order] = ordered
     return _finished(hashed)
@@ -58,21 +58,12 @@ def _equal(octets: Any, start: int, length: int, count: int) -> Words:
 
 def _descending(octets: Any, starts: Any, lengths: Any) -> Words:
     """Return the hashes of keys of which none is longer than the one before."""
-    # The four bytes from every place on, as overlapping numbers.
-    words = np.ndarray((len(octets) - 3,), "<u4", octets.data, strides=(1,))
     hashed: Words = _SEED ^ lengths.astype(np.uint32)
-    whole = lengths >> 2
-    having = len(whole) - np.searchsorted(whole[::-1], np.arange(int(whole[0])), side="right")
-    for word, count in enumerate(having.tolist()):
-        _mix(hashed[:count], words[starts[:count] + 4 * word])
-    rest = lengths & 3
-    tails = np.flatnonzero(rest)
-    at = (starts + 4 * whole)[tails]
-    # A word that would reach beyond the buffer is read earlier and shifted down.
-    inside = np.minimum(at, len(words) - 1)
-    last = words[inside] >> ((at - inside).astype(np.uint32) << np.uint32(3))
-    last &= (np.uint32(1) << (rest[tails].astype(np.uint32) << np.uint32(3))) - np.uint32(1)
-    hashed[tails] = (hashed[tails] ^ last) * _M
+    for whole, words in words_of(octets, starts, lengths, np.uint32):
+        _mix(hashed[:whole], words[:whole])
+        rest = hashed[whole : len(words)]
+        rest ^= words[whole:]
+        rest *= _M
     return hashed
 
 
