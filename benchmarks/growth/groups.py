@@ -69,6 +69,7 @@ def measure(work: Path, sizes: Sequence[int], options: Options) -> Iterator[Poin
             with idle.collector(broker.bootstrap_servers, directory / "collector") as collector:
                 figures, threads = idle.at_rest(collector, broker.pid or 0, options)
                 figures |= behind_to_api(admin, collector, groups, options.facts)
+            figures |= idle.broker_alone(broker.pid or 0, options)
         yield Point(size=size, figures=figures, parts=threads)
 
 
@@ -77,7 +78,7 @@ CURVE = Curve(
     title="an idle collector by consumer groups; fact: a group falls behind",
     sizes=(10, 100, 1_000, 2_500, 5_000),
     cost=idle.COST,
-    columns=idle.COLUMNS,
+    columns={**idle.COLUMNS, idle.BROKER_ALONE: ".2f"},
     parts=idle.PARTS,
     measure=measure,
     disk_bytes=lambda size, _: size * GROUP_DISK_BYTES,

@@ -15,6 +15,7 @@ from benchmarks.running_collector import RunningCollector
 
 SETTLE_S = 10.0
 """Imports, the first round through everything and the first checkpoint of the history are over then."""
+ALONE_SETTLE_S = 3.0
 ASK_PAUSE_S = 0.005
 FACT_LIMIT_S = 120.0
 NAMED = "benchmarks.growth.named_threads"
@@ -26,6 +27,8 @@ COLUMNS: Mapping[str, str] = {
     "fact p50 s": ".2f",
     "fact max s": ".2f",
 }
+BROKER_ALONE = "alone %"
+"""The broker without the collector: what it takes by itself does not come from being asked."""
 COST = "% of a core"
 PARTS = "threads, % of a core"
 
@@ -55,6 +58,14 @@ def at_rest(
     }
     after_s = _threads(running.pid)
     return figures, {name: 100 * (after_s[name] - threads_s.get(name, 0.0)) / took_s for name in after_s}
+
+
+def broker_alone(broker_pid: int, options: Options) -> dict[str, float]:
+    """Return the per cent of a core that a broker takes when the collector has ended."""
+    time.sleep(min(ALONE_SETTLE_S, options.seconds))
+    before_s, started = used_s(broker_pid), time.monotonic()
+    time.sleep(options.seconds)
+    return {BROKER_ALONE: 100 * (used_s(broker_pid) - before_s) / (time.monotonic() - started)}
 
 
 def to_api(expected: Mapping[str, float], shown: Callable[[], Collection[str]]) -> dict[str, float]:

@@ -98,6 +98,7 @@ def measure(work: Path, sizes: Sequence[int], options: Options) -> Iterator[Poin
             with idle.collector(broker.bootstrap_servers, directory / "collector") as collector:
                 figures, threads = idle.at_rest(collector, broker.pid or 0, options)
                 figures |= hidden_to_api(connection, collector, size, options.facts)
+            figures |= idle.broker_alone(broker.pid or 0, options)
         yield Point(size=size, figures=figures, parts=threads)
 
 
@@ -110,7 +111,7 @@ CURVE = Curve(
     title="an idle collector by partitions; fact: a record hides others, and only a look at its partition tells",
     sizes=(100, 1_000, 5_000, 10_000, 15_000),
     cost=idle.COST,
-    columns=idle.COLUMNS,
+    columns={**idle.COLUMNS, idle.BROKER_ALONE: ".2f"},
     parts=idle.PARTS,
     measure=measure,
     disk_bytes=lambda size, _: size * PARTITION_DISK_BYTES,
