@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,28 +16,15 @@ from lifecycle.errors import SettingsError
 from resource_managers.database.session import DatabaseSession
 from resource_managers.mysql.session import MySqlSession
 from resource_managers.postgres.session import PostgresSession
+from tests.integration.certificates import make_authority
 
 pytestmark = pytest.mark.integration
-
-
-def openssl(directory: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with ca.pem, other-ca.pem, and cert.pem and key.pem for 127.0.0.1 signed by the first."""
-    directory = Path(tmp_path_factory.mktemp("tls"))
-    for name in ("ca", "other-ca"):
-        request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
-        openssl(directory, *request, "-keyout", f"{name}.key", "-out", f"{name}.pem")
-    openssl(
-        directory, "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=db", "-keyout", "key.pem", "-out", "db.csr"
-    )
-    (directory / "names").write_text("subjectAltName=IP:127.0.0.1\n")
-    signing = ["x509", "-req", "-in", "db.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"]
-    openssl(directory, *signing, "-extfile", "names", "-out", "cert.pem")
-    return directory
+    return make_authority(Path(tmp_path_factory.mktemp("tls")))
 
 
 @pytest.fixture(scope="module", params=["mysql", "postgres"])

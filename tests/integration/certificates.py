@@ -1,0 +1,35 @@
+"""Certificates for servers of tests that speak TLS."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def make_authority(directory: Path) -> Path:
+    """Fill a directory with ca.pem, other-ca.pem, and cert.pem and key.pem for 127.0.0.1 signed by the first; return it."""
+    for name in ("ca", "other-ca"):
+        request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+        _openssl(directory, *request, "-keyout", f"{name}.key", "-out", f"{name}.pem")
+    asking = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=server", "-keyout", "key.pem", "-out", "server.csr"]
+    _openssl(directory, *asking)
+    (directory / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    signing = [
+        "x509",
+        "-req",
+        "-in",
+        "server.csr",
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-days",
+        "2",
+    ]
+    _openssl(directory, *signing, "-extfile", "names", "-out", "cert.pem")
+    return directory
+
+
+def _openssl(directory: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
