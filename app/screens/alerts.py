@@ -95,7 +95,7 @@ def _group_card(
     """Return the card of a batch or application: its alerts, and what ends them."""
     loud = [alert for alert in about if alert.silenced_by is None]
     _, tone, _ = _severity(min((alert.severity for alert in loud), default=""))
-    item = next((needs[alert.key] for alert in loud if alert.key in needs), None)
+    item = next((needs[alert.key] for alert in loud if alert.key in needs and _is_about(needs[alert.key], alert)), None)
     opening = link(_page_of(about[0]), "Open", class_="press", is_opening=True)
     return el(
         "article",
@@ -110,6 +110,12 @@ def _group_card(
         data_item="",
         tabindex="-1",
     )
+
+
+def _is_about(item: Attention, alert: AlertRow) -> bool:
+    """Say whether a card is about the alert's application: what holds a partition may be another one than what waits there."""
+    pipeline = alert.labels.get("pipeline")
+    return not pipeline or not item.pipeline or item.pipeline == pipeline
 
 
 def _page_of(alert: AlertRow) -> str:

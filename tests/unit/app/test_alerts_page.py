@@ -49,6 +49,18 @@ def test_alerts_about_one_batch_are_one_card_with_its_remedy(answers):
     )
 
 
+def test_the_remedy_of_another_application_is_not_offered(answers):
+    labels_of_it = {"pipeline": "billing-export", "partition": "orders-2"}
+    answers.alerts = [alert("A4", group="application billing-export", labels=labels_of_it)]
+    of_batch = attention(
+        "transactions", remedy="commit", keys=["kafka:ip-count-0-1:4001:7"], alerts=[answers.alerts[0]["key"]]
+    )
+    answers.attention = [of_batch]
+    page = opened("alerts")
+    assert "Commit …" not in labels(page)
+    assert '<b class="name">application billing-export</b>' in said(page)
+
+
 def test_a_read_only_collector_takes_silences_and_no_orders(answers):
     answers.read_only = True
     keys = [answers.alerts[0]["key"]]
