@@ -109,6 +109,7 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
             ]
             for loss in losses
         ],
+        class_="rows losses",
     )  # fmt: skip
 
 
