@@ -118,16 +118,17 @@ def _path(drawn: str) -> Html:
     return Html(f'<path d="{drawn}"/>' if drawn else "<path/>")
 
 
-def _strip(marks: Sequence[SeriesMark], series: Series) -> Html | None:
+def _strip(marks: Sequence[SeriesMark], series: Series) -> list[Html]:
     if not marks:
-        return None
+        return []
     signs = []
     for mark in marks:
         says = f"{exact_time(mark.at_ms)}: {mark.text}"
         signs.append(_mark(_SIGNS.get(mark.kind, "•"), mark.kind.value, _place(mark.at_ms, series), says))
     newest = marks[-1]
-    return el("div", _marks(signs, series),
-              el("small", f"last: {_SIGNS.get(newest.kind, '•')} {newest.text}"), class_="strip")  # fmt: skip
+    says = f"last: {_SIGNS.get(newest.kind, '•')} {newest.text}"
+    figure = el("figure", el("figcaption", "marks ", el("b", len(marks))), _marks(signs, series), class_="plot")
+    return [figure, el("small", says, class_="last-mark")]
 
 
 def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, series: Series) -> Html:
