@@ -49,7 +49,8 @@ def _rights() -> None:
     # Of this session: a live region is the same for all who look.
     status = live.collector().status()
     may = live.why_no_orders(status) or f"{status.name} may give orders."
-    live.write(el("p", f"Signed in as {status.name} ({status.role.value}). {may}", class_="more"))
+    who = "Signed in as" if live.asking_person() is not None else "Nobody signs in: the pages ask as"
+    live.write(el("p", f"{who} {status.name} ({status.role.value}). {may}", class_="more"))
 
 
 def _facts(status: Status) -> Html:
