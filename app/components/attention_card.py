@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC
 
 from app.components.markup import Html, el
-from app.components.presses import link, order_button
+from app.components.presses import FILTER, link, order_button
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from lifecycle.rows.cut_lists import whole_length
 from lifecycle.verdicts import Verdict
 
 MAX_NAMED = 3
@@ -31,7 +32,7 @@ def card(item: Attention) -> Html:
     title = el("div", _badge(item, tone), el("b", _name(item), class_="name"), class_="title")
     said = [title, el("div", item.headline, class_="why")]
     if item.waits:
-        said.append(el("div", "waits: ", _waits(item.waits), class_="facts-line"))
+        said.append(el("div", "waits: ", _waits(item), class_="facts-line"))
     said.append(el("div", *_facts(item), class_="facts-line"))
     said.append(el("div", el("small", "without action: "), item.consequence, class_="consequence"))
     return el(
@@ -72,31 +73,34 @@ def _name(item: Attention) -> str:
     if item.batch is not None:
         parts.append(f"batch {item.batch}")
     if item.keys:
-        parts.append(counted(len(item.keys), "transaction"))
+        parts.append(counted(whole_length(item, "keys"), "transaction"))
     return " · ".join(part for part in parts if part)
 
 
-def _waits(groups: tuple[WaitingGroup, ...]) -> list[object]:
+def _waits(item: Attention) -> list[object]:
     parts: list[object] = []
-    for group in groups[:MAX_NAMED]:
+    for group in item.waits[:MAX_NAMED]:
         lag = f", lag {amount(group.lag)}" if group.lag is not None else ""
         lasts = [", since ", since(group.since_ms, UTC)] if group.since_ms is not None else []
         parts.append(el("span", el("b", group.group), f", {counted(group.partitions, 'partition')}{lag}", *lasts))
-    if len(groups) > MAX_NAMED:
-        parts.append(el("span", f"and {counted(len(groups) - MAX_NAMED, 'more group')}"))
+    if (more := whole_length(item, "waits") - MAX_NAMED) > 0:
+        parts.append(el("span", f"and {counted(more, 'more group')}"))
     return parts
 
 
 def _facts(item: Attention) -> list[object]:
     partitions = [name for name in item.partitions if not name.startswith("__")] or list(item.partitions)
     named = ", ".join(partitions[:MAX_NAMED])
-    more = f" and {len(partitions) - MAX_NAMED} more" if len(partitions) > MAX_NAMED else ""
+    number = len(partitions) if item.partitions_total is None else item.partitions_total
+    more = f" and {number - MAX_NAMED:,} more" if number > MAX_NAMED else ""
     return [
         item.rows is not None and el("span", counted(item.rows, "row")),
         item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
         partitions and el("span", named + more, title=", ".join(partitions)),
         item.alerts
-        and el("span", link(page_paths.alert(item.alerts[0]), counted(len(item.alerts), "alert"), " firing")),
+        and el(
+            "span", link(page_paths.alert(item.alerts[0]), counted(whole_length(item, "alerts"), "alert"), " firing")
+        ),
     ]
 
 
@@ -116,6 +120,8 @@ def remedies(item: Attention) -> list[Html]:
     """Return the button of its remedy, and the link to its page."""
     size = f" batch {item.batch}" if item.batch is not None else f" {len(item.keys)}" if len(item.keys) > 1 else ""
     opening = link(object_path(item), "Open", class_="press", is_opening=True)
+    if item.keys_total is not None and item.remedy in (Remedy.COMMIT, Remedy.ABORT):
+        return [*_order_for_more(item), opening]
     match item.remedy:
         case Remedy.COMMIT:
             return [order_button(f"Commit{size}", Action.COMMIT, "transactions", item.keys, is_main=True), opening]
@@ -127,3 +133,13 @@ def remedies(item: Attention) -> list[Html]:
             return [order_button("Start", Action.START, "pipeline", [item.target], is_main=True), opening]
         case Remedy.OPEN:
             return [opening]
+
+
+def _order_for_more(item: Attention) -> list[Html]:
+    """Return the button of an order by filter: an order by keys takes fewer than these are. No filter finds what hangs."""
+    if item.verdict is None or item.verdict is Verdict.HANGING:
+        return []
+    fits = [f"verdict={item.verdict.value}", f"pipeline={item.pipeline}"]
+    is_commit = item.remedy is Remedy.COMMIT
+    word, action = ("Commit", Action.COMMIT) if is_commit else ("Abort", Action.ABORT)
+    return [order_button(f"{word} all of {item.pipeline}", action, FILTER, fits, is_main=is_commit)]

@@ -35,6 +35,8 @@ from lifecycle.checkpoints import CheckpointState
 from lifecycle.durations import MINUTE_MS
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention, AttentionKind
+from lifecycle.rows.cut_lists import cut_lists
+from lifecycle.rows.order_request import MAX_KEYS
 from lifecycle.rows.overview import CheckpointFigures, InProgress, MinuteRow, Overview, OverviewCounts
 from lifecycle.rows.status import ObserverRow
 from lifecycle.states import TransactionState
@@ -44,6 +46,10 @@ RECOUNT_MS = 2_000
 WATCH_EVERY_MS = 500
 PAUSE_TIMES, MAX_PAUSE_MS = 10, 1_500
 """With thousands of cards a look takes long: it stands for so many times as long. A verdict is shown within 2 s all the same."""
+MOST_NAMED = 100
+MOST_REQUIRED = {"keys": MAX_KEYS, "partitions": MOST_NAMED}
+MOST_LISTED = {**MOST_REQUIRED, "waits": MOST_NAMED, "alerts": MOST_NAMED}
+"""So much of each list of a card is answered: as many keys as an order takes, and more names than anyone reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +225,7 @@ def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None
     waiting = [blocked for blocked in situation.partitions.blocked if blocked.waiting]
     return Overview(
         now_ms=at_ms,
-        action_required=tuple(group.needed for group in situation.required[:limit]),
+        action_required=tuple(cut_lists(group.needed, MOST_REQUIRED) for group in situation.required[:limit]),
         counts=OverviewCounts(
             open=running.open,
             prepared=running.prepared,
@@ -231,7 +237,7 @@ def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None
         ),
         oldest_open_at_ms=running.oldest_open_at_ms,
         quiet_since_ms=None if situation.required else watch.quiet_since_ms,
-        attention=look.attention[:limit],
+        attention=tuple(cut_lists(card, MOST_LISTED) for card in look.attention[:limit]),
         attention_total=len(look.attention),
         alerts_firing=len(situation.alerts),
         all_well_since_ms=watch.all_well_since_ms if look.is_all_well else None,
@@ -248,11 +254,11 @@ def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None
 def attention_about(watch: Watch, kind: AttentionKind | None, keys: Collection[str]) -> list[Attention]:
     """Return the cards of this kind, in the order of the overview; with ``keys`` those about any of them.
 
-    A card is about its transactions, its alerts and what its remedy is for.
+    A card is about its transactions, its alerts and what its remedy is for. What was asked for stands first in its lists.
     """
     wanted = frozenset(keys)
     return [
-        card
+        cut_lists(card, MOST_LISTED, wanted)
         for card in watch.look().attention
         if kind in (None, card.kind) and (not wanted or not wanted.isdisjoint((*card.keys, *card.alerts, card.target)))
     ]

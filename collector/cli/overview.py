@@ -13,6 +13,7 @@ from lifecycle.counted_nouns import counted
 from lifecycle.durations import duration
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Remedy
+from lifecycle.verdicts import Verdict
 from lifecycle.visible_text import visible
 
 COMMAND = "overview"
@@ -67,9 +68,16 @@ def _card(number: int, card: Mapping[str, Any], now_ms: int) -> Iterator[str]:
 
 
 def _command(card: Mapping[str, Any]) -> str:
-    """Return the command that carries out a card's remedy, first as a dry run, or an empty text."""
+    """Return the command that carries out a card's remedy, first as a dry run, or an empty text.
+
+    For more transactions than the answer names it is an order by filter, which finds nothing that hangs.
+    """
     remedy = card["remedy"]
     words = list(card["keys"]) if remedy in _ORDERS else []
+    if words and card["keys_total"] is not None:
+        fits = (f"verdict={card['verdict']}", f"pipeline={card['pipeline']}")
+        is_found = card["verdict"] not in (None, Verdict.HANGING.value)
+        words = [word for one in fits for word in ("--filter", one)] if is_found else []
     if remedy in _OF_PIPELINE:
         words = [card["target"].removeprefix(PIPELINE_KEY)]
     return shlex.join(["python", "-m", "collector", remedy, *map(visible, words)]) if words else ""

@@ -49,7 +49,7 @@ class Attention:
     transactions. ``waits``: who waits behind it, the longest first. ``consequence``: what happens if nobody acts, at
     ``deadline_ms`` where there is one. ``target``: a pipeline's key to restart or start, else what there is to open: an alert's
     key, a topic-partition, a pipeline's key or an observer's name; empty where ``keys`` say it. ``alerts``: keys of the firing
-    alerts that say the same.
+    alerts that say the same. A list that is cut says its whole length in the field of its name and ``_total``.
     """
 
     key: str
@@ -70,3 +70,7 @@ class Attention:
     rows: int | None
     partitions: tuple[str, ...]
     alerts: tuple[str, ...]
+    keys_total: int | None = None
+    waits_total: int | None = None
+    partitions_total: int | None = None
+    alerts_total: int | None = None

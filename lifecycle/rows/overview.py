@@ -10,7 +10,10 @@ from lifecycle.verdicts import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequired:
-    """Transactions of one batch, or one foreign transaction, that an operator must look at; ``headline`` is one sentence."""
+    """Transactions of one batch, or one foreign transaction, that an operator must look at; ``headline`` is one sentence.
+
+    A list that is cut says its whole length in the field of its name and ``_total``.
+    """
 
     verdict: Verdict
     pipeline: str
@@ -21,6 +24,8 @@ class ActionRequired:
     deadline_ms: int | None
     headline: str
     partitions: tuple[str, ...]
+    keys_total: int | None = None
+    partitions_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -335,3 +335,16 @@ def test_every_command_and_option_is_documented() -> None:
     parsers = next(a.choices for a in arguments.parser()._actions if isinstance(a.choices, dict))
     options = {o for p in parsers.values() for a in p._actions for o in a.option_strings if o.startswith("--")}
     assert {o for o in options - {"--help"} if f"`{o}" not in text} == set()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "command"),
+    [
+        ("abort it", "python -m collector abort --filter 'verdict=abort it' --filter pipeline=bank"),
+        ("hanging", ""),
+    ],
+)
+def test_an_order_for_more_than_are_named_is_one_by_filter(verdict: str, command: str) -> None:
+    card = {"remedy": "abort", "verdict": verdict, "pipeline": "bank", "keys": ["kafka:a"], "keys_total": 2_000}
+    assert overview._command(card) == command
+    assert overview._command({**card, "keys_total": None}) == "python -m collector abort kafka:a"
