@@ -255,7 +255,9 @@ def test_two_thousand_open_ids_of_one_application_are_one_row_and_one_card(api: 
     assert (len(card["keys"]), card["keys_total"]) == (1_000, 2_000)
     needed = [one for one in answer["action_required"] if one["pipeline"] == "bank"]
     assert [(len(one["keys"]), one["keys_total"]) for one in needed] == [(1_000, 2_000)]
-    (asked, *_) = [row["key"] for row in api.rows("transactions?pipeline=bank&limit=2000") if row["key"] not in card["keys"]]
+    (asked, *_) = [
+        row["key"] for row in api.rows("transactions?pipeline=bank&limit=2000") if row["key"] not in card["keys"]
+    ]
     (about,) = api.rows(f"attention?key={quote(asked)}")
     assert (about["key"], about["keys"][0], about["keys_total"]) == (card["key"], asked, 2_000)
     assert [row["open"] for row in api.rows("timeouts?pipeline=bank")] == [2_000]
