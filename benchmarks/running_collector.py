@@ -28,6 +28,7 @@ class RunningCollector:
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         module: str = "collector",
+        start_limit_s: float = START_LIMIT_S,
     ) -> None:
         self.url = ""
         self.token = secrets.token_urlsafe(16)
@@ -37,7 +38,7 @@ class RunningCollector:
         self._environment = {**inherited, "INDOUBT_VIEWER_TOKEN": f"benchmark:{self.token}", **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
         self.client = httpx.Client()
-        self.ready_s = 0.0
+        self.ready_s, self._start_limit_s = 0.0, start_limit_s
 
     @property
     def pid(self) -> int:
@@ -54,13 +55,13 @@ class RunningCollector:
         self.url = url = next((line.strip() for line in self._process.stdout if line.startswith("http")), "")
         headers = {"Authorization": f"Bearer {self.token}"}
         self.client = httpx.Client(base_url=url, headers=headers, timeout=30.0)
-        while time.monotonic() < started + START_LIMIT_S and self._process.poll() is None:
+        while time.monotonic() < started + self._start_limit_s and self._process.poll() is None:
             if self.client.get("/api/v1/health").status_code == 200:
                 self.ready_s = time.monotonic() - started
                 return self
             time.sleep(0.02)
         self._process.kill()
-        raise RuntimeError(f"the collector was not ready within {START_LIMIT_S:.0f} s")
+        raise RuntimeError(f"the collector was not ready within {self._start_limit_s:.0f} s")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

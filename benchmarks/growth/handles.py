@@ -1,7 +1,7 @@
 """One commit by its number of handles: check, decision and commit of one batch, with the resource manager alone, without Spark.
 
 The transactions are prepared by processes that die, as in benchmarks/recovery.py: what is measured is the process beside the
-driver, with new transactions of N slots, one record each. A first batch of one handle is not counted: clients are then new.
+driver, with new transactions of N slots, one record each. A first batch is not counted.
 An independent read_committed reader counts the records.
 """
 
@@ -26,6 +26,8 @@ from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
 COMMIT_LIMIT_S = 300.0
+WARM_UP = 300
+"""Handles of a batch that is not counted: a broker that has just started would compile its code in the first ones."""
 CHECKPOINT_ID = "0a1b2c3d4e5f"
 HANDLE_DISK_BYTES = 20_000
 STEPS = ("check", "decision", "commit")
@@ -78,7 +80,7 @@ def measure(work: Path, sizes: Sequence[int], options: Options) -> Iterator[Poin
         connection, pid = KafkaConnection(broker.bootstrap_servers), broker.pid or 0
         log = DecisionLog(connection)
         log.ensure_topic()
-        commit_batch(connection, log, pid, "warm-up", 1)
+        commit_batch(connection, log, pid, "warm-up", WARM_UP)
         for size in sizes:
             clock = commit_batch(connection, log, pid, f"handles-{size}", size)
             whole = sum(clock.wall_ms.values())
