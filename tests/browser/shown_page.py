@@ -42,12 +42,15 @@ def open_whole(page: Page, address: str) -> None:
     """Open an address, and wait until the page is whole; nothing on it moves by itself from then on."""
     page.goto(address)
     wait_whole(page)
-    page.add_style_tag(content="*, *::before, *::after { transition: none !important; animation: none !important }")
 
 
 def wait_whole(page: Page) -> None:
-    """Wait until Streamlit rests and every live region has its rows."""
+    """Wait until Streamlit rests and every live region has its rows; nothing moves by itself from then on.
+
+    A region that has just got its rows fades in for 0.3 s, and pale text is a violation.
+    """
     page.wait_for_function(IS_SHOWN, timeout=SHOWN_LIMIT_MS)
+    page.add_style_tag(content="*, *::before, *::after { transition: none !important; animation: none !important }")
 
 
 def show_in(page: Page, scheme: str) -> None:
