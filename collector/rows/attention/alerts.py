@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
 from collector.runtime.remembered import Remembered
+from lifecycle.identity import transactional_ids
+from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from lifecycle.verdicts import Verdict
@@ -61,7 +63,8 @@ class _Places:
 
     def __init__(self, cards: Iterable[Attention]) -> None:
         self._by_transaction: dict[str, str] = {}
-        self._by_partition: dict[str, str] = {}
+        self._by_partition: dict[str, list[Attention]] = {}
+        self._ids: dict[str, set[str]] = {}
         self._by_batch: dict[tuple[str, str], str] = {}
         self._hanging: dict[str, str] = {}
         self._pipelines: dict[str, str] = {}
@@ -79,7 +82,7 @@ class _Places:
             self._by_transaction.setdefault(key, card.key)
         holds = card.verdict is not Verdict.LOST and card.badge != "stalled"
         for partition in card.partitions if holds else ():
-            self._by_partition.setdefault(partition, card.key)
+            self._by_partition.setdefault(partition, []).append(card)
             if card.verdict is Verdict.HANGING:
                 self._hanging.setdefault(partition, card.key)
         if card.batch is not None:
@@ -97,12 +100,26 @@ class _Places:
             case "A3":
                 return self._hanging.get(partition)
             case "A4":
-                return self._by_partition.get(partition)
+                return self._holder(partition, labels.get("transaction", ""), pipeline)
             case "A9":
                 return self._observers.get(labels.get("observer", ""))
             case "A10":
                 return self._by_batch.get((pipeline, labels.get("batch", "")))
         return None
+
+    def _holder(self, partition: str, transaction: str, pipeline: str) -> str | None:
+        """Return the card of what holds the partition: the transaction's, its application's, or the one of those who wait."""
+        cards = self._by_partition.get(partition, ())
+        if not transaction and not pipeline:
+            return next((card.key for card in cards), None)
+        of_transaction = (card for card in cards if transaction and transaction in self._ids_of(card))
+        others = (card for card in cards if card.pipeline == pipeline or card.kind is AttentionKind.READERS)
+        return next((card.key for card in (*of_transaction, *others)), None)
+
+    def _ids_of(self, card: Attention) -> set[str]:
+        if card.key not in self._ids:
+            self._ids[card.key] = transactional_ids(KAFKA.name, card.keys)
+        return self._ids[card.key]
 
 
 def _named(card: Attention, alerts: Sequence[AlertRow]) -> Attention:

@@ -200,6 +200,24 @@ def test_an_alert_is_named_by_the_card_that_says_the_same(
     assert naming.kind is not AttentionKind.ALERT
 
 
+def test_readers_that_are_blocked_are_on_the_card_of_what_holds_their_partition() -> None:
+    ours, theirs = decided_and_open(), FOREIGN
+    several = [one(40_000, ours), theirs]
+
+    def named(**labels: str) -> list[tuple[AttentionKind, str]]:
+        found = cards(40_000, *several, alerts=[alert("A4", "sink-0", partition="sink-0", **labels)])
+        return [(card.kind, card.pipeline) for card in found if card.alerts]
+
+    of_transactions, foreign_name = AttentionKind.TRANSACTIONS, theirs.view.pipeline
+    assert named(transaction="billing", pipeline=foreign_name) == [(of_transactions, foreign_name)]
+    assert named(transaction="billing") == [(of_transactions, foreign_name)]
+    assert named(pipeline=foreign_name) == [(of_transactions, foreign_name)]
+    assert named(transaction=several[0].view.transaction, pipeline=PREFIX) == [(of_transactions, PREFIX)]
+    assert named(transaction="a-later-one", pipeline=PREFIX) == [(of_transactions, PREFIX)]
+    assert named(transaction="payments-1", pipeline="payments") == [(AttentionKind.ALERT, "payments")]
+    assert named() in ([(of_transactions, PREFIX)], [(of_transactions, foreign_name)])
+
+
 def test_an_alert_that_no_card_says_is_a_card_of_its_group() -> None:
     other = [alert("A1", "kafka:other", "warning", pipeline="other"), alert("A1", "kafka:more", pipeline="other")]
     first, second = cards(5_000, COMMIT_IT, alerts=other)
