@@ -27,6 +27,7 @@ from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.config.settings import PipelineSettings
 from pipeline.jobs.job import passthrough, read_source
 from pipeline.recovery.recovery import Recovery
+from pipeline.run.arrow_batches import batch_limits
 from pipeline.run.driver import make_spark
 from pipeline.run.group_offsets import GroupOffsets
 from pipeline.run.query_progress import follow_progress
@@ -162,6 +163,8 @@ def main() -> int:
     run = SparkRun(**json.loads(sys.argv[1]))
     connection = KafkaConnection(run.bootstrap_servers)
     spark = make_spark(run.settings())
+    for name, value in batch_limits(run.settings()).items():  # as a pipeline's driver does
+        spark.conf.set(name, value)
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
     query = (
         _writer(run, spark, connection).option("checkpointLocation", run.checkpoint).trigger(availableNow=True).start()

@@ -1,8 +1,9 @@
-"""Whether Spark may fill its Arrow batches by rows alone, from the size of the source's records.
+"""How Spark cuts the Arrow batches that it hands to Python, from the size of the source's records.
 
-Spark cuts the batches that it hands to Python by rows (``maxRecordsPerBatch``) and by bytes (``maxBytesPerBatch``). For the bytes
-it asks for the size of the whole batch after every row (BatchedPythonArrowInput.writeSizedBatch), which is an eighth of the JVM's
-time where rows have 100 bytes; only the largest limit ends that. So it is lifted where a full batch of rows stays small anyway.
+Spark cuts them by rows (``maxRecordsPerBatch``) and by bytes (``maxBytesPerBatch``). For the bytes it asks for the size of the
+whole batch after every row (BatchedPythonArrowInput.writeSizedBatch), which is an eighth of the JVM's time where rows have 100
+bytes; only the largest limit ends that. So it is lifted where records are small, and the rows are as many as fill 2 MB: Python
+has the same work for a batch of many rows as for one of few.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from pipeline.config.connections import connect
+from pipeline.config.settings import PipelineSettings
+from pipeline.config.sink_settings import pairs
 from resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+MAX_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 UNLIMITED = str(2**31 - 1)
 SMALL_BYTES = 2_000
-"""The largest mean of a place in the source up to which records are small: a batch of 10,000 has 20 MB then."""
+"""The largest mean of a place in the source up to which records are small."""
+BATCH_BYTES = 2_000_000
+MOST_ROWS = 20_000
 PLACES = (0.0, 0.25, 0.5, 0.75)
 """Where each partition is looked at, as shares of its length, besides its end."""
 PARTITIONS = 16
@@ -28,10 +35,25 @@ RECORDS_EACH = 50
 LIMIT_S = 5.0
 
 
-def has_small_records(connection: KafkaConnection, topic: str) -> bool:
-    """Look at records at five places of up to 16 partitions, for about 5 s at most.
+def batch_limits(settings: PipelineSettings) -> dict[str, str]:
+    """Return the Spark properties by which a pipeline's Arrow batches are cut; none where Spark's defaults are to stay.
 
-    False also where there are none, or where no answer comes.
+    What ``spark_properties`` gives is kept. Looks at the source for about 5 s at most.
+    """
+    given = pairs(settings.spark_properties)
+    if not settings.source or MAX_BYTES in given:
+        return {}
+    mean = largest_mean(connect(settings), settings.source)
+    if mean is None or mean > SMALL_BYTES:
+        return {}
+    rows = min(MOST_ROWS, int(BATCH_BYTES / max(mean, 1.0)))
+    return {MAX_BYTES: UNLIMITED, **({} if MAX_ROWS in given else {MAX_ROWS: str(rows)})}
+
+
+def largest_mean(connection: KafkaConnection, topic: str) -> float | None:
+    """Return the mean size (bytes) of the records at that of five places of up to 16 partitions where they are largest.
+
+    None where there are no records, or where no answer comes in about 5 s.
     """
     consumer = Consumer(
         connection.for_librdkafka(
@@ -52,10 +74,10 @@ def has_small_records(connection: KafkaConnection, topic: str) -> bool:
         means = _means(consumer, topic, time.monotonic() + LIMIT_S)
     except KafkaException as error:
         log.info("the size of records in %s is not known: %s", topic, error)
-        return False
+        return None
     finally:
         consumer.close()
-    return bool(means) and max(means) <= SMALL_BYTES
+    return max(means, default=None)
 
 
 def _means(consumer: Consumer, topic: str, deadline_s: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Spark's Arrow batches are limited by bytes unless the source's records are small, at each place that is looked at."""
+"""Spark's Arrow batches are cut by bytes unless the source's records are small, at each place that is looked at."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from pipeline.config.settings import PipelineSettings
 from pipeline.run import arrow_batches
-from pipeline.run.arrow_batches import has_small_records
+from pipeline.run.arrow_batches import MAX_BYTES, MAX_ROWS, UNLIMITED, batch_limits
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
@@ -27,30 +28,55 @@ def topic_of(connection: KafkaConnection, name: str, values: list[bytes]) -> str
     return name
 
 
+def limits_of(connection: KafkaConnection, source: str, spark_properties: str = "") -> dict[str, str]:
+    settings = PipelineSettings(
+        job="passthrough",
+        bootstrap_servers=connection.bootstrap_servers,
+        checkpoint="unused",
+        prefix="unused",
+        source=source,
+        sink="unused",
+        spark_properties=spark_properties,
+    )
+    return batch_limits(settings)
+
+
 @pytest.mark.parametrize(
-    ("values", "is_small"),
+    ("values", "rows"),
     [
-        ([SMALL] * 1_000, True),
-        ([SMALL], True),
-        ([], False),
-        ([LARGE] * 100 + [SMALL] * 900, False),
-        ([SMALL] * 450 + [LARGE] * 100 + [SMALL] * 450, False),
-        ([SMALL] * 900 + [LARGE] * 100, False),
-        ([b"x" * 1_990] * 200, True),
-        ([b"x" * 2_010] * 200, False),
+        ([SMALL] * 1_000, "20000"),
+        ([SMALL], "20000"),
+        ([b""] * 10, "20000"),
+        ([], None),
+        ([b"x" * 400] * 50, "5000"),
+        ([LARGE] * 100 + [SMALL] * 900, None),
+        ([SMALL] * 450 + [LARGE] * 100 + [SMALL] * 450, None),
+        ([SMALL] * 900 + [LARGE] * 100, None),
+        ([b"x" * 2_000] * 200, "1000"),
+        ([b"x" * 2_001] * 200, None),
     ],
-    ids=["small", "one", "none", "large first", "large in the middle", "large last", "just small", "just large"],
+    ids=[
+        *("small", "one", "no bytes", "none", "medium"),
+        *("large first", "large in the middle", "large last", "just small", "just large"),
+    ],
 )
-def test_records_are_small_where_all_places_have_small_ones(
-    connection: KafkaConnection, request: pytest.FixtureRequest, values: list[bytes], is_small: bool
+def test_batches_are_cut_by_rows_where_all_places_have_small_records(
+    connection: KafkaConnection, request: pytest.FixtureRequest, values: list[bytes], rows: str | None
 ) -> None:
     name = "sizes-" + request.node.callspec.id.replace(" ", "-")
-    assert has_small_records(connection, topic_of(connection, name, values)) is is_small
+    expected = {MAX_BYTES: UNLIMITED, MAX_ROWS: rows} if rows else {}
+    assert limits_of(connection, topic_of(connection, name, values)) == expected
 
 
-def test_a_broker_that_does_not_answer_leaves_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_that_are_given_stay(connection: KafkaConnection) -> None:
+    topic = topic_of(connection, "sizes-given", [SMALL] * 10)
+    assert limits_of(connection, topic, f"{MAX_BYTES}=1000000") == {}
+    assert limits_of(connection, topic, f"{MAX_ROWS}=300") == {MAX_BYTES: UNLIMITED}
+
+
+def test_a_broker_that_does_not_answer_leaves_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_batches, "LIMIT_S", 0.5)
-    assert not has_small_records(KafkaConnection("127.0.0.1:1"), "in")
+    assert limits_of(KafkaConnection("127.0.0.1:1"), "in") == {}
 
 
 @pytest.mark.long
