@@ -36,6 +36,9 @@ RETRY = Backoff(first_s=0.02, max_s=0.5)
 _ACKNOWLEDGED_BEFORE = kafka_errors.DuplicateSequenceNumberError.__name__
 _OUT_OF_ORDER = kafka_errors.OutOfOrderSequenceNumberError.__name__
 _TOO_LARGE = (kafka_errors.MessageSizeTooLargeError.__name__, kafka_errors.RecordListTooLargeError.__name__)
+_UNVERIFIED = kafka_errors.InvalidTxnStateError.__name__
+UNVERIFIED_TRIES = 5
+"""How often a partition's first batch is sent again where the broker could not see that the transaction has the partition."""
 _UNKNOWN_TOPIC = kafka_errors.UnknownTopicOrPartitionError.__name__
 
 
@@ -52,6 +55,7 @@ class _Partition:
     returned: list[Batch] = field(default_factory=list)
     acknowledged: bool = False
     tries: int = 0
+    unverified: int = 0
     not_before_s: float = -math.inf
 
     @property
@@ -188,8 +192,7 @@ class BatchDelivery:
         if answer.is_done or answer.name == _ACKNOWLEDGED_BEFORE:
             self._queued_bytes -= batch.size
             partition.acknowledged, partition.tries = True, 0
-        elif answer.may_pass or (answer.name == _OUT_OF_ORDER and partition.returned):
-            # Out of order behind one that has come back: it was refused because that one is missing.
+        elif self._may_pass(partition, answer):
             if time.monotonic() - batch.given_at_s > CALL_LIMIT_S:
                 raise self._failure(answer)
             partition.returned.append(batch)
@@ -201,6 +204,18 @@ class BatchDelivery:
             partition.returned.clear()
             partition.not_before_s = time.monotonic() + RETRY.pause_s(partition.tries)
             partition.tries += 1
+
+    def _may_pass(self, partition: _Partition, answer: BrokerAnswer) -> bool:
+        if answer.name == _OUT_OF_ORDER:
+            # Behind one that has come back: it was refused because that one is missing.
+            return bool(partition.returned)
+        if answer.name == _UNVERIFIED:
+            # Kafka 3.6 asks the coordinator at a partition's first batch, and forgets to where the broker became the
+            # partition's leader in the middle of the request. The refusal precedes the append, so nothing is written, and
+            # the same batch is checked again: it is taken once or not at all. Later it means that the transaction has ended.
+            partition.unverified += 1
+            return not partition.acknowledged and partition.unverified <= UNVERIFIED_TRIES
+        return answer.may_pass
 
     def _ask_for_leaders(self) -> None:
         self._asked_at_s = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from kafka.errors import KafkaConnectionError
+from kafka.errors import InvalidTxnStateError, KafkaConnectionError
 
 from demo.broker import Broker
 from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Marker
 from lifecycle.outcomes import Committed
 from resource_managers.kafka.answers import answer_of_error
-from resource_managers.kafka.batch_delivery import BatchDelivery
+from resource_managers.kafka.batch_delivery import UNVERIFIED_TRIES, BatchDelivery, _Answered
 from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS, KafkaConnection
 from resource_managers.kafka.record_batch import CODECS
 from resource_managers.kafka.wire import wire
@@ -27,6 +28,8 @@ from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make
 pytestmark = pytest.mark.integration
 
 MARKER = Marker(batch=0, attempt=1, checkpoint_id="L")
+FIRST_SEQUENCE = 53
+"""Where a record batch holds the sequence number of its first record."""
 
 
 def committed(sink: Sink) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -228,6 +231,58 @@ def test_what_a_lost_answer_left_acknowledged_is_not_written_again(connection, m
     write(sink, rows(*values, key=None), **{"batch.size": "5000"})
     assert len(lost) > 5
     assert [value for _, _, value in committed(sink)] == values
+
+
+def answer_as_unverified(monkeypatch, number: int, times: int) -> list[int]:
+    """Have batches of this number refused as Kafka 3.6 does where it could not verify their partition; return their sequences.
+
+    The request is asked of no broker: a refused batch is not written.
+    """
+    send, refused = BatchDelivery._send, []
+
+    def refuse(delivery, node, batches):
+        if batches[0].number != number or len(refused) == times:
+            return send(delivery, node, batches)
+        refused.append(struct.unpack_from(">i", batches[0].content, FIRST_SEQUENCE)[0])
+        delivery._in_flight[node] = delivery._in_flight.get(node, 0) + 1
+        answer = answer_of_error(InvalidTxnStateError)
+        return delivery._answers.put(_Answered(node=node, batches=batches, response=answer))
+
+    monkeypatch.setattr(BatchDelivery, "_send", refuse)
+    return refused
+
+
+def test_a_first_batch_that_the_broker_could_not_verify_is_sent_again_as_it_was(connection, monkeypatch):
+    sink = make_sink(connection, partitions=1, producer=ARROW)
+    refused = answer_as_unverified(monkeypatch, number=0, times=UNVERIFIED_TRIES)
+    values = [b"%08d" % number for number in range(3_000)]
+    write(sink, rows(*values, key=None), **{"batch.size": "5000"})
+    assert refused == [0] * UNVERIFIED_TRIES
+    assert [value for _, _, value in committed(sink)] == values
+
+
+@pytest.mark.parametrize(("number", "times", "tries"), [(0, 100, UNVERIFIED_TRIES + 1), (1, 100, 1)])
+def test_a_batch_that_stays_unverified_or_follows_another_fails_the_task(connection, monkeypatch, number, times, tries):
+    sink = make_sink(connection, partitions=1, producer=ARROW)
+    refused = answer_as_unverified(monkeypatch, number, times)
+    transaction = sink.manager(**{"batch.size": "5000"}).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=MARKER))
+    with pytest.raises(ResourceManagerError, match="InvalidTxnStateError"):
+        transaction.write(rows(*(b"%08d" % number for number in range(3_000)), key=None))
+        transaction.prepare(fingerprint_of())
+    transaction.abort()
+    assert len(refused) == tries
+    assert sink.manager().recover(sink.prefix) == []
+    assert committed(sink) == []
+
+
+def test_batches_right_after_their_topic_was_made_are_taken(connection):
+    """Brokers become leaders of the partitions while the first batches arrive: Kafka 3.6 refuses some of them."""
+    values = [b"%d" % number for number in range(5_000)]
+    batch = pa.record_batch({"key": pa.array(values), "value": pa.array(values)})
+    for _ in range(3):
+        sink = make_sink(connection, partitions=50, producer=ARROW)
+        write(sink, batch)
+        assert Counter(value for _, _, value in committed(sink)) == Counter(values)
 
 
 def test_rows_for_a_partition_without_a_leader_wait_until_it_has_one(connection):
