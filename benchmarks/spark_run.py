@@ -32,7 +32,7 @@ from pipeline.run.driver import make_spark
 from pipeline.run.group_offsets import GroupOffsets
 from pipeline.run.query_progress import follow_progress
 from pipeline.sink.data_source import TwoPhaseCommitSink
-from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
+from resource_managers.kafka.connection import DEFAULT_PRODUCER, KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK, NULL = "spark", "null"
@@ -78,7 +78,7 @@ class SparkRun:
     checkpoint: str
     batch_records: int
     prefix: str = "bench"
-    kafka_producer: str = LIBRDKAFKA
+    kafka_producer: str = DEFAULT_PRODUCER
     spark_properties: str = ""
 
     def run(self, others: dict[str, int] | None = None) -> Ran:

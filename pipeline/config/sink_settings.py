@@ -12,7 +12,7 @@ from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import check_prefix
 from lifecycle.resource_manager_kinds import DATABASES, KINDS
 from pipeline.config.sinks import KAFKA, read_sinks
-from resource_managers.kafka.connection import LIBRDKAFKA, PRODUCERS
+from resource_managers.kafka.connection import DEFAULT_PRODUCER, PRODUCERS
 
 APPEND, UPDATE = "append", "update"
 
@@ -79,12 +79,12 @@ class SinkSettings:
         "topic of the lifecycle events; empty: none are sent", default="transaction_lifecycle"
     )
     kafka_producer: str = setting(
-        "what writes the rows of a transaction to Kafka: librdkafka, or arrow, which makes Kafka's record batches from "
-        "Arrow's columns",
-        default=LIBRDKAFKA,
+        "what writes the rows of a transaction to Kafka: arrow, which makes Kafka's record batches from Arrow's columns, "
+        "or librdkafka",
+        default=DEFAULT_PRODUCER,
     )
     producer_properties: str = setting(
-        "librdkafka properties for the sink's producers, key=value, comma separated", default=""
+        "properties of the sink's producers under librdkafka's names, key=value, comma separated", default=""
     )
     spark_properties: str = setting("more Spark properties, key=value, comma separated", default="")
 

@@ -47,12 +47,13 @@ class ArrowProperties:
         for name, value in properties.items():
             if name not in known:
                 raise SettingsError(
-                    f"producer property {name!r} is not one of kafka_producer=arrow, which takes {', '.join(known)}; "
-                    "kafka_producer=librdkafka takes all of librdkafka's"
+                    f"producer property {name!r} is not one of kafka_producer=arrow, which takes {', '.join(known)}: "
+                    "leave it out, or set kafka_producer to librdkafka, which takes all of librdkafka's"
                 )
             if name in _ONLY and str(value).lower() not in _ONLY[name]:
                 raise SettingsError(
-                    f"producer property {name} is {value!r}; kafka_producer=arrow takes {_ONLY[name][0]}"
+                    f"producer property {name} is {value!r}; kafka_producer=arrow takes {_ONLY[name][0]}: "
+                    "leave it out, or set kafka_producer to librdkafka"
                 )
             if name in _NUMBERS and not (str(value).isdigit() and int(value) > 0):
                 raise SettingsError(f"producer property {name} is {value!r}; it takes a whole number above 0")

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, SettingsError, Unreachable
+from lifecycle.guarantees import DeliveryGuarantee
 from resource_managers.kafka import client_properties, oauth_properties
 from resource_managers.service_variables import is_of_a_service
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 LIBRDKAFKA, ARROW = PRODUCERS = ("librdkafka", "arrow")
 """What may write the rows of a transaction."""
+DEFAULT_PRODUCER = ARROW
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
@@ -198,6 +200,11 @@ class KafkaConnection:
                     f"(kafka-topics.sh --create --topic {missing[0]}), or name another one"
                 )
             time.sleep(0.05)
+
+
+def producer_for(guarantee: DeliveryGuarantee, chosen: str) -> str:
+    """Return what writes the rows: the chosen one in a transaction, librdkafka without one."""
+    return chosen if guarantee is DeliveryGuarantee.EXACTLY_ONCE else LIBRDKAFKA
 
 
 def _connects(address: str) -> bool:

@@ -417,7 +417,7 @@ def test_a_record_that_the_client_does_not_take_is_named_with_its_size(sink):
 
 @pytest.mark.parametrize("batches", [1, 30], ids=["found at prepare", "found while writing"])
 def test_a_record_that_the_topic_refuses_is_named_though_flush_returns_0(connection, batches):
-    sink = make_sink(connection, **{"max.message.bytes": "2000"})
+    sink = make_sink(connection, producer=LIBRDKAFKA, **{"max.message.bytes": "2000"})
     transaction = sink.begin()
 
     def write_and_prepare() -> None:

@@ -109,6 +109,7 @@ def test_a_rollback_writes_the_marker_that_its_coordinator_passed_by(sink: Sink)
 def test_a_task_that_gives_up_leaves_nothing_open(sink: Sink) -> None:
     transaction = sink.begin()
     transaction.write(rows(b"a"))
+    transaction._sender.flush()
     writer = Writer.now(sink.connection, transaction.provisional_handle.transaction)
     wait_until("its first row is written", lambda: bool(writer.open_on(sink.topic)))
     untouched = 1 - writer.open_on(sink.topic)[0].partition[1]
