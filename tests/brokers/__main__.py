@@ -19,6 +19,8 @@ KEPT = ROOT / ".run" / "brokers"
 TESTS = (
     "test_kafka_resource_manager.py",
     "test_kafka_crashes.py",
+    "test_kafka_arrow_producer.py",
+    "test_kafka_producer_limits.py",
     "test_decision_log.py",
     "test_collector_observes.py",
     "test_collector_orders.py",
@@ -32,10 +34,17 @@ MODULE = """\
   <configurations><conf name="{version}"/></configurations>
   <dependencies>
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="{version}->runtime(*),master(*)"/>
-    <dependency org="{log_org}" name="{log_name}" rev="{log_version}" conf="{version}->runtime(*),master(*)"/>
+{logging}
   </dependencies>
 </ivy-module>
 """
+LOGGING = '    <dependency org="{org}" name="{name}" rev="{revision}" conf="{version}->runtime(*),master(*)"/>'
+RELOAD4J = ({"org": "org.slf4j", "name": "slf4j-reload4j", "revision": "1.7.36"},)
+# All three by name: Kafka 4.0.0 names older ones, and Ivy fetched only the last of these.
+LOG4J = tuple(
+    {"org": "org.apache.logging.log4j", "name": name, "revision": "2.25.4"}
+    for name in ("log4j-api", "log4j-core", "log4j-slf4j-impl")
+)
 
 
 def jars_of(version: str) -> Path:
@@ -47,11 +56,9 @@ def jars_of(version: str) -> Path:
         module = KEPT / f"ivy-{version}.xml"
         KEPT.mkdir(parents=True, exist_ok=True)
         # Brokers log with log4j 2 from 4.0 on, with its predecessor before.
-        logging = ("org.slf4j", "slf4j-reload4j", "1.7.36")
-        if int(version.partition(".")[0]) >= 4:
-            logging = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
-        org, name, revision = logging
-        module.write_text(MODULE.format(version=version, log_org=org, log_name=name, log_version=revision))
+        major = int(version.partition(".")[0])
+        logging = "\n".join(LOGGING.format(version=version, **jar) for jar in (LOG4J if major >= 4 else RELOAD4J))
+        module.write_text(MODULE.format(version=version, logging=logging))
         print(f"fetching the jars of Kafka {version} …", file=sys.stderr, flush=True)
         fetch_jars(f"{java_home()}/bin/java", module, KEPT, [version])
     return directory
