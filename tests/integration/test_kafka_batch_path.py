@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lifecycle.errors import RecordTooLarge
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
 from resource_managers.kafka.librdkafka_batch import BatchPathUnavailable, BatchProducer
 from resource_managers.kafka.librdkafka_sender import PRODUCER_DEFAULTS, LibrdkafkaSender
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows
@@ -145,7 +145,7 @@ def test_the_ordinary_client_serves_where_the_library_is_not_to_be_had(connectio
         raise BatchPathUnavailable("librdkafka 0x1000000 is not version 2")
 
     monkeypatch.setattr("resource_managers.kafka.librdkafka_batch._library", unavailable)
-    sink = make_sink(connection)
+    sink = make_sink(connection, producer=LIBRDKAFKA)
     handle = sink.prepare(b"a", b"b")
     assert "one by one" in caplog.text
     sink.commit(handle)
