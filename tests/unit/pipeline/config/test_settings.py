@@ -14,6 +14,7 @@ from pipeline.config.sink_settings import pairs
 from pipeline.config.sinks import make_resource_managers, read_sinks, same_sinks
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.database.connection import DatabaseConnection
+from resource_managers.global_transaction import ResourceManagers
 from resource_managers.kafka.connection import KafkaConnection
 
 GOOD = {
@@ -96,6 +97,18 @@ def test_connections_have_names_that_spark_redacts():
     assert {name for name, value in travelling.items() if "hush" in value} == {"kafka_secret", "databases_secret"}
     assert SinkOptions.read(travelling) == options
     assert options.resource_managers().names == ("kafka", "mysql")
+
+
+def test_a_producer_property_of_librdkafka_alone_says_what_to_do():
+    def managers(**own: str) -> ResourceManagers:
+        settings = PipelineSettings.read(GOOD | {"sink": "out", "producer_properties": "linger.ms=5"} | own)
+        kafka = KafkaConnection("127.0.0.1:9092")
+        return SinkOptions.of(settings, kafka, {}, checkpoint_id="l", attempt=1, plan=None).resource_managers()
+
+    with pytest.raises(SettingsError, match=r"'linger\.ms'.*leave it out, or set kafka_producer to librdkafka"):
+        managers()
+    assert managers(kafka_producer="librdkafka").names == ("kafka",)
+    assert managers(delivery_guarantee="at_least_once").names == ("kafka",)
 
 
 def test_pairs():
