@@ -241,7 +241,8 @@ class BatchDelivery:
         id_ = self._requests.transactional_id
         if answer.name in _TOO_LARGE:
             return RecordTooLarge(
-                f"{id_}: topic {self._topic!r} refused a record: {answer}; raise its max.message.bytes"
+                f"{id_}: topic {self._topic!r} refused a batch of records: {answer}; raise its max.message.bytes, or give a "
+                "smaller batch.size in producer_properties"
             )
         if answer.name == _UNKNOWN_TOPIC:
             return MissingTopic(f"{id_}: topic {self._topic!r} does not exist: create it, or name another sink")
