@@ -16,7 +16,7 @@ from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from lifecycle.errors import Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
 from tests.integration.kafka_fixtures import make_sink, rows
 from tests.integration.pipeline_process import PipelineProcess, produce, read_committed, wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks
@@ -113,7 +113,8 @@ def test_none_goes_on_without_the_rows_that_a_database_did_not_take(connection, 
 def test_rows_lost_with_the_broker_fail_at_least_once_but_not_none(tmp_path, guarantee):
     with Broker(tmp_path / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)
-        sink = make_sink(connection, partitions=1)
+        # What writes without a transaction, whatever is set.
+        sink = make_sink(connection, partitions=1, producer=LIBRDKAFKA)
         # A leader that is not ready yet refuses records, and who asks for no answer does not hear of it.
         produce(connection, sink.topic, [b"first"])
         writer = sink.manager(**{"message.timeout.ms": "2000"}).begin_without_transaction(guarantee)
