@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from collector.records.application_ids import FlinkId
@@ -11,8 +10,8 @@ from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
-from collector.runtime.time_format import utc
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_successors import restored_jobs, unattributed
 from collector.verdicts.flink_unread_lists import (
     UnreadList,
     owner_by_number,
@@ -238,7 +237,7 @@ def _case(
         restored=_restored(state, facts, last_restore) if facts is not None and last_restore is not None else None,
     )
     # A job that REST never told of is known by those that were restored from it.
-    known = facts or (next(_restored_jobs(state, job), None) if listings else None)
+    known = facts or (next(restored_jobs(state, job), None) if listings else None)
     if known is None:
         return case
     if listings:
@@ -249,36 +248,6 @@ def _case(
     else:
         return case
     return replace(case, unattributed=unattributed(state, known, after_ms, of_job=job))
-
-
-def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job: str = "") -> str:
-    """Return which job of the same name started after ``after_ms`` from a checkpoint that is not known, or nothing.
-
-    One that was restored from a checkpoint of this job (or of ``of_job``), of the job that was restored from one at ``after_ms``,
-    or of such a job, is known.
-    """
-    own = {facts.job.job, of_job}
-    own |= {each.job.job for id_ in own for each in _restored_jobs(state, id_, after_ms)}
-    since_ms = after_ms + CLOCK_SKEW_MS
-    for other in state.jobs.values():
-        job = other.job
-        if (job.cluster, job.name) != (facts.job.cluster, facts.job.name) or job.started_ms <= since_ms:
-            continue
-        sources = {restore.of_job for restore in other.restores if restore.of_job not in ("", job.job)}
-        known = (state.jobs.get(source) for source in sources - own)
-        if not sources or any(source is None or source.job.started_ms <= since_ms for source in known):
-            return (
-                f"job {job.job} of the same name started at {utc(job.started_ms)}, and it is not known that it was restored from a "
-                "checkpoint that holds this transaction"
-            )
-    return ""
-
-
-def _restored_jobs(state: FlinkState, job: str, at_ms: int | None = None) -> Iterator[FlinkJobFacts]:
-    """Yield the jobs that were restored from a checkpoint of a job; ``at_ms``: just then."""
-    for facts in state.jobs.values():
-        if any(restore.of_job == job and at_ms in (None, restore.at_ms) for restore in facts.restores):
-            yield facts
 
 
 def _restored(state: FlinkState, facts: FlinkJobFacts, restore: Restore) -> FlinkCommittables | None:

@@ -22,6 +22,7 @@ from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
 from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
+from collector.verdicts.flink_successors import unattributed
 
 
 class Fate(Enum):
@@ -93,7 +94,7 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
     if by_ids is not None and found.fate is by_ids.fate:
         found = replace(found, sure=True)
     after_ms = max(transaction.identity.start_ms, found.restored_ms)
-    doubt = flink_cases.unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
+    doubt = unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
     if doubt and found.fate is Fate.COMPLETED:
         return replace(found, sure=False, why=f"{found.why}; but {doubt}: if it was not, its rows are written again")
     return replace(found, sure=False) if doubt else found

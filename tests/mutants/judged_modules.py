@@ -26,6 +26,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_commits.py",
     ),
     "collector/verdicts/flink_cases.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
+    "collector/verdicts/flink_successors.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/flink_checkpoints.py": (
         f"{VERDICTS}/test_flink_job_cases.py",

@@ -7,7 +7,8 @@ import pytest
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind, FlinkStatus
-from collector.verdicts.flink_cases import case_of, flink_case, unattributed
+from collector.verdicts.flink_cases import case_of, flink_case
+from collector.verdicts.flink_successors import unattributed
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.verdicts.test_flink_commit_rules import open_view
 

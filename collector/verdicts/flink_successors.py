@@ -1,0 +1,38 @@
+"""Which jobs went on from the checkpoints of another one, and which of its name may have done so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
+from collector.runtime.time_format import utc
+
+
+def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job: str = "") -> str:
+    """Return which job of the same name started after ``after_ms`` from a checkpoint that is not known, or nothing.
+
+    One that was restored from a checkpoint of this job (or of ``of_job``), of the job that was restored from one at ``after_ms``,
+    or of such a job, is known.
+    """
+    own = {facts.job.job, of_job}
+    own |= {each.job.job for id_ in own for each in restored_jobs(state, id_, after_ms)}
+    since_ms = after_ms + CLOCK_SKEW_MS
+    for other in state.jobs.values():
+        job = other.job
+        if (job.cluster, job.name) != (facts.job.cluster, facts.job.name) or job.started_ms <= since_ms:
+            continue
+        sources = {restore.of_job for restore in other.restores if restore.of_job not in ("", job.job)}
+        known = (state.jobs.get(source) for source in sources - own)
+        if not sources or any(source is None or source.job.started_ms <= since_ms for source in known):
+            return (
+                f"job {job.job} of the same name started at {utc(job.started_ms)}, and it is not known that it was restored from a "
+                "checkpoint that holds this transaction"
+            )
+    return ""
+
+
+def restored_jobs(state: FlinkState, job: str, at_ms: int | None = None) -> Iterator[FlinkJobFacts]:
+    """Yield the jobs that were restored from a checkpoint of a job; ``at_ms``: just then."""
+    for facts in state.jobs.values():
+        if any(restore.of_job == job and at_ms in (None, restore.at_ms) for restore in facts.restores):
+            yield facts
