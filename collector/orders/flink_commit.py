@@ -28,7 +28,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
     wanted = commit_confirmation(found)
     if confirm is not None and wanted and confirm != wanted:
         raise OrderRefused(
-            f"whether checkpoint {wanted} counts is not known: a commit is right only if the job is then restored from it. "
+            f"a commit is right only if the job is then restored from checkpoint {wanted} or from a later one: see the evidence. "
             f"Repeat {wanted!r} in 'confirm'"
         )
     listings = [_listed_now(context, judged) for judged in found]

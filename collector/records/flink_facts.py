@@ -62,7 +62,9 @@ class FlinkState:
     committables: dict[tuple[str, str], dict[str, FlinkCommittables]] = field(default_factory=dict)
     """(cluster, job) -> directory of a checkpoint -> what its ``_metadata`` lists, oldest read first."""
     polled_ms: dict[str, int] = field(default_factory=dict)
-    """When each cluster's REST API answered last, by our clock."""
+    """When each cluster's REST API answered last, by our clock; without those that do not answer now."""
+    away_since_ms: dict[str, int] = field(default_factory=dict)
+    """Since when each cluster's REST API does not answer: its first poll that failed, by our clock."""
     out_of_reach: dict[str, dict[tuple[str, int | None], str]] = field(default_factory=dict)
     """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
     version: int = 0
@@ -135,6 +137,16 @@ class FlinkState:
                 self._forget(forgotten)
             self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
             self._pooled = {prefix: told for prefix, told in self._pooled.items() if prefix in self._prefixes}
+
+    def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
+        """Note whether a cluster's REST API answered; return whether it did otherwise before."""
+        was, now = (self.away_since_ms, self.polled_ms) if answered else (self.polled_ms, self.away_since_ms)
+        is_new = cluster not in now
+        was.pop(cluster, None)
+        # How long it is away counts from the first poll that failed.
+        now[cluster] = at_ms if answered else now.get(cluster, at_ms)
+        self.version += is_new
+        return is_new
 
     def why_out_of_reach(self, cluster: str, job: str, number: int) -> str:
         """Return why a checkpoint's ``_metadata`` could not be reached at the last look, or nothing."""
@@ -236,6 +248,7 @@ class FlinkState:
             checkpoints_kept=self.checkpoints_kept,
             jobs=jobs,
             polled_ms=dict(self.polled_ms),
+            away_since_ms=dict(self.away_since_ms),
             _listings={committable: list(listings) for committable, listings in self._listings.items()},
             _prefixes=dict(self._prefixes),
             _pooled=dict(self._pooled),

@@ -105,13 +105,13 @@ class FlinkRest(Observer):
         with self.client() as client:
             while not self.stopping.is_set():
                 self.poll(client)
-                self.current.see_flink_polled(self._cluster, now_ms())
+                self.current.see_flink_polled(self._cluster, now_ms(), answered=True)
                 self.polled()
                 self._wait(client)
 
     def failed(self, error: Exception) -> None:
-        """Have no job count as alive while REST does not answer."""
-        self.current.see_flink_polled(self._cluster, None)
+        """Note that REST does not answer: no job is known to run then, and none to be gone."""
+        self.current.see_flink_polled(self._cluster, now_ms(), answered=False)
 
     def poll(self, client: httpx.Client) -> None:
         """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""

@@ -27,9 +27,10 @@ class FlinkCase:
 
     ``is_branch``: it is one of a database, which keeps it prepared for ever and shows it, perhaps, later than it was prepared.
     ``listings``: the checkpoints on disk of one job that list exactly this transaction, by number. ``job`` None: REST does not
-    know the job. ``polled``: its cluster's REST API answered the newest poll. ``restores``: those from checkpoints of this job,
-    by whichever job, oldest first. ``last_restore``: the newest that decides what becomes of a transaction that none lists.
-    ``unattributed``: which job of that name started since that restore, where it is not known from what.
+    know the job. ``polled``: its cluster's REST API answered the newest poll; ``away_since_ms``: since when it does not. None, and
+    not ``polled``: it was not asked. ``restores``: those from checkpoints of this job, by whichever job, oldest first.
+    ``last_restore``: the newest that decides what becomes of a transaction that none lists. ``unattributed``: which job of that
+    name started since that restore, where it is not known from what.
     """
 
     start_ms: int
@@ -47,7 +48,9 @@ class FlinkCase:
     is_branch: bool = False
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
+    away_since_ms: int | None = None
     commit_overdue_ms: int = 1_500
+    driver_silent_ms: int = 30_000
     now_ms: int = 0
 
     @property
@@ -64,6 +67,33 @@ class FlinkCase:
     def is_alive(self) -> bool:
         """Say whether the job runs, as REST says now."""
         return self.polled and self.job is not None and not self.job.job.is_over
+
+    @property
+    def has_ended(self) -> bool:
+        """Say whether REST told that the job is over, or that another one went on from a checkpoint of it since it was listed."""
+        if self.job is not None and self.job.job.is_over:
+            return True
+        own = self.job.restores if self.job is not None else ()
+        others = (restore for restore in self.restores if restore not in own)
+        return any(restore.at_ms >= self.first.written_ms - CLOCK_SKEW_MS for restore in others)
+
+    @property
+    def may_run(self) -> bool:
+        """Say whether the job runs, or did when REST answered last, and REST is away for less than driver_silent_ms."""
+        is_known = self.job is not None and not self.has_ended
+        return self.is_alive or (is_known and self._is_away_for(0) and not self._is_away_for(self.driver_silent_ms))
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether the job counts as gone: it has ended. In Kafka also once REST is away for commit_overdue_ms.
+
+        A job that runs all the same does not mind a commit of what it has to commit itself in Kafka; in a database it fails.
+        """
+        is_away = not self.is_branch and self._is_away_for(self.commit_overdue_ms)
+        return not self.is_alive and (self.has_ended or is_away)
+
+    def _is_away_for(self, least_ms: int) -> bool:
+        return self.away_since_ms is not None and self.now_ms - self.away_since_ms >= least_ms
 
     def restored_to(self) -> tuple[Restore | None, bool]:
         """Return the last restore since it was listed that tells whether the work rests on it, and whether that is in doubt.
@@ -103,10 +133,19 @@ class FlinkCase:
         return None
 
 
-def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int) -> FlinkCase | None:
+def flink_case(
+    state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int, driver_silent_ms: int = 30_000
+) -> FlinkCase | None:
     """Return what is known of an open transaction's Flink job, or None for one of no job that is known."""
     if view.ours or not view.is_running:
         return None
+    case = _case_of_view(state, view)
+    if case is None:
+        return None
+    return replace(case, commit_overdue_ms=commit_overdue_ms, driver_silent_ms=driver_silent_ms, now_ms=now_ms)
+
+
+def _case_of_view(state: FlinkState, view: TransactionView) -> FlinkCase | None:
     if view.branch is not None:
         case = case_of_branch(state, view.branch)
         if case is None:
@@ -115,14 +154,11 @@ def flink_case(state: FlinkState, view: TransactionView, *, commit_overdue_ms: i
         # JdbcSink has committed before a checkpoint is written: what holds its branch is no checkpoint.
         may_be_held = not case.listings and xid is not None and xid.is_function
         unread = unread_list_of_branch(state, case.job, view.branch) if may_be_held and case.job else None
-        return replace(case, unread=unread, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+        return replace(case, unread=unread)
     if view.broker is None:
         return None
-    case = case_of(state, view.broker, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
-    if case is not None and case.listings:
-        return case
-    found = _with_unread_list(state, view.broker, case)
-    return replace(found, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms) if found is not None else None
+    case = case_of(state, view.broker)
+    return case if case is not None and case.listings else _with_unread_list(state, view.broker, case)
 
 
 def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkCase | None) -> FlinkCase | None:
@@ -146,9 +182,7 @@ def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkC
     return replace(case, unread=unread)
 
 
-def case_of(
-    state: FlinkState, broker: BrokerTransaction, *, commit_overdue_ms: int = 0, now_ms: int = 0
-) -> FlinkCase | None:
+def case_of(state: FlinkState, broker: BrokerTransaction) -> FlinkCase | None:
     """Return the same of any foreign transaction in Kafka, open or ended."""
     id_, producer_id, epoch = broker.handle_identity
     if producer_id is None or epoch is None:
@@ -171,8 +205,7 @@ def case_of(
         owner = found
     facts = state.jobs.get(owner[1])
     restore = facts.restores[-1] if facts is not None and facts.restores else None
-    case = _case(state, owner, listings, start_ms, restore)
-    return replace(case, commit_overdue_ms=commit_overdue_ms, now_ms=now_ms)
+    return _case(state, owner, listings, start_ms, restore)
 
 
 def flink_xid(branch: BranchFacts) -> FlinkXid | None:
@@ -231,6 +264,7 @@ def _case(
         job=facts,
         name=facts.pipeline if facts is not None else f"{cluster}/{job}",
         polled=cluster in state.polled_ms,
+        away_since_ms=state.away_since_ms.get(cluster),
         # They concern listed transactions alone: to find them takes a look at every job.
         restores=tuple(sorted(state.restores_from(job), key=lambda each: each.at_ms)) if listings else (),
         last_restore=last_restore,

@@ -75,7 +75,11 @@ class EvaluationContext:
             limits=self.limits,
             now_ms=self.now_ms,
             flink=flink_case(
-                state.flink, view, commit_overdue_ms=self.limits.flink_commit_overdue_ms, now_ms=self.now_ms
+                state.flink,
+                view,
+                commit_overdue_ms=self.limits.flink_commit_overdue_ms,
+                driver_silent_ms=self.limits.driver_silent_ms,
+                now_ms=self.now_ms,
             ),
             read_process_write=read_process_write_case(
                 state, view, driver_silent_ms=self.limits.driver_silent_ms, now_ms=self.now_ms

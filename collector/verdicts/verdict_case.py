@@ -115,7 +115,7 @@ class Case:
 
     @property
     def is_driver_gone(self) -> bool:
-        """Say whether its driver is silent, or its Flink job is not known to run. Of others it cannot be told."""
+        """Say whether its driver is silent, or its Flink job counts as gone. Of others it cannot be told."""
         if self.flink is not None:
-            return not self.flink.is_alive
+            return self.flink.is_gone
         return self.driver_silent_since_ms is not None

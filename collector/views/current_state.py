@@ -411,14 +411,11 @@ class CurrentState:
             case = flink_case(self._state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
         return case.unread.as_place() if case is not None and case.unread is not None else None
 
-    def see_flink_polled(self, cluster: str, at_ms: int | None) -> None:
-        """Note when a cluster's REST API answered; None: it does not answer now."""
+    def see_flink_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
+        """Note whether a cluster's REST API answered a poll."""
         with self._lock:
-            before = self._state.flink.polled_ms.pop(cluster, None)
-            if at_ms is not None:
-                self._state.flink.polled_ms[cluster] = at_ms
-            self._state.flink.version += (before is None) is not (at_ms is None)
-        if (before is None) is not (at_ms is None):
+            is_new = self._state.flink.see_polled(cluster, at_ms, answered=answered)
+        if is_new:
             self.changed()
 
     def flink_awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:

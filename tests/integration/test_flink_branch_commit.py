@@ -126,6 +126,8 @@ def collector(
     given = ["--database-properties", str(file), "--flink-checkpoints", f"shop={checkpoints}"]
     given += ["--flink", f"shop={manager.url}"]
     settings = {"INDOUBT_DATABASE_POLLING_MS": "200", "INDOUBT_FLINK_POLLING_MS": "100"}
+    # A JobManager that died is waited for so long before a branch is to be committed.
+    settings |= {"INDOUBT_DRIVER_SILENT_MS": "3000"}
     with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), given, settings) as process:
         yield process
 
@@ -185,7 +187,8 @@ def test_what_is_rolled_back_although_its_checkpoint_counts_is_lost(
     collector.wait_for(branch.name, verdict="in progress", rule=23)
     manager.die()
     # MariaDB refuses the commit that Flink sends after a restore, so a rollback is offered too.
-    row = collector.wait_for(branch.name, verdict="commit it", rule=23, may_abort=True)
+    row = collector.wait_for(branch.name, verdict="commit it", rule=23, may_abort=True, commit_confirmation=NAME)
+    assert "still runs is not known, REST does not answer" in json.dumps(row["evidence"])
     done = collector.order("abort", row, confirm=row["transaction"], reason="it is written again by hand").json()
     assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted"), done
     assert branch.seen() == []

@@ -57,6 +57,7 @@ RUNS, FAILED_JOB = job(), job(state="FAILED")
 LISTS, LISTS_NONE = listing(3, FUNCTION), listing(2, written=20_100)
 DAMAGED_3 = replace(LISTS_NONE, number=3, written_ms=T0 + WRITTEN, error="one state")
 RESTARTED_FROM_2 = job(restored=2, restored_at=60_000)
+RESTARTED_FROM_3 = job(restored=3, restored_at=60_000, restored_path=f"file:///c/{JOB}/chk-3")
 FAILED_AGAIN_FROM_2 = job(state="FAILED", restored=2, restored_at=60_000)
 
 
@@ -75,11 +76,14 @@ COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_
 CASES: list[tuple[str, list[Any], bool, Verdict | None, int, str]] = [
     # name, what was seen of Flink, whether REST answers now, verdict, rule, what must be typed
     ("completed, job gone", [FAILED_JOB, checkpoint(3), LISTS], True, COMMIT, 23, ""),
-    ("completed, REST gone with the job", [RUNS, checkpoint(3), LISTS], False, COMMIT, 23, ""),
+    ("completed, whether its job runs is not known", [RUNS, checkpoint(3), LISTS], False, COMMIT, 23, "chk-3"),
     ("completed, job alive: it commits it", [RUNS, checkpoint(3), LISTS], True, GOES_ON, 23, ""),
     ("its checkpoint is not over", [RUNS, checkpoint(3, FlinkStatus.IN_PROGRESS), LISTS], True, GOES_ON, 24, ""),
     ("its end was not seen", [LISTS], False, COMMIT, 25, "chk-3"),
     ("restored from it, and over again", [FAILED_JOB, other_job(3), LISTS], True, COMMIT, 23, ""),
+    ("restored from it, REST never told of it", [other_job(3), LISTS], True, COMMIT, 23, ""),
+    ("restored from it by another, REST away", [RUNS, other_job(3), LISTS], False, COMMIT, 23, ""),
+    ("restarted from it, REST away", [RESTARTED_FROM_3, LISTS], False, COMMIT, 23, "chk-3"),
     ("set back to before it", [FAILED_JOB, other_job(2), LISTS], True, ABORT, 22, ""),
     ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, LISTS], True, DOUBT, 21, ""),
     ("restarted from one that does not list it", [RESTARTED_FROM_2, LISTS_NONE], True, ABORT, 26, ""),
@@ -135,9 +139,64 @@ def test_case(seen: list[Any], polled: bool, verdict: Verdict | None, rule: int,
         )
     assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)
     assert found.may_commit is (verdict is COMMIT)
-    assert found.may_abort is (verdict in (ABORT, DOUBT) or bool(typed))
+    assert found.may_abort is (verdict in (ABORT, DOUBT) or rule == 25 or (verdict is COMMIT and not is_postgres))
     if seen[-1] is LISTS:
         assert "exactly this xid" in found.evidence[0].fact
+
+
+AWAY = 60_000
+"""When the first poll of REST failed."""
+
+
+@pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])
+@pytest.mark.parametrize(
+    ("seen", "at", "verdict", "rule"),
+    [
+        ([RUNS, checkpoint(3), LISTS], AWAY, GOES_ON, 23),
+        ([RUNS, checkpoint(3), LISTS], AWAY + 29_999, GOES_ON, 23),
+        ([RUNS, checkpoint(3), LISTS], AWAY + 30_000, COMMIT, 23),
+        ([FAILED_JOB, checkpoint(3), LISTS], AWAY, COMMIT, 23),
+        ([RUNS, checkpoint(3, FlinkStatus.IN_PROGRESS), LISTS], AWAY + 29_999, GOES_ON, 24),
+        ([RUNS, checkpoint(3, FlinkStatus.IN_PROGRESS), LISTS], AWAY + 30_000, COMMIT, 25),
+        ([RUNS, LISTS_NONE], AWAY + 29_999, GOES_ON, 27),
+        ([RUNS, LISTS_NONE], AWAY + 30_000, None, 0),
+        ([RUNS, checkpoint(3)], AWAY + 29_999, GOES_ON, 27),
+        ([RUNS, checkpoint(3)], AWAY + 30_000, DOUBT, 31),
+        ([LISTS], AWAY, COMMIT, 25),
+    ],
+)
+def test_a_job_may_run_until_rest_is_away_for_long(
+    seen: list[Any], at: int, verdict: Verdict | None, rule: int, is_postgres: bool
+) -> None:
+    state = flink_state(seen, polled=True)
+    state.see_polled(CLUSTER, T0 + AWAY, answered=False)
+    state.see_polled(CLUSTER, T0 + AWAY + 10_000, answered=False)
+    case = flink_case(
+        state,
+        branch(FUNCTION, PREPARED, is_postgres=is_postgres),
+        commit_overdue_ms=2_000,
+        driver_silent_ms=30_000,
+        now_ms=T0 + at,
+    )
+    assert case is not None
+    found = flink_commits.judge(case)
+    if verdict is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.verdict, found.rule, found.may_commit) == (verdict, rule, verdict is COMMIT)
+    assert case.is_gone is (FAILED_JOB in seen), "a standing order commits no branch of a job that may run"
+    if verdict is GOES_ON:
+        assert any("it did when REST answered last" in each.fact for each in found.evidence)
+    elif FAILED_JOB not in seen or not is_postgres:
+        assert found.commit_confirmation or verdict is DOUBT, "never without a person"
+
+
+def test_a_commit_at_a_job_that_may_run_says_so() -> None:
+    found = judged([RUNS, checkpoint(3), LISTS], branch(FUNCTION, PREPARED))
+    assert "whether eu/orders still runs is not known, REST does not answer" in found.evidence[2].fact
+    again = judged([FAILED_JOB, checkpoint(3), LISTS], branch(FUNCTION, PREPARED))
+    assert "still runs" not in " ".join(each.fact for each in again.evidence)
 
 
 def test_a_random_branch_part_is_never_made_twice_so_that_the_time_of_a_look_does_not_matter() -> None:

@@ -239,6 +239,73 @@ def test_one_that_began_after_its_jobs_last_start_is_in_progress(
     assert verdict(replace(case, job=None)) is None
 
 
+RUNNING, OVER = FlinkJobFacts(job=job()), FlinkJobFacts(job=FAILED_JOB)
+NOW = WRITTEN_MS + 60_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_gone", "may_run"),
+    [
+        ({"job": RUNNING, "polled": True}, False, True),
+        ({"job": RUNNING, "away_since_ms": NOW}, False, True),
+        ({"job": RUNNING, "away_since_ms": NOW - 1_999}, False, True),
+        ({"job": RUNNING, "away_since_ms": NOW - 2_000}, True, True),
+        ({"job": RUNNING, "away_since_ms": NOW - 2_000, "is_branch": True}, False, True),
+        ({"job": RUNNING, "away_since_ms": NOW - 29_999}, True, True),
+        ({"job": RUNNING, "away_since_ms": NOW - 30_000}, True, False),
+        ({"job": RUNNING, "away_since_ms": NOW - 30_000, "is_branch": True}, False, False),
+        ({"job": RUNNING}, False, False),
+        ({"job": OVER, "polled": True}, True, False),
+        ({"job": OVER, "away_since_ms": NOW, "is_branch": True}, True, False),
+        ({"job": None, "polled": True}, False, False),
+        ({"job": None, "away_since_ms": NOW}, False, False),
+        ({"job": None, "restores": (restore(3),)}, True, False),
+        ({"job": RUNNING, "restores": (restore(3),)}, True, False),
+        ({"job": RUNNING, "restores": (restore(3, WRITTEN_MS - 1_000),), "away_since_ms": NOW}, True, False),
+        ({"job": RUNNING, "restores": (restore(3, WRITTEN_MS - 1_001),), "away_since_ms": NOW}, False, True),
+        ({"job": RUNNING, "restores": (restore(3),), "polled": True}, False, True),
+        ({"job": replace(RUNNING, restores=(restore(3),)), "restores": (restore(3),)}, False, False),
+    ],
+)
+def test_one_poll_that_failed_does_not_make_a_job_gone(changes: dict[str, Any], is_gone: bool, may_run: bool) -> None:
+    case = listed(**changes)
+    assert (case.is_gone, case.may_run) == (is_gone, may_run)
+
+
+def test_rest_is_away_from_its_first_poll_that_failed_until_it_answers() -> None:
+    state = FlinkState()
+    assert state.see_polled("eu", 100, answered=True)
+    version = state.version
+    assert not state.see_polled("eu", 200, answered=True)
+    assert (state.polled_ms, state.away_since_ms, state.version) == ({"eu": 200}, {}, version)
+    assert state.see_polled("eu", 300, answered=False)
+    assert not state.see_polled("eu", 400, answered=False)
+    assert (state.polled_ms, state.away_since_ms, state.version) == ({}, {"eu": 300}, version + 1)
+    assert state.copy().away_since_ms == {"eu": 300}
+    assert state.see_polled("eu", 500, answered=True)
+    assert (state.polled_ms, state.away_since_ms) == ({"eu": 500}, {})
+
+
+def test_a_listed_one_in_kafka_does_not_wait_for_rest_to_come_back() -> None:
+    assert verdict(listed(job=RUNNING, away_since_ms=NOW)) == (COMMIT, 25), "its timeout does not wait"
+    alive = flink_commits.judge(listed(job=RUNNING, polled=True))
+    assert alive is not None
+    assert alive.evidence[1].fact == "eu/orders runs, and Flink has not reported checkpoint 3 as completed"
+
+
+def test_while_rest_is_away_for_a_moment_an_unlisted_one_stays_in_progress_unless_a_checkpoint_may_hold_it() -> None:
+    state = flink_state([job(), listing(2, NOT_LISTED, written=20_100)], False)
+    state.see_polled("eu", T0 + 40_000, answered=False)
+    case = flink_case(state, open_view(), commit_overdue_ms=2_000, driver_silent_ms=9_000, now_ms=T0 + 48_999)
+    assert case is not None
+    assert verdict(case) == (GOES_ON, 27)
+    assert verdict(replace(case, now_ms=T0 + 49_000)) is None
+    state.see_checkpoint(COMPLETED)
+    held = flink_case(state, open_view(), commit_overdue_ms=2_000, driver_silent_ms=9_000, now_ms=T0 + 40_001)
+    assert held is not None
+    assert verdict(held) == (DOUBT, 31), "its timeout does not wait"
+
+
 def test_what_is_ours_has_ended_or_is_nowhere_is_none_of_flinks() -> None:
     state = flink_state([FAILED_JOB, COMPLETED, listing()], False)
     view = open_view()
