@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from collector.records.facts import CheckpointFacts
+from collector.records.facts import CheckpointFacts, HandleIdentity
 from collector.records.formats.flink_records import (
+    Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkJob,
@@ -176,6 +177,16 @@ class FlinkState:
         """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
         return list(self._listings.get(committable, ()))
 
+    def lists(self, facts: FlinkJobFacts, transaction: HandleIdentity) -> bool:
+        """Say whether a checkpoint of a job lists exactly this transaction."""
+        id_, producer_id, epoch = transaction
+        if producer_id is None or epoch is None:
+            return False
+        job = (facts.job.cluster, facts.job.job)
+        return any(
+            (each.cluster, each.job) == job for each in self._listings.get(Committable(id_, producer_id, epoch), ())
+        )
+
     def checkpoint_of(self, listed: Listed, since_ms: int) -> int | None:
         """Return the number of the first checkpoint that lists a transaction which was opened at ``since_ms``, or None."""
         found = self._listings.get(listed, ())
@@ -222,6 +233,13 @@ class FlinkState:
         """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""
         return self._prefixes.get(prefix)
 
+    def names_prefix(self, facts: FlinkJobFacts, prefix: str) -> bool | None:
+        """Say whether a job's checkpoints name a transactional id prefix as its sink's; None: none of its lists was read whole."""
+        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
+        if any(prefix in each.prefixes for each in lists):
+            return True
+        return None if all(each.error for each in lists) else False
+
     def prefixes_of(self, pipeline: str) -> list[str]:
         """Return the transactional id prefixes that the sinks of the jobs of this name were seen to use last."""
         return [prefix for prefix, (cluster, job) in self._prefixes.items()
@@ -242,11 +260,12 @@ class FlinkState:
         return known is not None and (known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS)
 
     def copy(self) -> FlinkState:
-        """Return a state that does not change with this one, to be read: it has what checkpoints list by transaction alone."""
+        """Return a state that does not change with this one, to be read."""
         jobs = {id_: replace(facts, checkpoints=dict(facts.checkpoints)) for id_, facts in self.jobs.items()}
         return FlinkState(
             checkpoints_kept=self.checkpoints_kept,
             jobs=jobs,
+            committables={job: dict(of_job) for job, of_job in self.committables.items()},
             polled_ms=dict(self.polled_ms),
             away_since_ms=dict(self.away_since_ms),
             _listings={committable: list(listings) for committable, listings in self._listings.items()},

@@ -20,7 +20,7 @@ from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
-from collector.verdicts.flink_jobs_of_sinks import fits, job_of
+from collector.verdicts.flink_jobs_of_sinks import fits, is_its_job, job_of
 from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
 from collector.verdicts.flink_successors import unattributed
 
@@ -91,8 +91,10 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
     found = _by_job(transaction, parsed, sink, flink, job)
     if by_ids is not None and found.fate not in (Fate.COMPLETED, Fate.REPLAYED):
         return by_ids
-    if by_ids is not None and found.fate is by_ids.fate:
-        found = replace(found, sure=True)
+    # Where only its time speaks for the job, the id may be a stranger's that looks like Flink's.
+    is_its = is_its_job(transaction, sink, job, flink)
+    is_agreed = by_ids is not None and found.fate is by_ids.fate
+    found = replace(found, sure=is_its and (found.sure or is_agreed))
     after_ms = max(transaction.identity.start_ms, found.restored_ms)
     doubt = unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
     if doubt and found.fate is Fate.COMPLETED:

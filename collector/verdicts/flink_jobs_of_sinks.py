@@ -1,8 +1,8 @@
-"""Which Flink job wrote under a transactional id prefix: the times of its sink's commits tell, where several jobs ran. Pure."""
+"""Which Flink job wrote under a transactional id prefix: its checkpoints name it, else its commits' times tell. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
@@ -12,24 +12,74 @@ from collector.state.flink_sinks import Naming, Sink
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
 COMMITS_COMPARED = 50
+_ITS_OWNER = "only its owner knows whether it writes it again"
 
 
 def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tuple[FlinkJobFacts | None, str]:
-    """Return the job that wrote a transaction, or None and why that is unknown: its times are those of the sink's commits."""
-    start_ms = transaction.identity.start_ms
-    ran = [facts for facts in flink.jobs.values() if _ran_at(facts, start_ms)]
+    """Return the job that wrote a transaction, or None and why that is unknown.
+
+    A job is it where its checkpoints name the prefix; where no list names it, the times of its commits tell. A job whose lists were
+    read whole and never name it is not it, and neither is any but the job that has the prefix and those that it goes on from.
+    """
+    if not flink.jobs:
+        # Its id only looks like Flink's: nothing says that it is.
+        return None, f"{_ITS_OWNER}; of a Flink job, --flink NAME=URL tells"
+    ran = [facts for facts in flink.jobs.values() if _ran_at(facts, transaction.identity.start_ms)]
+    told = [(facts, _is_named(transaction, sink, facts, flink)) for facts in ran]
+    named, may_be = (
+        [facts for facts, is_named in told if is_named],
+        [facts for facts, is_named in told if is_named is None],
+    )
+    owner = flink.job_of_prefix(sink.prefix)
+    if len(named) == 1 and not any(fits(sink, facts) for facts in may_be):
+        return named[0], ""
+    if named:
+        return _fitting(named, ran, sink)
+    if owner is not None:
+        related = [facts for facts in may_be if _is_related(facts, owner, flink)]
+        if not related:
+            known = flink.jobs.get(owner[1])
+            name = known.pipeline if known is not None else "/".join(owner)
+            why = f"its prefix is that of {name}, of which no job is known that ran then"
+            return None, f"{why}: whether its checkpoint was completed is unknown"
+        return (related[0], "") if len(related) == 1 else _fitting(related, ran, sink)
     if not ran:
-        if not flink.jobs:
-            # Its id only looks like Flink's: nothing says that it is.
-            return None, "only its owner knows whether it writes it again; of a Flink job, --flink NAME=URL tells"
-        return None, "no Flink job that ran then is known: whether its checkpoint was completed is unknown"
-    if len(ran) == 1:
-        return ran[0], ""
-    fitting = [facts for facts in ran if fits(sink, facts)]
+        return None, f"{_ITS_OWNER}: no Flink job that ran then is known"
+    if not may_be:
+        return None, f"{_ITS_OWNER}: no checkpoint of a Flink job that ran then names its prefix"
+    # That the others' lists leave it out does not make it this one's, where several ran.
+    return (ran[0], "") if len(ran) == 1 else _fitting(may_be, ran, sink)
+
+
+def is_its_job(transaction: BrokerTransaction, sink: Sink, facts: FlinkJobFacts, flink: FlinkState) -> bool:
+    """Say whether more than its time speaks for a job: its checkpoints name the prefix, or the sink's commits follow them."""
+    return _is_named(transaction, sink, facts, flink) is True or fits(sink, facts)
+
+
+def _is_named(transaction: BrokerTransaction, sink: Sink, facts: FlinkJobFacts, flink: FlinkState) -> bool | None:
+    """Say whether a job's checkpoints name the prefix, or list the transaction; None: none of its lists was read whole."""
+    return flink.lists(facts, transaction.handle_identity) or flink.names_prefix(facts, sink.prefix)
+
+
+def _fitting(
+    among: Iterable[FlinkJobFacts], ran: Collection[FlinkJobFacts], sink: Sink
+) -> tuple[FlinkJobFacts | None, str]:
+    fitting = [facts for facts in among if fits(sink, facts)]
     if len(fitting) == 1:
         return fitting[0], ""
     names = ", ".join(sorted(facts.pipeline for facts in ran))
     return None, f"{len(ran)} Flink jobs ran then ({names}), and its sink's commits do not say whose it is"
+
+
+def _is_related(facts: FlinkJobFacts, owner: tuple[str, str], flink: FlinkState) -> bool:
+    """Say whether a job has the name of the one that has the prefix, or one of them was restored from the other."""
+    known = flink.jobs.get(owner[1])
+    if known is None:
+        return any(restore.of_job == owner[1] for restore in facts.restores)
+    if (known.job.cluster, known.job.name) == (facts.job.cluster, facts.job.name):
+        return True
+    goes_on = any(restore.of_job == facts.job.job for restore in known.restores)
+    return goes_on or any(restore.of_job == owner[1] for restore in facts.restores)
 
 
 def _ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:

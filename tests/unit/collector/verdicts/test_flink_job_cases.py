@@ -229,14 +229,21 @@ def test_a_take_by_an_order_tells_nothing() -> None:
     assert evidence(transaction(), taken, NO_FLINK, taken_ms=END + 50).fate is Fate.COMPLETED
 
 
-def flink(*jobs: FlinkJobFacts, listed: int | None = None) -> FlinkState:
-    """Return these jobs; ``listed``: the checkpoint of the first on disk that lists the transaction."""
+def flink(*jobs: FlinkJobFacts, listed: int | None = None, named: str = "") -> FlinkState:
+    """Return these jobs; ``listed``: the checkpoint of the first on disk that lists the transaction; ``named``: its prefix."""
     state = FlinkState(jobs={known.job.job: known for known in jobs})
     if listed is not None:
         state.see_committables(
             FlinkCommittables(
                 cluster="eu", job=JOB, number=listed, path=f"/c/chk-{listed}", kind=FlinkKind.CHECKPOINT,
                 written_ms=START + 10, read_ms=START + 20, committables=frozenset({Committable("sink-0-3", 3, 4)}),
+            )
+        )  # fmt: skip
+    if named:
+        state.see_committables(
+            FlinkCommittables(
+                cluster="eu", job=JOB, number=2, path="/c/chk-2", kind=FlinkKind.CHECKPOINT, written_ms=START - 10,
+                read_ms=START, prefixes=frozenset({named}),
             )
         )  # fmt: skip
     return state
@@ -251,9 +258,9 @@ UNDONE = facts(seen(3, START, START + 12))
 
 
 def told(
-    of_sink: Sink, *jobs: FlinkJobFacts, listed: int | None = None, taken_ms: int = 0
+    of_sink: Sink, *jobs: FlinkJobFacts, listed: int | None = None, taken_ms: int = 0, named: str = ""
 ) -> tuple[Fate, bool, int | None]:
-    found = evidence(transaction(), of_sink, flink(*jobs, listed=listed), taken_ms=taken_ms)
+    found = evidence(transaction(), of_sink, flink(*jobs, listed=listed, named=named), taken_ms=taken_ms)
     return found.fate, found.sure, found.checkpoint
 
 
@@ -261,13 +268,32 @@ def test_ids_make_sure_what_the_job_says_and_speak_where_it_does_not() -> None:
     committing = replace(sink(), commits=[(START, START + 13, 3)])
     assert told(sink(), DONE) == (Fate.COMPLETED, False, 3), "no commit shows that it is this job's sink"
     assert told(committing, DONE) == (Fate.COMPLETED, True, 3)
-    assert told(sink(n4=END + 1), DONE) == (Fate.COMPLETED, True, 3)
+    assert told(sink(n4=END + 1), DONE) == (Fate.COMPLETED, False, 3), (
+        "it may be a stranger's, whose ids look like Flink's"
+    )
+    assert told(sink(n4=END + 1), DONE, named="else") == (Fate.COMPLETED, False, 3), (
+        "the ids alone: it is not that job's"
+    )
+    assert told(sink(n4=END + 1), DONE, named="sink") == (Fate.COMPLETED, True, 3)
+    assert told(sink(), DONE, named="sink") == (Fate.COMPLETED, False, 3)
     assert told(sink(takes=(END + 1,)), UNDONE) == (Fate.REPLAYED, False, None), "the ids alone"
     assert told(sink(n4=END + 1), UNDONE) == (Fate.COMPLETED, False, 3)
     assert told(sink(), UNDONE) == (Fate.NOT_COMPLETED, False, 3)
     restored = later(back(2, LATE, JOB))
     assert told(sink(n4=END + 1), DONE, restored) == (Fate.REPLAYED, False, 3), "the job's own word"
-    assert told(sink(takes=(LATE + 1,)), DONE, restored) == (Fate.REPLAYED, True, 3)
+    assert told(sink(takes=(LATE + 1,)), DONE, restored) == (Fate.REPLAYED, False, 3)
+    assert told(sink(takes=(LATE + 1,)), DONE, restored, named="sink") == (Fate.REPLAYED, True, 3)
+
+
+@pytest.mark.parametrize(("named", "sure"), [("", False), ("sink", True)])
+def test_a_restore_from_a_checkpoint_that_was_not_seen_is_proof_only_where_the_job_is_known_to_be_its(
+    named: str, sure: bool
+) -> None:
+    restored = later(back(9, LATE, JOB))
+    assert told(sink(), UNDONE, restored, named=named) == (Fate.COMPLETED, sure, 9)
+    committing = replace(sink(), commits=[(START, START + 13, 3)])
+    done = facts(seen(3, START, START + 12, FlinkStatus.COMPLETED))
+    assert told(committing, done, restored, named=named)[1] is True
 
 
 def test_a_job_of_its_name_from_nowhere_leaves_doubt_of_what_is_completed_or_replayed() -> None:

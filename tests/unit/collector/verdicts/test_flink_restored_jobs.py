@@ -8,7 +8,14 @@ import pytest
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkJob, FlinkKind, FlinkStatus
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkKind,
+    FlinkStatus,
+)
 from collector.state.flink_sinks import Naming, Sink, SubtaskIds
 from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, sources, taken_again_ms
@@ -269,3 +276,100 @@ def test_of_two_jobs_that_ran_the_one_wrote_it_that_its_commits_follow() -> None
     for jobs, of_sink in (((followed, twin), committing), ((followed, other), sink())):
         found, why = job_of(transaction(), of_sink, FlinkState(jobs={facts.job.job: facts for facts in jobs}))
         assert (found, "2 Flink jobs ran then (eu/else, eu/orders)" in why) == (None, True)
+
+
+FOLLOWED = (checkpoint(3, ended_ms=COMMITTED_MS),)
+COMMITTING = replace(sink(), commits=[(10_000, COMMITTED_MS, 3)])
+ENDED = {"state": OVER, "ended_ms": START - 1_001}
+THIRD = "c" * 32
+ONE, TWIN = ran(checkpoints=FOLLOWED), ran(id_=OTHER, name="else", checkpoints=FOLLOWED)
+UNFOLLOWED = ran(id_=OTHER, name="else")
+
+
+def a_list(job_id: str, *prefixes: str, error: str = "", **listed: object) -> FlinkCommittables:
+    """Return a checkpoint of a job on disk, with the prefixes that it names."""
+    seen = FlinkCommittables(
+        cluster="eu", job=job_id, number=4, path=f"/{job_id}/chk-4{error}", kind=FlinkKind.CHECKPOINT, written_ms=1,
+        read_ms=1, prefixes=frozenset(prefixes), error=error,
+    )  # fmt: skip
+    return replace(seen, **listed)  # type: ignore[arg-type]
+
+
+def from_chk(of_job: str) -> Restore:
+    return Restore(at_ms=RESTORED, number=1, of_job=of_job)
+
+
+NAMES, LEAVES_OUT, DAMAGED = (
+    a_list(JOB, "sink"),
+    a_list(JOB, "sink-0", "else"),
+    a_list(JOB, error="a state was not read"),
+)
+LISTS = a_list(JOB, committables=frozenset({Committable("sink-0-3", 3, 4)}))
+OTHER_NAMES = a_list(OTHER, "sink")
+NOT_KNOWN, NOT_NAMED, NO_JOB = "do not say whose it is", "only its owner knows", "its prefix is that of eu/"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "lists", "of_sink", "found", "says"),
+    [
+        # jobs, what their checkpoints list, what is known of the prefix, whose it is, why nobody's
+        ([ran()], [], sink(), JOB, ""),
+        ([ran()], [DAMAGED], sink(), JOB, ""),
+        ([ran()], [NAMES], sink(), JOB, ""),
+        ([ran()], [DAMAGED, NAMES], sink(), JOB, ""),
+        ([ran()], [LISTS], sink(), JOB, ""),
+        ([ran(), UNFOLLOWED], [LISTS], sink(), JOB, ""),
+        ([ran(), UNFOLLOWED], [replace(LISTS, job=THIRD)], sink(), None, NOT_KNOWN),
+        ([ran()], [LEAVES_OUT], sink(), None, NOT_NAMED),
+        ([ran()], [DAMAGED, LEAVES_OUT], sink(), None, NOT_NAMED),
+        ([ONE], [LEAVES_OUT], COMMITTING, None, NOT_NAMED),
+        ([ran(**ENDED)], [], sink(), None, NOT_NAMED),
+        ([ran(**ENDED)], [LEAVES_OUT], sink(), None, NOT_NAMED),
+        # What the other's list leaves out is not this one's for that alone.
+        ([UNFOLLOWED, ran()], [LEAVES_OUT], sink(), None, NOT_KNOWN),
+        ([TWIN, ran()], [LEAVES_OUT], COMMITTING, OTHER, ""),
+        ([TWIN, ONE], [LEAVES_OUT], COMMITTING, OTHER, ""),
+        # Another job has the prefix.
+        ([ran()], [OTHER_NAMES], sink(), None, f"{NO_JOB}{OTHER}"),
+        ([ONE], [OTHER_NAMES], COMMITTING, None, f"{NO_JOB}{OTHER}"),
+        ([ran(), ran(id_=OTHER, name="else", started_ms=RESTORED)], [OTHER_NAMES], sink(), None, f"{NO_JOB}else"),
+        ([ONE, ran(id_=OTHER, name="else", started_ms=RESTORED)], [OTHER_NAMES], COMMITTING, None, f"{NO_JOB}else"),
+        ([ran(), UNFOLLOWED], [OTHER_NAMES], sink(), OTHER, ""),
+        ([ONE, TWIN], [OTHER_NAMES], COMMITTING, OTHER, ""),
+        ([ONE, UNFOLLOWED], [OTHER_NAMES], COMMITTING, None, NOT_KNOWN),
+        ([ONE, UNFOLLOWED], [OTHER_NAMES, LEAVES_OUT], COMMITTING, OTHER, ""),
+        ([ONE, UNFOLLOWED], [NAMES, OTHER_NAMES], COMMITTING, JOB, ""),
+        ([ONE, TWIN], [NAMES, OTHER_NAMES], COMMITTING, None, NOT_KNOWN),
+        # The job that has the prefix now goes on from the one that ran then.
+        ([ran(), ran(id_=OTHER, started_ms=RESTORED)], [OTHER_NAMES], sink(), JOB, ""),
+        ([ran(), ran(id_=OTHER, started_ms=RESTORED)], [OTHER_NAMES, LEAVES_OUT], sink(), None, f"{NO_JOB}orders"),
+        ([ran(), ran(id_=OTHER, cluster="us", started_ms=RESTORED)], [replace(OTHER_NAMES, cluster="us")], sink(), None, "of us/"),
+        ([ran(), ran(from_chk(JOB), id_=OTHER, name="else", started_ms=RESTORED)], [OTHER_NAMES], sink(), JOB, ""),
+        ([ran(), ran(from_chk(THIRD), id_=OTHER, name="else", started_ms=RESTORED)], [OTHER_NAMES], sink(), None, NO_JOB),
+        ([ran(from_chk(OTHER)), ran(id_=OTHER, name="else", **ENDED)], [OTHER_NAMES], sink(), JOB, ""),
+        ([ran(from_chk(OTHER))], [OTHER_NAMES], sink(), JOB, ""),
+        ([ran(from_chk(THIRD))], [OTHER_NAMES], sink(), None, NO_JOB),
+        ([ran(), ran(id_=THIRD), ran(id_=OTHER, started_ms=RESTORED)], [OTHER_NAMES], sink(), None, NOT_KNOWN),
+        ([ONE, ran(id_=THIRD), ran(id_=OTHER, started_ms=RESTORED)], [OTHER_NAMES], COMMITTING, JOB, ""),
+    ],
+)  # fmt: skip
+def test_a_job_is_its_where_its_lists_name_it_and_no_other(
+    jobs: list[FlinkJobFacts], lists: list[FlinkCommittables], of_sink: Sink, found: str | None, says: str
+) -> None:
+    state = FlinkState(jobs={facts.job.job: facts for facts in jobs})
+    for seen in lists:
+        state.see_committables(seen)
+    known = replace(transaction(), ongoing_epoch=4)
+    for looked_at in (state, state.copy()):
+        job, why = job_of(known, of_sink, looked_at)
+        assert (job.job.job if job is not None else None) == found, why
+        assert says in why
+
+
+def test_an_id_of_nobody_is_told_of_no_flink_job() -> None:
+    strange = transaction("ip-count-0-9")
+    unknown = Sink(prefix="ip-count")
+    for state in (flink(ran()), FlinkState(jobs={JOB: ran(**ENDED)})):
+        _, why = job_of(strange, unknown, state)
+        assert why.startswith("only its owner knows whether it writes it again")
+        assert "whether its checkpoint was completed" not in why

@@ -26,7 +26,7 @@ from tests.unit.collector.observations import T0, broker_record, folded
 from tests.unit.collector.verdicts.test_data_loss import BEFORE, COMMITS, THIS, judged, transaction
 
 LOST, HARMLESS, TWICE, NOT_LOST = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.DUPLICATED, LossVerdict.NOT_LOST
-CERTAIN, LIKELY = Certainty.CERTAIN, Certainty.LIKELY
+UNKNOWN, CERTAIN, LIKELY, GUESS = LossVerdict.UNKNOWN, Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
 JOB, LATER, LAST = "a" * 32, "c" * 32, "d" * 32
 KEY = f"kafka:sink-0-3:3:4@{T0 + 21_500}"
 
@@ -54,6 +54,7 @@ def listed(job_id: str, number: int, written: int, *ids: Committable, prefix: st
     )  # fmt: skip
 
 
+LATER_IDS = [record for n in (4, 5, 6) for record in transaction(n, n * 20_000, n * 20_000 + 9_000, committed=True)]
 SAVEPOINT = "s3://b/savepoint-aaaaaa-0123"
 GONE = [job(state="CANCELED"), *BEFORE, checkpoint(3)]
 CHECKPOINT_3_AGAIN = checkpoint(3, triggered_ms=T0 + 90_000, ended_ms=T0 + 90_500)
@@ -63,6 +64,7 @@ LISTS_IT_ONLY = replace(LISTS_IT, prefixes=frozenset())
 POOLED_LISTS_IT = replace(LISTS_IT, pooled=frozenset({"sink"}))
 LATER_USES_IT = listed(LATER, 4, 95_000)
 POOLED_LATER = replace(LATER_USES_IT, pooled=frozenset({"sink"}))
+ITS_OWN_LIST, LIST_WITHOUT_IT = listed(JOB, 2, 20_500), listed(JOB, 2, 20_500, prefix="other")
 OTHER_PREFIX = listed(LATER, 4, 95_000, prefix="other")
 
 ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Certainty, str]] = [
@@ -90,8 +92,19 @@ ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Cer
     ("set back, then one from a savepoint", [*COMMITS, *GONE, restored(LATER, 2, 90_000), restored(LAST, 3, 95_000, SAVEPOINT)],
         HARMLESS, LIKELY, "set back to checkpoint 2"),
     ("of its name, restored from nothing", [*COMMITS, *GONE, job(LATER, started_ms=T0 + 90_000)], LOST, LIKELY, "but job"),
-    ("restored below it before it began", [*COMMITS, *GONE, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
+    ("restored below it before it began",
+        [*COMMITS, *GONE, ITS_OWN_LIST, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
         LOST, CERTAIN, "checkpoint 3"),
+    ("so it is, and its job has no list", [*COMMITS, *GONE, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
+        UNKNOWN, GUESS, "do not say whose it is"),
+    ("nothing says that it is the job's", [*GONE], LOST, LIKELY, "checkpoint 3 of eu/orders holds it"),
+    ("the job's lists never name it", [*GONE, LIST_WITHOUT_IT], UNKNOWN, GUESS, "only its owner knows"),
+    ("nor does its commits' time help then", [*COMMITS, *GONE, LIST_WITHOUT_IT], UNKNOWN, GUESS, "only its owner knows"),
+    ("its job's list names it", [*GONE, ITS_OWN_LIST], LOST, LIKELY, "checkpoint 3 of eu/orders holds it"),
+    ("a job that began later names it", [*COMMITS, *GONE, restored(LATER, 3, 90_000, SAVEPOINT, "b"), LATER_USES_IT],
+        UNKNOWN, GUESS, "its prefix is that of eu/b"),
+    ("a stranger goes on with its ids", [*LATER_IDS, *GONE], LOST, LIKELY, "checkpoint 3 of eu/orders"),
+    ("the job's own ids go on", [*LATER_IDS, *GONE, ITS_OWN_LIST], LOST, CERTAIN, "checkpoint 3 of eu/orders"),
     ("few commits, its id is taken again", [*GONE, LISTS_IT_ONLY, taken(95_000)], LOST, LIKELY, "lists it"),
     ("so it is, and a list says what its number is", [*GONE, LISTS_IT, taken(95_000)], HARMLESS, LIKELY, "taken again"),
     ("few commits", [*GONE, LISTS_IT_ONLY], LOST, CERTAIN, "lists it"),
