@@ -14,6 +14,7 @@ import streamlit as st
 from app import live
 from app.client.collector_rows import Rows
 from app.components import downloads
+from app.components.cut_name import cut
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
@@ -99,8 +100,8 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
             [
                 written(loss.at_ms, zone),
                 word_badge(_VERDICTS, loss.verdict),
-                link(page_paths.transaction(loss.key), loss.transaction),
-                link(page_paths.pipeline(loss.pipeline), loss.pipeline),
+                link(page_paths.transaction(loss.key), cut(loss.transaction, "span")),
+                link(page_paths.pipeline(loss.pipeline), cut(loss.pipeline, "span")),
                 "–" if loss.checkpoint is None else str(loss.checkpoint),
                 loss.why,
                 certainty_badge(loss.certainty),
