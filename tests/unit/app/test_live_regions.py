@@ -251,7 +251,18 @@ def test_of_a_long_block_only_the_pieces_that_differ_are_sent():
     assert changes({"a": before}, {"a": longer}) == {"edits": {"a": [(21, 1, "li>one more</li><i>2")]}}
 
 
-PIECES = st.lists(st.sampled_from(["b>", "/b>", "i>text", ""]), min_size=1, max_size=8)
+@pytest.mark.parametrize("came", [2, 3])
+def test_of_a_list_that_moves_on_only_what_came_is_sent(came):
+    def marks(first: int, until: int) -> str:
+        return "<div>" + "".join(f"<i title='{number} {'long ' * 40}'>mark</i>" for number in range(first, until))
+
+    before, now = f"<b>1</b>{marks(0, 40)}</div><i>2</i>", f"<b>1</b>{marks(2, 40 + came)}</div><i>3</i>"
+    message = changes({"a": before}, {"a": now})
+    assert set(message) == {"edits"}
+    assert len(json.dumps(message)) < len(marks(0, came + 1))
+
+
+PIECES = st.lists(st.sampled_from(["b>", "/b>", "i>text", "", "p>" + "one " * 60, "p>" + "two " * 60]), min_size=1)
 
 
 @given(PIECES, PIECES)
