@@ -19,8 +19,8 @@ from lifecycle.errors import IndoubtError
 
 log = logging.getLogger(__name__)
 
-MIN_PAUSE_S = 0.5
-"""Between two renderings: a new card is on the page within a second."""
+MIN_PAUSE_S = 0.9
+"""Between the starts of two renderings: a change after a quiet time is rendered at once, one of many within a second."""
 MAX_PAUSE_S, PAUSE_TIMES = 2.0, 4.0
 """With thousands of open transactions a rendering takes long: the pause behind it is so many times as long, up to 2 s."""
 REFRESH_S = 5.0

@@ -44,7 +44,7 @@ from lifecycle.states import TransactionState
 MINUTES = 60
 RECOUNT_MS = 2_000
 WATCH_EVERY_MS = 500
-PAUSE_TIMES, MAX_PAUSE_MS = 10, 1_500
+PAUSE_TIMES, MAX_PAUSE_MS = 25, 1_500
 """With thousands of cards a look takes long: it stands for so many times as long. A verdict is shown within 2 s all the same."""
 MOST_NAMED = 100
 MOST_REQUIRED = {"keys": MAX_KEYS, "partitions": MOST_NAMED}

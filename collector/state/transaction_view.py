@@ -123,7 +123,7 @@ class TransactionView:
             return self.branch.resource_manager
         return self.reported.resource_manager if self.reported is not None else KAFKA
 
-    @property
+    @cached_property
     def opened_ms(self) -> int | None:
         """Return when it was opened: by the broker's clock, else its writer's, else since when it is known to be prepared."""
         return self.broker.identity.start_ms if self.broker is not None else opening_ms(self.reported, self.branch)
