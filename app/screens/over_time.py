@@ -18,7 +18,8 @@ from lifecycle.rows.series import ApplicationSeries, Series
 
 WINDOWS = {"15 min": 15 * MINUTE_MS, "1 h": HOUR_MS, "6 h": 6 * HOUR_MS, "24 h": 24 * HOUR_MS}
 WINDOW = "1 h"
-KEPT_S = 5.0
+KEPT_S = 10.0
+"""No bucket is shorter."""
 MOST_APPLICATIONS = 8
 CHECKPOINTS_LOOKED_AT = 500
 

@@ -1,4 +1,4 @@
-"""Server-sent events: "something changed", at most 4 times a second, and a heartbeat every 5 s."""
+"""Server-sent events: "something changed", at most twice a second, and a heartbeat every 5 s."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-MIN_PAUSE_S = 0.25
+MIN_PAUSE_S = 0.5
 ALIVE_EVERY_S = 5.0
 
 

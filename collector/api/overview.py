@@ -46,6 +46,8 @@ RECOUNT_MS = 2_000
 WATCH_EVERY_MS = 500
 PAUSE_TIMES, MAX_PAUSE_MS = 25, 1_500
 """With thousands of cards a look takes long: it stands for so many times as long. A verdict is shown within 2 s all the same."""
+LONG_MS = 5
+"""A look that takes so long is left to the watch: who asks is told of the last one."""
 MOST_NAMED = 100
 MOST_REQUIRED = {"keys": MAX_KEYS, "partitions": MOST_NAMED}
 MOST_LISTED = {**MOST_REQUIRED, "waits": MOST_NAMED, "alerts": MOST_NAMED}
@@ -185,7 +187,7 @@ class Watch:
         found = self._attention.of(situation)
         is_all_well = not found and len(up(situation)) == len(existing(situation))
         took_ms = int(1000 * (time.thread_time() - began_s))
-        stands_ms = min(MAX_PAUSE_MS, PAUSE_TIMES * took_ms)
+        stands_ms = min(MAX_PAUSE_MS, max(PAUSE_TIMES * took_ms, WATCH_EVERY_MS if took_ms >= LONG_MS else 0))
         return Look(version=version, situation=situation, attention=found, is_all_well=is_all_well, stands_ms=stands_ms)
 
     def _required_of(self, judged: Sequence[Judged], at_ms: int) -> list[Judged]:
