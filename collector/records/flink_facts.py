@@ -53,6 +53,14 @@ class FlinkJobFacts:
         """Return the name that its rows go by."""
         return f"{self.job.cluster}/{self.job.name}"
 
+    def ended(self, listing: FlinkCommittables, status: FlinkStatus) -> tuple[FlinkCheckpoint, int] | None:
+        """Return the checkpoint that a list is of, and its end (epoch ms), where REST reported that it ended like this."""
+        seen = self.checkpoints.get(listing.number)
+        if seen is None or seen.status is not status or seen.ended_ms is None:
+            return None
+        # Another checkpoint may have had this number before: the job was restored and took it again.
+        return (seen, seen.ended_ms) if seen.ended_ms >= listing.written_ms - CLOCK_SKEW_MS else None
+
 
 @dataclass(slots=True)
 class FlinkState:

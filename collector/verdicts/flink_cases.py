@@ -8,10 +8,10 @@ from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkStatus
+from collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkCommittables, FlinkStatus
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_successors import restored_jobs, unattributed
+from collector.verdicts.flink_successors import may_hold, restored_jobs, unattributed
 from collector.verdicts.flink_unread_lists import (
     UnreadList,
     owner_by_number,
@@ -43,6 +43,8 @@ class FlinkCase:
     unattributed: str = ""
     restored: FlinkCommittables | None = None
     """What the checkpoint of ``last_restore`` lists, where that was read whole."""
+    may_hold: frozenset[int] = frozenset()
+    """Of the checkpoints in ``restores``, those that may hold it, too: their lists were not read."""
     unread: UnreadList | None = None
     """Where none lists it: the completed checkpoint that holds it by what REST says, and whose list is not read."""
     is_branch: bool = False
@@ -98,8 +100,8 @@ class FlinkCase:
     def restored_to(self) -> tuple[Restore | None, bool]:
         """Return the last restore since it was listed that tells whether the work rests on it, and whether that is in doubt.
 
-        Restored from a checkpoint that lists it: it does. From an earlier one: it does not. A later checkpoint that does not list
-        it may be of either line of work.
+        Restored from a checkpoint that lists it: it does. From an earlier one: it does not, unless that one may hold it, too. A
+        later checkpoint that does not list it may be of either line of work.
         """
         numbers = {listing.number for listing in self.listings}
         last: Restore | None = None
@@ -108,7 +110,7 @@ class FlinkCase:
             if restore.at_ms < self.first.written_ms - CLOCK_SKEW_MS:
                 continue
             if restore.number in numbers or restore.number < self.first.number:
-                last, in_doubt = restore, False
+                last, in_doubt = restore, restore.number in self.may_hold - numbers
             elif last is not None and last.number < self.first.number:
                 in_doubt = True
         return last, in_doubt
@@ -119,18 +121,24 @@ class FlinkCase:
         if last is not None and last.number >= self.first.number:
             return last.number, last.at_ms, "a job was restored from it"
         for listing in self.listings:
-            seen = self.job.checkpoints.get(listing.number) if self.job is not None else None
-            if (
-                seen is None
-                or seen.status is not FlinkStatus.COMPLETED
-                or not seen.kind.commits
-                or seen.ended_ms is None
-            ):
-                continue
-            # Another checkpoint may have had this number before: the job was restored and took it again.
-            if seen.ended_ms >= listing.written_ms - CLOCK_SKEW_MS:
-                return listing.number, seen.ended_ms, "REST reported it as completed"
+            seen = self._ended(listing, FlinkStatus.COMPLETED)
+            if seen is not None and seen[0].kind.commits:
+                return listing.number, seen[1], "REST reported it as completed"
         return None
+
+    def failed(self) -> tuple[FlinkCheckpoint, int] | None:
+        """Return the last checkpoint that lists it, and its end (epoch ms), where REST reported all of them as failed."""
+        ends = [self._ended(listing, FlinkStatus.FAILED) for listing in self.listings]
+        return None if None in ends else ends[-1]
+
+    @property
+    def first_not_failed(self) -> FlinkCommittables:
+        """Return the first checkpoint that lists it and that REST did not report as failed; of all that failed, the first."""
+        open_ = (listing for listing in self.listings if self._ended(listing, FlinkStatus.FAILED) is None)
+        return next(open_, self.first)
+
+    def _ended(self, listing: FlinkCommittables, status: FlinkStatus) -> tuple[FlinkCheckpoint, int] | None:
+        return self.job.ended(listing, status) if self.job is not None else None
 
 
 def flink_case(
@@ -176,7 +184,7 @@ def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkC
     if not unread.doubt:
         unread = replace(unread, doubt=unattributed(state, state.jobs[unread.job], start_ms))
     if case is None:
-        case = _case(state, owner, [], start_ms, None)
+        case = _case(state, owner, [], start_ms, None, 0)
         # Its number may fit by chance: of a job that runs it is not said that it goes on.
         return None if case.is_alive else replace(case, unread=unread)
     return replace(case, unread=unread)
@@ -205,7 +213,9 @@ def case_of(state: FlinkState, broker: BrokerTransaction) -> FlinkCase | None:
         owner = found
     facts = state.jobs.get(owner[1])
     restore = facts.restores[-1] if facts is not None and facts.restores else None
-    return _case(state, owner, listings, start_ms, restore)
+    # Ids that count up have the number of the first checkpoint that may hold them.
+    first = parsed.number if parsed is not None and state.is_pooled(parsed.prefix) is False else 0
+    return _case(state, owner, listings, start_ms, restore, first)
 
 
 def flink_xid(branch: BranchFacts) -> FlinkXid | None:
@@ -234,7 +244,8 @@ def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
         owner = (facts.job.cluster, facts.job.job)
     else:
         return None
-    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts))
+    first = found.checkpoint if found.is_function else 0
+    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts), first)
     may_refuse_flink = branch.resource_manager == MYSQL.name
     return replace(case, is_branch=True, may_refuse_flink=may_refuse_flink)
 
@@ -255,6 +266,7 @@ def _case(
     listings: list[FlinkCommittables],
     start_ms: int,
     last_restore: Restore | None,
+    first: int,
 ) -> FlinkCase:
     cluster, job = owner
     facts = state.jobs.get(job)
@@ -275,6 +287,8 @@ def _case(
     if known is None:
         return case
     if listings:
+        earlier = (restore.number for restore in case.restores if restore.number >= first)
+        case = replace(case, may_hold=may_hold(state, owner, earlier, start_ms))
         last, _ = case.restored_to()
         after_ms = last.at_ms if last else case.first.written_ms
     elif last_restore is not None and case.began_after_restored:

@@ -31,13 +31,18 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
     """A job of that name started since, and whether its work rests on this checkpoint is not known."""
     if not case.listings:
         return None
-    _, in_doubt = case.restored_to()
+    last, in_doubt = case.restored_to()
     if not in_doubt and not case.unattributed:
         return None
     fact = (
         f"{case.name} was set back to before checkpoint {case.first.number} and restored again since: whether its work rests on "
         "that checkpoint is not known"
     )
+    if last is not None and last.number in case.may_hold:
+        fact = (
+            f"{case.name} was restored from checkpoint {last.number}, which may hold it, too: it began before that checkpoint was "
+            "triggered, and its list was not read"
+        )
     if case.unattributed:
         fact = f"{case.unattributed}: if it was not, a commit writes these rows twice"
     doubt = Evidence(fact=fact, source=REST)
@@ -84,7 +89,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
         may_commit=True,
         may_abort=case.may_refuse_flink,
         loses_data=True,
-        commit_confirmation=checkpoint_name(case.first) if is_unsure or case.may_refuse_flink else "",
+        commit_confirmation=checkpoint_name(case.first_not_failed) if is_unsure or case.may_refuse_flink else "",
     )
 
 
@@ -101,6 +106,34 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     )
 
 
+def rule_34_failed(case: FlinkCase) -> Judgement | None:
+    """REST reported each checkpoint that lists it as failed: Flink keeps a list where it does not know whether it counts."""
+    failed = case.failed() if case.listings else None
+    if failed is None:
+        return None
+    seen, at_ms = failed
+    name = checkpoint_name(case.listings[-1])
+    reported = (
+        f"REST reported checkpoint {seen.number} of {case.name} as failed{f' ({seen.reason})' if seen.reason else ''}"
+    )
+    fact = (
+        f"Flink keeps its list where it cannot tell whether it recorded the checkpoint, and deletes it otherwise. No commit is "
+        f"offered until a job is restored from {name}; restored from an earlier one, it writes these rows again. Until then an "
+        "abort may lose its rows"
+    )
+    return Judgement(
+        verdict=Verdict.UNKNOWN,
+        rule=34,
+        evidence=(
+            _listed(case),
+            Evidence(fact=reported, source=REST, at_ms=at_ms),
+            Evidence(fact=fact, source=METADATA),
+        ),
+        may_abort=True,
+        loses_data=True,
+    )
+
+
 def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     """It is listed, and it was not seen whether Flink recorded the checkpoint as completed before the job stopped."""
     if not case.listings:
@@ -108,9 +141,9 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     written_ms = case.listings[-1].written_ms
     if case.now_ms - written_ms < case.commit_overdue_ms:
         return Judgement(verdict=Verdict.IN_PROGRESS, rule=25, evidence=(_listed(case),), loses_data=True)
-    name = checkpoint_name(case.first)
+    name = checkpoint_name(case.first_not_failed)
     fact = (
-        f"the end of this checkpoint was not seen: commit it only if the job is then restored from {name} or from a later one. "
+        f"the end of {name} was not seen: commit it only if the job is then restored from {name} or from a later one. "
         "Restored from an earlier one, it writes these rows twice"
     )
     return Judgement(
@@ -202,6 +235,7 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_22_set_back,
     rule_23_completed,
     rule_24_not_over,
+    rule_34_failed,
     rule_25_end_not_seen,
     rule_26_lingering,
     rule_27_job_runs,
@@ -242,8 +276,9 @@ def _unread(unread: UnreadList) -> tuple[Evidence, ...]:
 
 
 def _what_follows(case: FlinkCase) -> Evidence:
+    number = case.first_not_failed.number
     if case.may_refuse_flink:
-        name = checkpoint_name(case.first)
+        name = checkpoint_name(case.first_not_failed)
         fact = (
             f"MariaDB refuses the commit that Flink sends after a restore from {name}, with this branch or without (XAER_OUTSIDE): "
             f"docs/databases.md says what to do. Commit it only if the job then goes on from {name} or from a later one. Restored "
@@ -252,13 +287,13 @@ def _what_follows(case: FlinkCase) -> Evidence:
         return Evidence(fact=fact, source=METADATA)
     if case.is_branch:
         fact = (
-            f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction is 'unknown to "
+            f"what follows a commit: restored from checkpoint {number}, Flink logs that the transaction is 'unknown to "
             "RM (ignoring)' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. A rollback "
             "loses its rows"
         )
         return Evidence(fact=fact, source=METADATA)
     fact = (
-        f"what follows a commit: restored from checkpoint {case.first.number}, Flink logs that the transaction has 'already been "
+        f"what follows a commit: restored from checkpoint {number}, Flink logs that the transaction has 'already been "
         "fenced' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. An abort, or the "
         "timeout, loses its rows"
     )

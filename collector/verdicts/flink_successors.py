@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
 from collector.runtime.time_format import utc
@@ -36,3 +36,18 @@ def restored_jobs(state: FlinkState, job: str, at_ms: int | None = None) -> Iter
     for facts in state.jobs.values():
         if any(restore.of_job == job and at_ms in (None, restore.at_ms) for restore in facts.restores):
             yield facts
+
+
+def may_hold(state: FlinkState, owner: tuple[str, str], numbers: Iterable[int], start_ms: int) -> frozenset[int]:
+    """Return which of these checkpoints of ``owner`` (cluster, job) may hold a transaction: it is not known that it began later.
+
+    A transaction that was listed and not committed is listed by the next checkpoint, too, which may be the first that was read.
+    """
+    read = {listing.number for listing in state.committables.get(owner, {}).values() if not listing.error}
+    facts = state.jobs.get(owner[1])
+    seen = {number: facts.checkpoints.get(number) if facts is not None else None for number in numbers}
+    return frozenset(
+        number
+        for number, checkpoint in seen.items()
+        if number not in read and (checkpoint is None or start_ms <= checkpoint.triggered_ms + CLOCK_SKEW_MS)
+    )

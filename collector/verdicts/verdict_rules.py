@@ -102,7 +102,7 @@ def rule_6_ending(case: Case) -> Judgement | None:
 
 
 def rules_of_flink(case: Case) -> Judgement | None:
-    """Rules 21 to 27, 30 and 31: what Flink's checkpoints say of a transaction of a Flink job (flink_commits.py)."""
+    """Rules 21 to 27, 30, 31 and 34: what Flink's checkpoints say of a transaction of a Flink job (flink_commits.py)."""
     return flink_commits.judge(case.flink) if case.flink is not None else None
 
 

@@ -19,9 +19,10 @@ from tests.unit.collector.observations import T0, broker_record
 
 Checkpoint = tuple[str, int]
 """A job and a number."""
-OUTCOMES = ("committed", "recorded", "written", "declined", "savepoint")
+OUTCOMES = ("committed", "recorded", "written", "declined", "unsure", "savepoint")
 """How a checkpoint ends: its transactions are committed; it is recorded, or its ``_metadata`` is only written, and its job dies
-before they are; it fails and the job goes on; it is a savepoint, which commits nothing while the job goes on."""
+before they are; it fails and the job goes on, also where Flink is unsure and has recorded it; it is a savepoint, which commits
+nothing while the job goes on."""
 LISTS = ("read", "out of reach", "not found")
 """What a collector gets of a checkpoint's ``_metadata``."""
 
@@ -98,13 +99,13 @@ class ModelOfFlink:
         taken, triggered = (self.job, self.newest), self.at
         self.pending += self.current
         self.last_number = self.newest
-        is_recorded = outcome in ("committed", "recorded", "savepoint")
+        is_recorded = outcome in ("committed", "recorded", "unsure", "savepoint")
         kind = FlinkKind.SAVEPOINT if outcome == "savepoint" else FlinkKind.CHECKPOINT
-        if outcome != "declined":
-            self.holds[taken] = tuple(self.pending)
-            self._see_list(taken, kind, listing)
+        # Flink deletes the list of one that failed, if it gets to it.
+        self.holds[taken] = tuple(self.pending)
+        self._see_list(taken, kind, listing)
         self.at += 500
-        status = FlinkStatus.COMPLETED if is_recorded else FlinkStatus.FAILED
+        status = FlinkStatus.FAILED if outcome in ("declined", "unsure") else FlinkStatus.COMPLETED
         status = FlinkStatus.IN_PROGRESS if outcome == "written" else status
         self.told.append((taken, status, kind, triggered, self.at))
         if is_recorded:

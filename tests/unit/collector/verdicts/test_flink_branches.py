@@ -192,6 +192,15 @@ def test_a_job_may_run_until_rest_is_away_for_long(
         assert found.commit_confirmation or verdict is DOUBT, "never without a person"
 
 
+@pytest.mark.parametrize(("number", "rule"), [(2, 22), (3, 21)])
+def test_a_branch_that_the_restored_checkpoint_may_hold_too_is_not_set_back(number: int, rule: int) -> None:
+    lists = listing(5, FUNCTION, written=50_100)
+    assert judged([FAILED_JOB, other_job(number), lists], branch(FUNCTION, PREPARED)).rule == rule
+    # The number in an xid of JdbcSink says nothing.
+    sink = listing(5, SINK, written=50_100)
+    assert judged([FAILED_JOB, other_job(1), sink], branch(SINK, PREPARED)).rule == 21
+
+
 def test_a_commit_at_a_job_that_may_run_says_so() -> None:
     found = judged([RUNS, checkpoint(3), LISTS], branch(FUNCTION, PREPARED))
     assert "whether eu/orders still runs is not known, REST does not answer" in found.evidence[2].fact

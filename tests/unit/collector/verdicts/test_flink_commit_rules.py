@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkStatus
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_cases import FlinkCase, case_of, flink_case
@@ -17,10 +17,13 @@ from lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, only_view
 from tests.unit.collector.verdicts.test_flink_commits import (
+    EPOCH,
     FAILED_JOB,
     JOB,
     NOT_LISTED,
+    OPENED,
     OTHER_JOB,
+    PRODUCER,
     WRITTEN,
     flink_state,
     listing,
@@ -112,6 +115,48 @@ def test_without_a_list_no_restore_is_looked_for_and_with_one_nothing_lingers() 
     assert rule_26_lingering(both) is rule_27_job_runs(replace(both, start_ms=T0 + 90_000)) is None
 
 
+@pytest.mark.parametrize(
+    ("number", "seen", "found"),
+    [
+        (4, [], (ABORT, 22)),
+        (3, [], (DOUBT, 21)),
+        (3, [checkpoint(3, triggered_ms=T0 + OPENED - 1_000)], (DOUBT, 21)),
+        (3, [checkpoint(3, triggered_ms=T0 + OPENED - 1_001)], (ABORT, 22)),
+        (3, [listing(3, NOT_LISTED)], (ABORT, 22)),
+        (3, [replace(listing(3, NOT_LISTED), error="damaged")], (DOUBT, 21)),
+    ],
+    ids=[
+        "its number is higher",
+        "nothing tells",
+        "it may have begun before",
+        "it began later",
+        "its list leaves it out",
+        "its list is damaged",
+    ],
+)
+@pytest.mark.parametrize("is_pooled", [False, True], ids=["counts up", "pooled"])
+def test_one_that_the_restored_checkpoint_may_hold_too_is_not_set_back(
+    number: int, seen: list[Any], found: tuple[Verdict, int], is_pooled: bool
+) -> None:
+    """What checkpoint 3 lists and nothing committed, checkpoint 5 lists too; of checkpoint 3 nothing was read."""
+    ids = {"pooled": frozenset({"orders"})} if is_pooled else {}
+    id_ = Committable(f"orders-0-{number}", PRODUCER, EPOCH)
+    lists = listing(5, id_, written=50_100, **ids)
+    state = flink_state([FAILED_JOB, restored_from(JOB, number=3), *seen, lists], False)
+    view = only_view(
+        broker_record(
+            BrokerStatus.ONGOING, OPENED, transaction=id_.transaction, producer_id=PRODUCER, epoch=EPOCH, start=OPENED
+        )
+    )
+    case = flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    assert case is not None
+    assert verdict(case) == ((DOUBT, 21) if is_pooled and not seen else found)
+    if not seen and found == (DOUBT, 21):
+        judgement = flink_commits.judge(case)
+        assert judgement is not None
+        assert "was restored from checkpoint 3, which may hold it, too" in judgement.evidence[1].fact
+
+
 def test_the_restores_of_all_jobs_count_in_the_order_of_their_times() -> None:
     later, earlier = restored_from(JOB, at=80_000), restored_from(JOB, "c" * 32, number=2)
     found = flink_case(
@@ -153,9 +198,8 @@ def test_a_later_checkpoint_that_lists_it_holds_it_too() -> None:
         (replace(COMPLETED, ended_ms=WRITTEN_MS - 1_000), True),
         (replace(COMPLETED, ended_ms=WRITTEN_MS - 1_001), False),
         (replace(COMPLETED, ended_ms=None), False),
-        (replace(COMPLETED, status=FlinkStatus.FAILED), False),
     ],
-    ids=["completed", "within the clocks' difference", "an earlier one of this number", "no end", "failed"],
+    ids=["completed", "within the clocks' difference", "an earlier one of this number", "no end"],
 )
 def test_only_an_end_after_its_list_was_written_completes_it(seen: Any, completed: bool) -> None:
     known = FlinkJobFacts(job=FAILED_JOB, checkpoints={3: seen})

@@ -82,7 +82,9 @@ FROM_SAVEPOINT = replace(LATER_FROM_4, restored_path="file:///c/savepoint-aaaaaa
 SAVEPOINT = checkpoint(3, kind=FlinkKind.SAVEPOINT)
 
 NOT_OVER, FAILED_3 = checkpoint(3, FlinkStatus.IN_PROGRESS), checkpoint(3, FlinkStatus.FAILED)
+FAILED_4 = checkpoint(4, FlinkStatus.FAILED, reason="Could not finalize")
 EARLIER_3 = checkpoint(3, triggered_ms=T0, ended_ms=T0 + 500)
+EARLIER_FAILED = replace(EARLIER_3, status=FlinkStatus.FAILED)
 LISTED_2, LISTED_4 = listing(2, NOT_LISTED, written=20_000), listing(4, written=40_100)
 LISTED_BY_OTHER = listing(3, NOT_LISTED, job=OTHER_JOB, written=65_000)
 OTHER_EPOCH = listing(3, Committable(ID, PRODUCER, EPOCH + 1))
@@ -110,6 +112,15 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("restored from it, and on from there", [FAILED_JOB, RESTORED_FROM_3, GOES_ON_FROM_5, listing()], True, 90_000, COMMIT, 23, ""),
     ("its job runs, it is not over", [RUNS, NOT_OVER, listing()], True, 40_000, GOES_ON, 24, ""),
     ("its checkpoint failed", [RUNS, FAILED_3, listing()], True, 40_000, GOES_ON, 24, ""),
+    ("its checkpoint failed, its job is gone", [FAILED_JOB, FAILED_3, listing()], True, 40_000, DOUBT, 34, ""),
+    ("its checkpoint failed, REST is away", [RUNS, FAILED_3, listing()], False, 40_000, DOUBT, 34, ""),
+    ("it failed, the next one completed", [FAILED_JOB, FAILED_3, checkpoint(4), listing(), LISTED_4], True, 50_000, COMMIT, 23, ""),
+    ("it failed, the next one's end not seen", [FAILED_JOB, FAILED_3, listing(), LISTED_4], True, 50_000, COMMIT, 25, "chk-4"),
+    ("its end not seen, the next one failed", [FAILED_JOB, FAILED_4, listing(), LISTED_4], True, 50_000, COMMIT, 25, "chk-3"),
+    ("both failed", [FAILED_JOB, FAILED_3, FAILED_4, listing(), LISTED_4], True, 50_000, DOUBT, 34, ""),
+    ("an earlier chk-3 failed", [FAILED_JOB, EARLIER_FAILED, listing()], True, 40_000, COMMIT, 25, "chk-3"),
+    ("it failed, and a job was restored from it", [FAILED_JOB, FAILED_3, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
+    ("it failed, and the work was set back", [FAILED_JOB, FAILED_3, RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
     ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
     ("REST is away, its end not seen", [RUNS, NOT_OVER, listing()], False, 40_000, COMMIT, 25, "chk-3"),
     ("no REST at all", [listing()], False, 40_000, COMMIT, 25, "chk-3"),
@@ -166,6 +177,18 @@ def test_case(seen: list[Any], polled: bool, at: int, verdict: Verdict | None, r
     assert found.may_abort is (verdict in (Verdict.ABORT_IT, Verdict.UNKNOWN) or bool(typed))
 
 
+def test_a_checkpoint_that_failed_is_said_to_have_failed() -> None:
+    found = judged(flink_state([FAILED_JOB, FAILED_3, FAILED_4, listing(), LISTED_4], True), open_view(), 50_000)
+    assert found is not None
+    assert found.evidence[1].fact == "REST reported checkpoint 4 of eu/orders as failed (Could not finalize)"
+    assert found.evidence[1].at_ms == FAILED_4.ended_ms
+    assert "until a job is restored from chk-4" in found.evidence[2].fact
+    unseen = judged(flink_state([FAILED_JOB, FAILED_3, listing(), LISTED_4], True), open_view(), 50_000)
+    assert unseen is not None
+    assert "the end of chk-4 was not seen" in unseen.evidence[1].fact
+    assert "restored from checkpoint 4, Flink logs" in unseen.evidence[2].fact
+
+
 def test_every_rule_has_a_case() -> None:
     assert {f"{rule}" for *_, rule, _ in CASES if rule} == {each.__name__.split("_")[1] for each in flink_commits.RULES}
 
@@ -174,6 +197,12 @@ def test_a_later_transaction_at_the_same_epoch_is_not_the_listed_one() -> None:
     state = flink_state([FAILED_JOB, checkpoint(3), listing()], False)
     found = judged(state, open_view(opened=35_000), 50_000)
     assert found is None
+
+
+def test_a_doubt_about_a_restore_says_what_it_is() -> None:
+    found = judged(flink_state([FAILED_JOB, RESTORED_FROM_2, LATER_FROM_4, listing()], True), open_view(), 90_000)
+    assert found is not None
+    assert "was set back to before checkpoint 3 and restored again since" in found.evidence[1].fact
 
 
 def test_what_is_not_listed_any_more_is_not_committed() -> None:
@@ -247,8 +276,13 @@ ONLY_WRITTEN, RECORDED = ("write", "written", "read"), ("write", "recorded", "re
 SAVED, OUT = ("write", "savepoint", "read"), ("write", "recorded", "out of reach")
 
 
+UNSURE, UNSURE_UNREAD = ("write", "unsure", "read"), ("write", "unsure", "out of reach")
+
+
 @settings(max_examples=300, deadline=None)
 @given(HISTORIES, st.booleans(), st.integers(1, 2), st.booleans())
+@example([UNSURE, ("fail over",)], False, 1, True)
+@example([UNSURE_UNREAD, RECORDED, ("restore", 1, False)], False, 1, False)
 @example([ONLY_WRITTEN, SAVED, ("write", "written", "out of reach"), OUT], False, 1, True)
 @example([RECORDED, ("restore", 0, False), ("poll",), ("restore", 0, True)], False, 1, False)
 @example([("poll",), RECORDED, ("poll",), SAVED, ("fail over",), ("poll",), ("restore", 0, False)], False, 1, False)
@@ -280,6 +314,7 @@ COMMITTED, BACK, NEWEST = ("write", "committed", "read"), ("restore", 1, False),
 
 @settings(max_examples=150, deadline=None)
 @given(HISTORIES, st.booleans(), st.integers(1, 2))
+@example([UNSURE_UNREAD, COMMITTED, BACK], False, 1)
 @example([COMMITTED, ("fail over",), ("write", "committed", "out of reach"), ("fail over",)], False, 2)
 @example([SAVED, COMMITTED, COMMITTED, BACK, ("poll",), NEWEST, OUT, NEWEST], True, 2)
 @example(

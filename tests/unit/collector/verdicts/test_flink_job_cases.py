@@ -237,6 +237,7 @@ def flink(*jobs: FlinkJobFacts, listed: int | None = None, named: str = "") -> F
             FlinkCommittables(
                 cluster="eu", job=JOB, number=listed, path=f"/c/chk-{listed}", kind=FlinkKind.CHECKPOINT,
                 written_ms=START + 10, read_ms=START + 20, committables=frozenset({Committable("sink-0-3", 3, 4)}),
+                prefixes=frozenset({"sink"}),
             )
         )  # fmt: skip
     if named:
