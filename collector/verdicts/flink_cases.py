@@ -11,7 +11,7 @@ from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkSta
 from collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkCommittables, FlinkStatus
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_successors import may_hold, restored_jobs, unattributed
+from collector.verdicts.flink_successors import may_hold, restored_jobs, restored_list, unattributed
 from collector.verdicts.flink_unread_lists import (
     UnreadList,
     owner_by_number,
@@ -280,7 +280,7 @@ def _case(
         # They concern listed transactions alone: to find them takes a look at every job.
         restores=tuple(sorted(state.restores_from(job), key=lambda each: each.at_ms)) if listings else (),
         last_restore=last_restore,
-        restored=_restored(state, facts, last_restore) if facts is not None and last_restore is not None else None,
+        restored=restored_list(state, facts, last_restore) if facts is not None and last_restore is not None else None,
     )
     # A job that REST never told of is known by those that were restored from it.
     known = facts or (next(restored_jobs(state, job), None) if listings else None)
@@ -296,9 +296,3 @@ def _case(
     else:
         return case
     return replace(case, unattributed=unattributed(state, known, after_ms, of_job=job))
-
-
-def _restored(state: FlinkState, facts: FlinkJobFacts, restore: Restore) -> FlinkCommittables | None:
-    of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {})
-    whole = (listing for listing in of_job.values() if listing.number == restore.number and not listing.error)
-    return next(whole, None)

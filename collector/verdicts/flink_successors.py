@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
+from collector.records.formats.flink_records import FlinkCommittables
 from collector.runtime.time_format import utc
 
 
@@ -51,3 +52,10 @@ def may_hold(state: FlinkState, owner: tuple[str, str], numbers: Iterable[int], 
         for number, checkpoint in seen.items()
         if number not in read and (checkpoint is None or start_ms <= checkpoint.triggered_ms + CLOCK_SKEW_MS)
     )
+
+
+def restored_list(state: FlinkState, facts: FlinkJobFacts, restore: Restore) -> FlinkCommittables | None:
+    """Return what the checkpoint of a job's restore lists, where that was read whole."""
+    of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {})
+    whole = (listing for listing in of_job.values() if listing.number == restore.number and not listing.error)
+    return next(whole, None)
