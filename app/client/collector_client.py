@@ -196,12 +196,13 @@ class CollectorClient:
         """Return the applications of the last 24 hours with how their timeouts stand, the worst first."""
         return self._rows("/api/v1/timeouts", partial(read_row, TimeoutRow), {})
 
-    def losses(self, *, transaction: str = "", limit: int = 500) -> Rows[LossRow]:
-        """Return undone transactions and whether what they held is missing, newest first.
+    def losses(self, *, transaction: str = "", verdict: str = "", limit: int = 500) -> Rows[LossRow]:
+        """Return undone transactions and whether what they held is missing, newest first; ``verdict``: with this one only.
 
         ``transaction``: of this id, whatever became of them, as far as history reaches.
         """
         wanted = {"limit": str(limit), **({"transaction": transaction} if transaction else {})}
+        wanted |= {"verdict": verdict} if verdict else {}
         return self._rows("/api/v1/losses", partial(read_row, LossRow), wanted)
 
     def batches(self, *, pipeline: str = "", batch: int | None = None, limit: int = 500) -> Rows[BatchRow]:

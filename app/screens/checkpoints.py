@@ -21,6 +21,7 @@ from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import CheckpointRow
 
 MAX_ROWS = 500
+PIPELINE = "checkpoint-pipeline"
 ROWS_A_PAGE = 50
 
 
@@ -30,7 +31,8 @@ def show() -> None:
 
 
 def _checkpoints() -> None:
-    rows = live.collector().checkpoints(limit=MAX_ROWS)
+    client, chosen, gaps = live.collector(), _chosen(), live.collector().checkpoint_gaps()
+    rows = client.checkpoints(limit=MAX_ROWS, **({"pipeline": chosen} if chosen else {}))
     live.write(
         el(
             "h3",
@@ -38,29 +40,35 @@ def _checkpoints() -> None:
             el("small", f" {counted(rows.more, 'earlier checkpoint')} not shown" if rows.more else ""),
         )
     )
-    news.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows])
-    if not rows:
+    news.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows], chosen)
+    if not rows and not chosen:
         live.write(el("p", "The history has no checkpoint yet.", class_="empty"))
         return
-    pipelines = sorted({row.pipeline for row in rows})
-    chosen = None
+    # Also those that have none among the newest.
+    pipelines = sorted(
+        {row.pipeline for row in rows} | {row.pipeline for row in gaps} | ({chosen} if chosen else set())
+    )
     if len(pipelines) > 1:
-        chosen = st.selectbox("Pipeline", pipelines, index=None, placeholder="every pipeline", key="checkpoint-pipeline",
-                              label_visibility="collapsed", width=320, on_change=first_page)  # fmt: skip
-    matches = [row for row in rows if chosen in (None, row.pipeline)]
+        st.selectbox("Pipeline", pipelines, index=None, placeholder="every pipeline", key=PIPELINE, width=320,
+                     label_visibility="collapsed", bind="query-params", on_change=first_page)  # fmt: skip
     with st.container(key="checkpoint-chart"):
         brush.show(
-            checkpoint_chart(matches, live.collector().checkpoint_gaps(), live.zone()),
+            checkpoint_chart(rows, gaps, live.zone()),
             key="checkpoint-durations",
             zone=live.zone(),
             alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
-    matches = brush.within(matches, lambda row: row.ended_at_ms or row.started_at_ms)
+    matches = brush.within(rows, lambda row: row.ended_at_ms or row.started_at_ms)
     downloads.offer("checkpoints", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):
         live.write(_table(shown))
+
+
+def _chosen() -> str:
+    """Return the chosen pipeline, before the widget is there as the address has it; empty: every pipeline."""
+    return str(st.session_state.get(PIPELINE) or st.query_params.get(PIPELINE, ""))
 
 
 def _table(rows: Sequence[CheckpointRow]) -> Html:

@@ -55,15 +55,17 @@ def _losses() -> None:
         width=520,
     )
     wanted = (asked or "").strip()
-    losses = live.collector().losses(transaction=actual(wanted), limit=MAX_ROWS)
+    losses = _newest(actual(wanted))
     live.write(el("h3", f"Outcome of {wanted}" if wanted else "Was data lost?", el("small", _how_many(losses))))
-    news.show("losses", [loss.at_ms for loss in losses], actual(wanted))
-    if not losses:
+    news.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
+    if not losses and not _chosen():
         live.write(_nothing(wanted))
         return
-    verdicts = st.pills(
+    # Not only those that are among the newest: what is looked for may be far behind them.
+    words = words_there(_VERDICTS, (loss.verdict for loss in losses))
+    st.pills(
         "Verdict",
-        list(words_there(_VERDICTS, (loss.verdict for loss in losses))),
+        list(dict.fromkeys([*(word for word in _VERDICTS if wanted or word != "not lost"), *words, *_chosen()])),
         selection_mode="multi",
         format_func=lambda word: f"{sign_of(_VERDICTS, word)[0]} {word}",
         key="loss-verdict",
@@ -71,11 +73,25 @@ def _losses() -> None:
         bind="query-params",
         on_change=first_page,
     )
-    matches = [loss for loss in losses if not verdicts or loss.verdict in verdicts]
-    downloads.offer("losses", lambda: matches)
-    shown = page_of(matches, page_size=ROWS_A_PAGE, key="loss-page")
+    downloads.offer("losses", lambda: losses)
+    shown = page_of(losses, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))
+
+
+def _newest(transaction: str) -> Rows[LossRow]:
+    """Return the newest; with the chosen verdicts where some are chosen, however many others there are before them."""
+    client, chosen = live.collector(), _chosen()
+    if not chosen:
+        return client.losses(transaction=transaction, limit=MAX_ROWS)
+    parts = [client.losses(transaction=transaction, verdict=word, limit=MAX_ROWS) for word in chosen]
+    found = sorted((row for part in parts for row in part), key=lambda row: row.at_ms or 0, reverse=True)
+    return Rows(found[:MAX_ROWS], sum(part.more for part in parts) + max(0, len(found) - MAX_ROWS))
+
+
+def _chosen() -> list[str]:
+    """Return the chosen verdicts, before the widget is there as the address has them."""
+    return list(st.session_state.get("loss-verdict") or st.query_params.get_all("loss-verdict"))
 
 
 def _how_many(losses: Rows[LossRow]) -> str:

@@ -46,8 +46,11 @@ def _aborts(client: CollectorClient, causes: str) -> list[int | None]:
     return [row.at_ms for row in client.aborts(limit=LOOKED_AT) if not wanted or row.cause.value in wanted]
 
 
-def _losses(client: CollectorClient, transaction: str) -> list[int | None]:
-    return [row.at_ms for row in client.losses(transaction=transaction, limit=LOOKED_AT)]
+def _losses(client: CollectorClient, of: str) -> list[int | None]:
+    verdicts, _, transaction = of.partition("|")
+    wanted = verdicts.split(",") if verdicts else []
+    rows = client.losses(transaction=transaction, limit=LOOKED_AT)
+    return [row.at_ms for row in rows if not wanted or row.verdict in wanted]
 
 
 def _checkpoints(client: CollectorClient, pipeline: str) -> list[int | None]:

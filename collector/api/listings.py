@@ -71,13 +71,12 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
     return Page(rows=shown.rows, more=shown.more + more, last=shown.last)
 
 
-def aborts(current: CurrentState, *, since_ms: int, cause: str | None, limit: int, after: str | None) -> Page:
+def aborts(current: CurrentState, query: ListQuery, *, cause: str | None, since_ms: int) -> Page:
     """Return a page of GET /aborts, newest first. Raises InvalidCursor."""
-    before = place_of(after, int, str, int, int)
+    before, limit = place_of(query.after, int, str, int, int), query.limit
     # Why is told by what has been joined, so a cause is looked for among all.
-    found, more = aborts_and_losses.abort_clues(
-        current, since_ms, most=limit if cause is None else EVERY, before=before
-    )
+    most = limit if cause is None else EVERY
+    found, more = aborts_and_losses.abort_clues(current, since_ms, pipeline=query.pipeline, most=most, before=before)
     if cause is None:
         return _newest(found, [abort_row(clues) for clues in found], more)
     rows = [(clues, row) for clues in found if (row := abort_row(clues)).cause.value == cause]

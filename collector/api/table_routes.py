@@ -88,9 +88,15 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(
-        request: Request, since_ms: int = 0, cause: str | None = None, limit: Limit = 500, after: After = None
+        request: Request,
+        since_ms: int = 0,
+        cause: str | None = None,
+        pipeline: str | None = None,
+        limit: Limit = 500,
+        after: After = None,
     ) -> Response:
-        found = listings.aborts(dependencies.current, since_ms=since_ms, cause=cause, limit=limit, after=after)
+        query = listings.ListQuery(pipeline=pipeline, limit=limit, after=after)
+        found = listings.aborts(dependencies.current, query, cause=cause, since_ms=since_ms)
         return table_answer(request, AbortRow, found)
 
     @app.get("/api/v1/losses", dependencies=protected)

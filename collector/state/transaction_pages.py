@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import functools
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from collector.records.branches import BranchFacts
@@ -66,16 +66,20 @@ def ended(
     before: EndKey | None = None,
     since_ms: int = 0,
     transaction: str | None = None,
+    pipeline: str | None = None,
     also: Collection[BrokerIdentity] = (),
     also_branches: Collection[TransactionView] = (),
 ) -> Newest:
     """Return up to ``most`` transactions in one of these states, newest end first; ``before``: those behind that one.
 
-    ``transaction``: of this id only; ``also``, ``also_branches``: ended ones in another state that count too.
+    ``transaction``: of this id only; ``pipeline``: of this application only; ``also``, ``also_branches``: ended ones in
+    another state that count too.
     """
+    of_pipeline = _of_pipeline(state, pipeline)
 
     def fits(key: EndKey) -> bool:
-        return key[0] >= since_ms and transaction in (None, key[1]) and (before is None or key < before)
+        is_in_time = key[0] >= since_ms and (before is None or key < before)
+        return is_in_time and transaction in (None, key[1]) and of_pipeline(key[1], key[2] == NO_PRODUCER)
 
     with_committed = TransactionState.COMMITTED in wanted
     # What is not done with at its coordinator has ended where the decision log says so.
@@ -86,7 +90,7 @@ def ended(
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     final += () if with_committed else (state.broker[identity] for identity in also)
-    ends = sorted(b.ended_ms or 0 for b in final) if transaction is None else []
+    ends = sorted(b.ended_ms or 0 for b in final) if transaction is None and pipeline is None else []
     # A key is made for those near this page alone: there may be tens of thousands.
     at = (len(ends) if before is None else bisect.bisect_left(ends, before[0])) - most
     floor = ends[at] if at > 0 else since_ms
@@ -118,9 +122,7 @@ def settled(
 
     Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
     """
-    of_pipeline = functools.cache(
-        lambda id_, is_branch: pipeline is None or _pipeline_of(state, id_, is_branch=is_branch) == pipeline
-    )
+    of_pipeline = _of_pipeline(state, pipeline)
     others = _unsettled(state)
     floor, older = _floor(state, others, most, after) if pipeline is None else (None, 0)
     at_coordinators = resource_manager in (None, KAFKA)
@@ -227,6 +229,13 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
         for batch_attempt, (pipeline, first_ms) in opened.items()
         if batch_attempt not in unsure and pipeline in prefixes
     }
+
+
+def _of_pipeline(state: State, pipeline: str | None) -> Callable[[str, bool], bool]:
+    """Return what says whether a transaction of this id, or branch of this name, is of the application; None: any is."""
+    return functools.cache(
+        lambda id_, is_branch: pipeline is None or _pipeline_of(state, id_, is_branch=is_branch) == pipeline
+    )
 
 
 def _pipeline_of(state: State, transaction: str, *, is_branch: bool) -> str:

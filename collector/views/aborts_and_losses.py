@@ -31,14 +31,20 @@ _DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
 def abort_clues(
-    current: CurrentState, since_ms: int = 0, *, most: int = EVERY, before: EndKey | None = None
+    current: CurrentState,
+    since_ms: int = 0,
+    *,
+    pipeline: str | None = None,
+    most: int = EVERY,
+    before: EndKey | None = None,
 ) -> tuple[list[AbortClues], int]:
     """Return up to ``most`` transactions that were aborted or lost, newest first, with what may tell why.
 
-    And how many more there are. ``since_ms``: those that ended since; ``before``: those behind that one.
+    And how many more there are. ``since_ms``: those that ended since; ``before``: those behind that one; ``pipeline``: of
+    this application only.
     """
     with current.reading() as state:
-        found = transaction_pages.ended(state, _DONE, most=most, before=before, since_ms=since_ms)
+        found = transaction_pages.ended(state, _DONE, most=most, before=before, since_ms=since_ms, pipeline=pipeline)
         return [loss_cases.clues(state, view) for view in found.views], found.more
 
 

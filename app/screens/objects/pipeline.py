@@ -120,12 +120,13 @@ def _past() -> None:
     limit = CHECKPOINTS_SHOWN if chosen is None else ENDED_LOOKED_AT
     found = live.collector().checkpoints(pipeline=name, limit=limit)
     checkpoints = brush.within(found, lambda row: row.ended_at_ms or row.started_at_ms)[:CHECKPOINTS_SHOWN]
-    ended = [row for row in live.collector().aborts(limit=ENDED_LOOKED_AT) if row.pipeline == name]
+    ended = live.collector().aborts(pipeline=name, limit=ENDED_LOOKED_AT)
     aborts = brush.within(ended, lambda row: row.at_ms)
     live.write(el("h3", "Checkpoints", el("small", f" the newest {len(checkpoints)}")))
     with st.container(key="pipeline-checkpoints"):
         live.write(_checkpoints(checkpoints) if checkpoints else el("p", "None is known.", class_="empty"))
-    live.write(el("h3", "Aborted and lost", el("small", f" among the newest {ENDED_LOOKED_AT} of all applications")))
+    more = f" among the newest {len(ended):,}, {ended.more:,} earlier not shown" if ended.more else ""
+    live.write(el("h3", "Aborted and lost", el("small", more)))
     with st.container(key="pipeline-aborts"):
         rows = [_abort(row, written(row.at_ms, zone)) for row in aborts]
         head = ["Ended", "Transaction", "How", "Cause", "Open for", "Rows"]

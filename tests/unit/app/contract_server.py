@@ -387,7 +387,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = getattr(self.known, path.replace("-", "_"))
-            for name in ("transaction", "pipeline", "batch", "cause"):
+            for name in ("transaction", "pipeline", "batch", "cause", "verdict"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
             return self._answer(200, _page(rows, limit))
         if path == "series":

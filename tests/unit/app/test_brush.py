@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.components import brush
 from app.components.time_text import zone_named
-from tests.unit.app.contract_rows import checkpoint
+from tests.unit.app.contract_rows import checkpoint, checkpoint_gaps
 from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, opened, said
 
@@ -53,3 +53,15 @@ def test_what_is_drawn_is_read_in_the_readers_zone(monkeypatch):
     st.session_state["chart"].selection.box = []
     brush._choose("chart", UTC)
     assert query.kept["from"] == "1795266000000", "a selection that ends keeps what was chosen"
+
+
+def test_a_pipeline_is_looked_for_behind_the_newest_of_others(monkeypatch):
+    rows = [checkpoint(number, started_at_ms=T0, ended_at_ms=T0 + 900) for number in range(600)]
+    rows.append(checkpoint(7, pipeline="quiet", started_at_ms=T0 - 9_000, ended_at_ms=T0 - 8_000))
+    gaps = [checkpoint_gaps(rows[0]["pipeline"]), checkpoint_gaps("quiet")]
+    with answering(Answers(checkpoints=rows, checkpoint_gaps=gaps), monkeypatch):
+        page = opened("checkpoints")
+        assert "500 checkpoints" in said(page)
+        page.selectbox(key="checkpoint-pipeline").select("quiet").run()
+        assert "1 checkpoint<" in said(page)
+        assert "1 checkpoint<" in said(opened("checkpoints", **{"checkpoint-pipeline": "quiet"}))

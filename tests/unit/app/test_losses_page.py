@@ -63,6 +63,19 @@ def test_of_very_many_a_page_is_shown_and_the_others_are_counted(answers):
     assert "id-50" not in said(page)
 
 
+def test_a_verdict_is_looked_for_behind_the_newest_of_others(answers):
+    many = [loss(f"id-{number}", verdict="harmless") for number in range(210)]
+    answers.losses = [*many, loss("the-one", verdict="lost")]
+    page = opened("losses", **{"loss-verdict": "lost"})
+    assert "the-one" in said(page)
+    assert "1 lost" in said(page)
+    page = opened("losses")
+    assert "the-one" not in said(page)
+    page.button_group(key="loss-verdict").set_value(["lost"]).run()
+    assert "the-one" in said(page)
+    assert "id-0<" not in said(page)
+
+
 def test_text_from_outside_stays_text(answers):
     answers.losses = [loss(HOSTILE, pipeline=HOSTILE, why=HOSTILE, partitions=[HOSTILE], offsets=[], verdict=HOSTILE)]
     page = opened("losses")

@@ -28,7 +28,7 @@ def test_what_came_since_is_counted_and_nothing_is_said_while_nothing_did(answer
     now = now_ms()
     answers.losses = [loss("a", at_ms=now), loss("b", at_ms=now - 1_000), loss("a", at_ms=now - 9_000)]
     assert "2 new since" in line("losses", str(now - 9_000))
-    assert "1 new since" in line("losses", str(now - 9_000), of="b")
+    assert "1 new since" in line("losses", str(now - 9_000), of="|b")
     assert line("losses", str(now)) == '<p class="news" role="status"></p>'
 
 

@@ -116,6 +116,8 @@ def test_aborts_checkpoints_and_quarantined(api: Api) -> None:
     (abort,) = api.rows("aborts")
     assert (abort["transaction"], abort["cause"], abort["open_ms"]) == ("gone", "timeout", 61_000)
     assert api.rows("aborts?cause=fenced") == []
+    assert api.rows("aborts?pipeline=gone") == [abort]
+    assert api.rows("aborts?pipeline=ip-count") == []
     (checkpoint,) = api.rows("checkpoints")
     assert (checkpoint["number"], checkpoint["state"], checkpoint["transactions"]) == (41, "completed", 1)
     api.store.flushed()
