@@ -9,6 +9,7 @@ from collector.alerting.findings import Finding, Severity, application_group, ba
 from collector.alerting.remedies import remedy_of, remedy_of_pipeline
 from collector.alerting.snapshot import AbortSeen, AlertSnapshot
 from collector.config.alerts import AlertSettings
+from collector.records.facts import KAFKA
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import Certainty
@@ -97,27 +98,35 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
 
 
 def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
-    """Fires at once: the verdict has waited already, and the broker's timeout loses the rows for good."""
+    """Fires at once: the verdict has waited already, and in Kafka the broker's timeout loses the rows for good."""
     for judged in snapshot.transactions:
         t = judged.view
         if t.ours or judged.judgement.verdict is not Verdict.COMMIT_IT:
             continue
-        left = f" in {seconds(max(0, t.deadline_ms - snapshot.now_ms))}" if t.deadline_ms is not None else ""
         condition = judged.judgement.commit_confirmation
+        checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"
         yield Finding(
             rule="A2",
             subject=t.key,
             group=application_group(t.pipeline),
             severity=Severity.CRITICAL,
             summary=(
-                f"transaction {t.transaction} is listed by a Flink checkpoint and is not committed: the broker's timeout loses its "
-                f"rows{left}. Commit it{f', if its job is restored from {condition}' if condition else ''}"
+                f"transaction {t.transaction} belongs to {checkpoint} and is not committed: {_uncommitted(t, snapshot.now_ms)}. "
+                f"Commit it{f', if its job goes on from {condition} or a later one' if condition else ''}"
             ),
             evidence=judged.judgement.evidence,
             subject_labels=_labels(t),
             remedy=remedy_of(judged),
             object_path=page_paths.transaction(t.key),
         )
+
+
+def _uncommitted(t: TransactionView, now_ms: int) -> str:
+    """Return what it means that a foreign transaction stays open."""
+    if t.resource_manager != KAFKA:
+        return "its rows are invisible, and it keeps its locks until it is ended"
+    left = f" in {seconds(max(0, t.deadline_ms - now_ms))}" if t.deadline_ms is not None else ""
+    return f"the broker's timeout loses its rows{left}"
 
 
 def a5_repeated_aborts(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:

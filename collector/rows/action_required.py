@@ -1,4 +1,4 @@
-"""Transactions that require an action, in the groups of the overview: by verdict, pipeline and batch."""
+"""Transactions that require an action, in the groups of the overview: by verdict, pipeline, batch and condition."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ _VERDICTS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredGroup:
-    """A group with the verdicts of its members, in the order of its keys; ``since_ms``: since when it needs somebody, if known."""
+    """A group with the verdicts of its members, in the order of its keys; ``since_ms``: since when it needs somebody, if known.
+
+    ``condition``: what must be typed to commit them, the same of each.
+    """
 
     needed: ActionRequired
     judgements: tuple[Judgement, ...]
     ours: bool
     since_ms: int | None
+    condition: str = ""
 
 
 def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> tuple[list[Judged], int | None]:
@@ -52,24 +56,27 @@ def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -
 
 
 def groups(urgent: Sequence[Judged], remembered: Remembered[RequiredGroup] | None = None) -> tuple[RequiredGroup, ...]:
-    """Return what requires an action, grouped by verdict, pipeline and batch, in the order given.
+    """Return what requires an action, grouped by verdict, pipeline, batch and what must be typed to commit it, in the order given.
 
     ``remembered``: the groups of earlier looks, of which most have the same members still.
     """
     remembered = remembered if remembered is not None else Remembered()
     remembered.next_round()
-    found: dict[tuple[Verdict, str, int | None], list[Judged]] = {}
+    found: dict[tuple[Verdict, str, int | None, str], list[Judged]] = {}
     for item in urgent:
-        batch_attempt = item.view.batch_attempt
-        found.setdefault(
-            (item.judgement.verdict, item.view.pipeline, batch_attempt.batch if batch_attempt else None), []
-        ).append(item)
+        judgement, batch_attempt = item.judgement, item.view.batch_attempt
+        batch = batch_attempt.batch if batch_attempt else None
+        # One order takes one condition: a card of several would offer what is then refused.
+        group = (judgement.verdict, item.view.pipeline, batch, judgement.commit_confirmation)
+        found.setdefault(group, []).append(item)
     return tuple(
         remembered.of(key, tuple(members), functools.partial(_group, *key, members)) for key, members in found.items()
     )
 
 
-def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence[Judged]) -> RequiredGroup:
+def _group(
+    verdict: Verdict, pipeline: str, batch: int | None, condition: str, members: Sequence[Judged]
+) -> RequiredGroup:
     views = [item.view for item in members]
     decided_ms = min((v.listing[1].at_ms for v in views if v.listing is not None), default=None)
     deadlines = [v.deadline_ms for v in views if v.deadline_ms is not None]
@@ -88,7 +95,7 @@ def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence
         rows=rows,
         decided_at_ms=decided_ms,
         deadline_ms=min(deadlines, default=None),
-        headline=headline(verdict, pipeline, batch, len(views), rows, ours=ours),
+        headline=headline(verdict, pipeline, batch, len(views), rows, ours=ours, condition=condition),
         partitions=tuple(
             sorted({name for view in views if view.broker is not None for name in view.broker.partitions})
         ),
@@ -96,15 +103,21 @@ def _group(verdict: Verdict, pipeline: str, batch: int | None, members: Sequence
     opened = [v.ended_ms if verdict is Verdict.LOST else v.opened_ms for v in views]
     opened_ms = min((at for at in opened if at is not None), default=None)
     since_ms = decided_ms if verdict is Verdict.COMMIT_IT and decided_ms is not None else opened_ms
-    return RequiredGroup(
-        needed=needed, judgements=tuple(item.judgement for item in members), ours=ours, since_ms=since_ms
-    )
+    judgements = tuple(item.judgement for item in members)
+    return RequiredGroup(needed=needed, judgements=judgements, ours=ours, since_ms=since_ms, condition=condition)
 
 
 def headline(
-    verdict: Verdict, pipeline: str, batch: int | None, count: int, rows: int | None, *, ours: bool = True
+    verdict: Verdict,
+    pipeline: str,
+    batch: int | None,
+    count: int,
+    rows: int | None,
+    *,
+    ours: bool = True,
+    condition: str = "",
 ) -> str:
-    """Return one sentence that says what stands and what follows from it."""
+    """Return one sentence that says what stands and what follows from it; ``condition``: what must be typed to commit it."""
     what = f"{counted(count, 'transaction')} of {pipeline}{'' if batch is None else f', batch {batch}'}"
     is_single = count == 1
     is_, holds = ("is", "holds") if is_single else ("are", "hold")
@@ -112,9 +125,10 @@ def headline(
     match verdict:
         case Verdict.COMMIT_IT if not ours:
             them = "it" if is_single else "them"
-            return (
-                f"{what} {is_} listed by a Flink checkpoint and not committed: commit {them}, an abort would lose data."
-            )
+            belong = "belongs" if is_single else "belong"
+            checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"
+            only_if = f" only if the job goes on from {condition} or a later one" if condition else ""
+            return f"{what} {belong} to {checkpoint} and {is_} not committed: commit {them}{only_if}, an abort would lose data."
         case Verdict.ABORT_IT if not ours:
             return f"{what} {is_} open, and the owner writes the rows again: abort, nothing is lost."
         case Verdict.COMMIT_IT:

@@ -1,4 +1,4 @@
-"""Cards about transactions: one for each verdict, application and batch."""
+"""Cards about transactions: one for each verdict, application, batch and condition of a commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered
         of_pipeline = of_pipelines.get(needed.pipeline, Remedy.OPEN)
         waiting = waits.behind(needed.keys, needed.partitions) if needed.verdict is not Verdict.LOST else ()
         batch = "" if needed.batch is None else f"|{needed.batch}"
-        key = f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}"
+        condition = group.condition and f"|{group.condition}"
+        key = f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}{condition}"
         make = functools.partial(_card, key, group, waiting, of_pipeline)
         found.append(remembered.of(key, (group, waiting, of_pipeline), make))
     return found

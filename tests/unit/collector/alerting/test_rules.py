@@ -36,6 +36,7 @@ from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
+    branch_listed,
     broker_record,
     case,
     database_handle,
@@ -192,7 +193,21 @@ def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
     (finding,) = found("A2", snapshot)
     assert finding.severity is Severity.CRITICAL
     assert "loses its rows in 58 s" in finding.summary
-    assert "if its job is restored from chk-3" in finding.summary
+    assert "belongs to Flink checkpoint chk-3 and is not committed" in finding.summary
+    assert finding.summary.endswith("Commit it, if its job goes on from chk-3 or a later one")
+
+
+def test_a2_says_of_a_branch_of_flink_what_it_holds_because_no_timeout_ends_it() -> None:
+    view = only_view(branch_listed(database_handle("postgres"), prepared_ms=T0))
+    judgement = Judgement(
+        verdict=Verdict.COMMIT_IT, rule=23, evidence=(Evidence(fact="it counts", source="flink REST"),)
+    )
+    snapshot = AlertSnapshot(now_ms=T0 + 2_000, transactions=(Judged(view=view, judgement=judgement, pipeline=None),))
+    (finding,) = found("A2", snapshot)
+    assert finding.summary.endswith(
+        "belongs to a Flink checkpoint that counts and is not committed: its rows are invisible, and it keeps its locks until it "
+        "is ended. Commit it"
+    )
 
 
 def test_a3_hanging() -> None:

@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from collector.alerting.rules import RULES
+from collector.records.formats.transaction_state import BrokerStatus
 from collector.rows.action_required import headline
 from collector.rows.attention.alerts import CONSEQUENCES
 from collector.rows.attention.listing import AttentionList, attention, in_progress
 from collector.rows.attention.observers import existing, up
 from collector.rows.attention.pipelines import alive
 from collector.verdicts.driver_state import DriverCondition
+from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.row_json import read_row, row_to_json
-from lifecycle.verdicts import Verdict
-from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, pipeline
+from lifecycle.verdicts import Judgement, Verdict
+from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
 from tests.unit.collector.partition_sightings import partition_findings
 from tests.unit.collector.rows.situations import (
     alert,
@@ -52,6 +54,42 @@ PIPELINE = f"pipeline:{PREFIX}"
 )
 def test_a_headline_says_in_a_sentence_how_many_rows_it_is_about(verdict, rows, said):
     assert headline(verdict, "ip-count", 92, 2, rows) == f"2 transactions of ip-count, batch 92 {said}"
+
+
+@pytest.mark.parametrize(
+    ("count", "condition", "said"),
+    [
+        (1, "", "1 transaction of eu/orders belongs to a Flink checkpoint that counts and is not committed: commit it, an abort "
+            "would lose data."),
+        (2, "chk-3", "2 transactions of eu/orders belong to Flink checkpoint chk-3 and are not committed: commit them only if the "
+            "job goes on from chk-3 or a later one, an abort would lose data."),
+    ],
+)  # fmt: skip
+def test_a_headline_about_flink_says_under_which_condition_to_commit(count: int, condition: str, said: str) -> None:
+    told = headline(Verdict.COMMIT_IT, "eu/orders", None, count, None, ours=False, condition=condition)
+    assert told == said
+
+
+def of_checkpoint(condition: str, producer_id: int) -> Judged:
+    """Return one of an application that is to be committed, where ``condition`` is typed."""
+    seen = broker_record(BrokerStatus.ONGOING, 0, transaction=f"shop-{producer_id}", producer_id=producer_id)
+    judgement = Judgement(
+        verdict=Verdict.COMMIT_IT, rule=25, evidence=(), may_commit=True, commit_confirmation=condition
+    )
+    return Judged(view=only_view(seen), judgement=judgement, pipeline=None)
+
+
+def test_what_rests_on_several_checkpoints_has_a_card_for_each_which_one_order_can_take() -> None:
+    found = cards(
+        40_000, *(of_checkpoint(name, at) for at, name in enumerate(("", "chk-3", "chk-3", "chk-4"), start=7))
+    )
+    assert [(card.remedy, len(card.keys)) for card in found] == [
+        (Remedy.COMMIT, 1),
+        (Remedy.COMMIT, 2),
+        (Remedy.COMMIT, 1),
+    ]
+    assert [card.key.rpartition("|")[2] for card in found] == ["shop", "chk-3", "chk-4"]
+    assert ["chk-3" in card.headline for card in found] == [False, True, False]
 
 
 def only(found: list[Attention]) -> Attention:
