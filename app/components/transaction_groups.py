@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from app.components.markup import widget_token
 from lifecycle.orders import Action
-from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.states import FINAL
 from lifecycle.verdicts import URGENCY, Verdict
@@ -106,9 +105,11 @@ def _is_part_of_batch(transaction: TransactionRow) -> bool:
 
 def _identity(transaction: TransactionRow) -> object:
     if not _is_part_of_batch(transaction):
-        if transaction.ours or transaction.is_hanging or transaction.resource_manager != KAFKA.name:
+        if transaction.ours or transaction.is_hanging:
             return transaction.key
+        # An order asks for what ids begin with: the ids of a topic's and of a database's have nothing in common.
         return (
+            transaction.resource_manager,
             transaction.application.kind,
             transaction.pipeline,
             transaction.verdict,

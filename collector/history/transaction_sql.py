@@ -66,11 +66,13 @@ where contains(a.keys, ?) or contains(a.keys, ?) order by a.audit desc limit ?""
 BRANCH = -1
 _SEARCHED = """
 where start_ms is not null and start_ms >= $1 and start_ms < $2 and (start_ms, producer_id, transaction_id) < ($3, $4, $5)"""
+_BEGINS = "list_bool_or(list_transform({value}::varchar[], lambda beginning: starts_with(transaction_id, beginning)))"
+_XID = "regexp_matches(transaction_id, '^(X?''|-?[0-9]+_)')"
+"""The name of a foreign branch that may be an xid: of which application, its format tells afterwards."""
 _CONDITIONS = {
     "text": "contains(transaction_id, {value})",
-    "beginnings": (
-        "list_bool_or(list_transform({value}::varchar[], lambda beginning: starts_with(transaction_id, beginning)))"
-    ),
+    "beginnings": _BEGINS,
+    "beginnings_or_xids": f"({_BEGINS} or (producer_id = {BRANCH} and {_XID}))",
     "partitions": "list_has_any(partitions, {value}::varchar[])",
     # How a branch ended is looked at afterwards.
     "status": f"(status = {{value}} or producer_id = {BRANCH})",
@@ -79,7 +81,8 @@ FROM_NEWEST = (2**62, 0, "")
 
 
 def search_records(wanted: Mapping[str, Any]) -> str:
-    """Return the query of the conditions in ``wanted``: of ``text``, ``beginnings``, ``partitions``, ``status``.
+    """Return the query of the conditions in ``wanted``: of ``text``, ``beginnings``, ``beginnings_or_xids``, ``partitions``,
+    ``status``.
 
     Bound: from, until, the place (start, producer id, transaction), the value of each condition in the order of ``wanted``, how
     many records.

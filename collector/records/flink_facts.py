@@ -85,6 +85,8 @@ class FlinkState:
     """Transactional id prefix -> (cluster, job) that was seen to use it last."""
     _pooled: dict[str, bool] = field(default_factory=dict)
     """Transactional id prefix -> whether its ids are used again, as the last list of its job says."""
+    _restored: dict[str, str] = field(default_factory=dict)
+    """Job -> the job that was seen last to be restored from one of its checkpoints."""
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
@@ -94,6 +96,8 @@ class FlinkState:
         if seen.restored_ms is not None and seen.restored_number is not None:
             new = Restore(at_ms=seen.restored_ms, number=seen.restored_number, of_job=_job_of(seen.restored_path))
             restores = tuple(sorted({*restores, new}, key=lambda r: (r.at_ms, r.number)))
+            if new.of_job not in ("", seen.job):
+                self._restored[new.of_job] = seen.job
         if seen.job not in self.jobs:
             self._without_list = None
         self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
@@ -101,6 +105,7 @@ class FlinkState:
             oldest = sorted(self.jobs.values(), key=lambda facts: facts.job.changed_ms)
             for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
                 del self.jobs[facts.job.job]
+            self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look."""
@@ -250,8 +255,17 @@ class FlinkState:
 
     def prefixes_of(self, pipeline: str) -> list[str]:
         """Return the transactional id prefixes that the sinks of the jobs of this name were seen to use last."""
-        return [prefix for prefix, (cluster, job) in self._prefixes.items()
-                if pipeline == (self.jobs[job].pipeline if job in self.jobs else f"{cluster}/{job}")]  # fmt: skip
+        return [prefix for prefix, (_, job) in self._prefixes.items() if pipeline == self.pipeline_of(job)]
+
+    def pipeline_of(self, job: str) -> str | None:
+        """Return the name that the rows of a job go by, by its id; None: it is not known.
+
+        REST's name of it, else of a job that was restored from it; else its id in the cluster whose checkpoints are read.
+        """
+        known = self.jobs.get(job) or self.jobs.get(self._restored.get(job, ""))
+        if known is not None:
+            return known.pipeline
+        return next((f"{cluster}/{job}" for cluster, of_lists in self.committables if of_lists == job), None)
 
     def is_pooled(self, prefix: str) -> bool | None:
         """Say whether the ids of a prefix are used again (TransactionNamingStrategy.POOLING); None: no list was read."""
@@ -279,6 +293,7 @@ class FlinkState:
             _listings={committable: list(listings) for committable, listings in self._listings.items()},
             _prefixes=dict(self._prefixes),
             _pooled=dict(self._pooled),
+            _restored=dict(self._restored),
         )
 
     def restored_from(self, job: str) -> dict[int, Restore]:

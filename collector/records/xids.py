@@ -1,7 +1,8 @@
 """The xid of a branch, by what its database lists, and which program made it. Pure.
 
 Sources: SemanticXidGenerator and TransactionId of flink-connector-jdbc, RecoveredXid of pgjdbc, XATxConverter and FormatConstants
-of Narayana, XID of Atomikos, XABranchXid of Seata, BitronixXid of Bitronix. Spring has no format: it uses one of these.
+of Narayana, XID and UniqueIdMgr of Atomikos, XABranchXid of Seata, BitronixXid and UidGenerator of Bitronix. Spring has no format:
+it uses one of these.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lifecycle.errors import MalformedRecord
 from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
@@ -19,7 +21,10 @@ FLINK_FUNCTION, FLINK_SINK = 201, 202
 """Format ids of JdbcXaSinkFunction (connector up to 3.4) and of JdbcSink (from 3.2 on)."""
 FLINK = "Flink's JDBC sink"
 _NARAYANA = {131072: "JTS", 131073: "JTS", 131074: "JTS", 131077: "JTA", 131080: "XTS"}
-_BY_FORMAT = {0x41544F4D: "Atomikos", 9752: "Seata", 0x42746E78: "Bitronix"}
+ATOMIKOS, SEATA, BITRONIX = "Atomikos", "Seata", "Bitronix"
+_BY_FORMAT = {0x41544F4D: ATOMIKOS, 9752: SEATA, 0x42746E78: BITRONIX}
+_ATOMIKOS_DIGITS, _BITRONIX_BYTES = 13 + 5, 8 + 4
+"""Time and count of a transaction stand behind the name of the node."""
 _UID_BYTES = 28
 """Narayana's gtrid begins with a Uid; the name of the node follows."""
 _JOB_BYTES = 16
@@ -39,10 +44,14 @@ class FlinkXid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidOwner:
-    """The program that made an xid, and what else the xid says of it, in words."""
+    """The program that made an xid, and what else the xid says of it, in words.
+
+    ``node``: which of several that run the program, the same for all of its transactions; empty where the xid does not say.
+    """
 
     program: str
     detail: str = ""
+    node: str = ""
     flink: FlinkXid | None = None
 
 
@@ -73,15 +82,27 @@ def xid_owner(format_id: int, gtrid: bytes, bqual: bytes) -> XidOwner | None:
     flink = _flink(format_id, gtrid, bqual)
     if flink is not None:
         detail = f"job {flink.job}, subtask {flink.subtask}, number {flink.checkpoint}"
-        return XidOwner(program=FLINK, detail=detail, flink=flink)
+        return XidOwner(program=FLINK, detail=detail, node=f"job {flink.job}", flink=flink)
     if format_id in _NARAYANA:
         node = _text(gtrid[_UID_BYTES:])
         words = (_NARAYANA[format_id], f"node {node}" if node else "")
-        return XidOwner(program="Narayana", detail=", ".join(word for word in words if word))
+        return XidOwner(program="Narayana", detail=", ".join(word for word in words if word), node=node)
     program = _BY_FORMAT.get(format_id)
-    return XidOwner(program=program, detail=_text(gtrid)) if program is not None else None
+    return XidOwner(program=program, detail=_text(gtrid), node=_node(program, gtrid)) if program is not None else None
 
 
+def _node(program: str, gtrid: bytes) -> str:
+    """Return what the transactions of one node have in common: its name, or (Seata) the address of its coordinator."""
+    if program == BITRONIX:
+        return _text(gtrid[:-_BITRONIX_BYTES])
+    text = _text(gtrid)
+    if program == SEATA:
+        return text.rpartition(":")[0]
+    name, digits = text[:-_ATOMIKOS_DIGITS], text[-_ATOMIKOS_DIGITS:]
+    return name if digits.isdecimal() else text.rstrip("0123456789")
+
+
+@lru_cache(maxsize=16_384)
 def owner_of(resource_manager: str, transaction: str) -> XidOwner | None:
     """Return which program made the branch that a database lists under this name; None: not known."""
     xid = xid_of(resource_manager, transaction)

@@ -235,7 +235,7 @@ def _view(
         transaction=identity.transaction,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
-        application=application(state, identity.transaction, own_id, is_branch=identity.producer_id is None),
+        application=application(state, _resource_manager(identity, branch, reported), identity.transaction, own_id),
         ours=own_id is not None,
         slot=own_id.slot if own_id is not None else None,
         state=_transaction_state(broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key)),
@@ -279,11 +279,21 @@ def of_checkpoint(state: State, number: int) -> Iterator[TransactionView]:
             yield view_of(state, branch)
 
 
-def application(state: State, transaction: str, our_id: OurId | None, *, is_branch: bool) -> Application:
+def application(state: State, resource_manager: str, transaction: str, our_id: OurId | None) -> Application:
     """Return the application of a transactional id, or of a branch's name. ``our_id``: parsed, where it is ours."""
-    if is_branch:
-        return applications.application_of_branch(transaction, our_id)
-    return applications.application_of(transaction, our_id, state.flink, state.ledger.prefixes())
+    own = state.ledger.prefixes()
+    if resource_manager == KAFKA:
+        return applications.application_of(transaction, our_id, state.flink, own)
+    return applications.application_of_branch(resource_manager, transaction, our_id, state.flink, own)
+
+
+def _resource_manager(
+    identity: HandleIdentity, branch: BranchFacts | None, reported: ReportedTransaction | None
+) -> str:
+    if identity.producer_id is not None:
+        return KAFKA
+    # What is neither listed by a database nor reported is known by a name of ours alone.
+    return branch.resource_manager if branch is not None else reported.resource_manager if reported is not None else ""
 
 
 def _parsed(identity: HandleIdentity) -> OurId | None:

@@ -79,14 +79,15 @@ def ended(
 
     def fits(key: EndKey) -> bool:
         is_in_time = key[0] >= since_ms and (before is None or key < before)
-        return is_in_time and transaction in (None, key[1]) and of_pipeline(key[1], key[2] == NO_PRODUCER)
+        return is_in_time and transaction in (None, key[1])
 
     with_committed = TransactionState.COMMITTED in wanted
     # What is not done with at its coordinator has ended where the decision log says so.
     others = [at_coordinator(state, identity) for identity in _with_an_outcome(state)]
     others += elsewhere(state, settled=with_committed)
     others = [view for view in others if view.state in wanted]
-    found = [view for view in (*others, *also_branches) if fits(end_sort_key(view))]
+    others = [view for view in (*others, *also_branches) if pipeline in (None, view.pipeline)]
+    found = [view for view in others if fits(end_sort_key(view))]
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     final += () if with_committed else (state.broker[identity] for identity in also)
@@ -96,7 +97,7 @@ def ended(
     floor = ends[at] if at > 0 else since_ms
     older = max(0, bisect.bisect_left(ends, floor) - bisect.bisect_left(ends, since_ms))
     keyed = ((_end_of(b), b.identity) for b in final if (b.ended_ms or 0) >= floor)
-    chosen = [(key, identity) for key, identity in keyed if fits(key)]
+    chosen = [(key, identity) for key, identity in keyed if fits(key) and of_pipeline(KAFKA, key[1])]
     newest = heapq.nlargest(most, chosen)
     found += [at_coordinator(state, identity) for _, identity in newest]
     total = older + len(chosen) + len(found) - len(newest)
@@ -131,7 +132,7 @@ def settled(
     behind = [
         pair
         for pair in keyed
-        if (after is None or pair[0] > after) and of_pipeline(pair[0][2], pair[0][1] == NO_PRODUCER)
+        if (after is None or pair[0] > after) and of_pipeline(_resource_manager_of(pair[1]), pair[0][2])
     ]
     newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
     total = len(behind) + (older if at_coordinators else 0)
@@ -214,7 +215,7 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
             broker.identity.start_ms if broker is not None else opening_ms(reported, state.branches.get(reported.key))
         )
         pipeline, first_ms = opened.get(batch_attempt) or (
-            _pipeline_of(state, reported.identity.transaction, is_branch=reported.identity.producer_id is None),
+            _pipeline_of(state, _resource_manager_of(reported), reported.identity.transaction),
             at_ms or 0,
         )
         opened[batch_attempt] = (pipeline, min(first_ms, at_ms or first_ms))
@@ -231,17 +232,21 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
     }
 
 
-def _of_pipeline(state: State, pipeline: str | None) -> Callable[[str, bool], bool]:
-    """Return what says whether a transaction of this id, or branch of this name, is of the application; None: any is."""
+def _of_pipeline(state: State, pipeline: str | None) -> Callable[[str, str], bool]:
+    """Return what says of a resource manager and an id, or a name, in it whether it is of the application; None: any is."""
     return functools.cache(
-        lambda id_, is_branch: pipeline is None or _pipeline_of(state, id_, is_branch=is_branch) == pipeline
+        lambda resource_manager, id_: pipeline is None or _pipeline_of(state, resource_manager, id_) == pipeline
     )
 
 
-def _pipeline_of(state: State, transaction: str, *, is_branch: bool) -> str:
+def _pipeline_of(state: State, resource_manager: str, transaction: str) -> str:
     """Return what TransactionView.pipeline says of a transaction of this id or name."""
-    named = HandleIdentity(transaction, None if is_branch else NO_PRODUCER, None)
-    return application(state, transaction, our_id(state, named), is_branch=is_branch).name
+    named = HandleIdentity(transaction, NO_PRODUCER if resource_manager == KAFKA else None, None)
+    return application(state, resource_manager, transaction, our_id(state, named)).name
+
+
+def _resource_manager_of(known: Known) -> str:
+    return KAFKA if isinstance(known, BrokerTransaction) else known.resource_manager
 
 
 def _end_of(broker: BrokerTransaction) -> EndKey:

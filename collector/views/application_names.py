@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from collector.records.facts import HandleIdentity
+from collector.records.facts import KAFKA, HandleIdentity
+from collector.records.xids import owner_of
 from collector.state import transaction_join
 from collector.state.state import State
 from collector.verdicts.hanging_transactions import Suspect
@@ -28,7 +29,7 @@ def name_of_id(state: State, transaction: str) -> str:
 def application_of_id(state: State, transaction: str) -> Application:
     """Return the application of a Kafka transactional id. Call it under the state's lock."""
     own = transaction_join.our_id(state, HandleIdentity(transaction, 0, 0))
-    return transaction_join.application(state, transaction, own, is_branch=False)
+    return transaction_join.application(state, KAFKA, transaction, own)
 
 
 def applications_of_hanging(state: State, suspects: Iterable[Suspect]) -> Mapping[str, Application]:
@@ -78,7 +79,20 @@ def name_of_key(state: State, key: str, past_ids: Mapping[int, Collection[str]])
     if (found := _BATCH_KEY.fullmatch(key)) and found["prefix"] in prefixes:
         return found["prefix"]
     branch = BranchId.parse(key.partition(":")[2])
-    return branch.prefix if branch is not None and branch.prefix in prefixes else ""
+    if branch is not None:
+        return branch.prefix if branch.prefix in prefixes else ""
+    return _name_of_foreign_branch(state, key)
+
+
+def _name_of_foreign_branch(state: State, key: str) -> str:
+    listed = state.branches.get(key)
+    if listed is not None:
+        return transaction_join.view_of(state, listed).pipeline
+    resource_manager = key.partition(":")[0]
+    # The name of one that has left memory: with its database behind it, or without.
+    names = (name for name in transaction_join.branch_names(key) if owner_of(resource_manager, name) is not None)
+    name = next(names, "")
+    return transaction_join.application(state, resource_manager, name, None).name if name else ""
 
 
 def _name_of_producer(state: State, producer_id: int, past_ids: Collection[str]) -> str:

@@ -107,7 +107,8 @@ def _conditions(current: CurrentState, query: SearchQuery) -> dict[str, object]:
         with current.reading() as state:
             # An application's ids begin with its name, or, where it is a job of Flink, with its sinks' prefixes. The name may have
             # its kind behind it.
-            wanted["beginnings"] = [query.pipeline.partition(" (")[0], *state.flink.prefixes_of(query.pipeline)]
+            condition = "beginnings" if query.pipeline in state.ledger.prefixes() else "beginnings_or_xids"
+            wanted[condition] = [query.pipeline.partition(" (")[0], *state.flink.prefixes_of(query.pipeline)]
     if query.partitions is not None:
         # Only records of an opening have partitions: the outcome is looked at afterwards.
         wanted["partitions"] = sorted(query.partitions)

@@ -138,10 +138,14 @@ def test_what_a_checkpoint_lists_is_committed_and_its_rows_are_seen(
     for branch in branches.values():
         row = collector.wait_for(branch.name, verdict="foreign", may_commit=False)
         assert f"Flink's JDBC sink (job {branch.job}, subtask 0, number 3)" in json.dumps(row["evidence"])
+        assert row["pipeline"] == f"Flink's JDBC sink job {branch.job}", "nothing is known of the job yet"
     directories = {kind: branch.write_checkpoint(checkpoints) for kind, branch in branches.items()}
     for kind, branch in branches.items():
         row = collector.wait_for(branch.name, verdict="commit it", may_commit=True)
         assert (row["rule"], row["commit_confirmation"]) == (25, NAME), "its end was not seen"
+        assert (row["pipeline"], row["application"]["task"]) == (f"shop/{branch.job}", "0"), (
+            "REST does not know the job"
+        )
         assert f"{directories[kind]}/_metadata lists exactly this xid" in json.dumps(row["evidence"])
         unconfirmed = collector.order("commit", row)
         assert unconfirmed.status_code == 409
@@ -184,7 +188,7 @@ def test_what_is_rolled_back_although_its_checkpoint_counts_is_lost(
 ) -> None:
     branch = branches["mysql"]
     manager.take(branch.write_checkpoint(checkpoints), triggered_ms=round(time.time() * 1000))
-    collector.wait_for(branch.name, verdict="in progress", rule=23)
+    collector.wait_for(branch.name, verdict="in progress", rule=23, pipeline="shop/orders")
     manager.die()
     # MariaDB refuses the commit that Flink sends after a restore, so a rollback is offered too.
     row = collector.wait_for(branch.name, verdict="commit it", rule=23, may_abort=True, commit_confirmation=NAME)

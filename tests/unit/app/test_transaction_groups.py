@@ -64,6 +64,16 @@ def test_two_thousand_ids_of_one_application_are_one_group():
     assert (len(group.transactions), group.is_batch) == (2_000, False)
 
 
+def test_two_thousand_branches_of_one_application_are_one_group_in_each_database():
+    rows = [
+        foreign(f"201_{n}", pipeline="eu/orders", key=f"{kind}:{n}") | {"resource_manager": kind}
+        for n in range(2_000)
+        for kind in ("mysql", "postgres")
+    ]
+    found = groups_of(*rows, foreign("orders-0-3", pipeline="eu/orders"))
+    assert sorted(len(group.transactions) for group in found) == [1, 2_000, 2_000]
+
+
 def test_verdict_application_and_what_a_commit_must_repeat_separate_groups():
     likely = {"pipeline": "eu/orders", "verdict": "commit it", "may_commit": True}
     rows = [

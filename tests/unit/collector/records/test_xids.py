@@ -87,3 +87,26 @@ def test_zeros_that_the_newer_sink_leaves_behind_its_parts_are_left_out() -> Non
 def test_no_xid_is_too_odd(format_id: int, gtrid: bytes, bqual: bytes) -> None:
     found = xid_owner(format_id, gtrid, bqual)
     assert found is None or (found.program and found.detail.isprintable())
+
+
+@pytest.mark.parametrize(
+    ("format_id", "gtrid", "node"),
+    [
+        (201, bytes.fromhex(JOB) + bytes(12), f"job {JOB}"),
+        (131077, UID + b"node-1", "node-1"),
+        (131077, UID, ""),
+        # The time and a count of five digits stand behind the name of the node, which may end in digits itself.
+        (0x41544F4D, b"10.27.69.168.tm150959391749109556", "10.27.69.168.tm"),
+        (0x41544F4D, b"node1150959391749109556", "node1"),
+        (0x41544F4D, b"10.0.0.1.tm0000100001", "10.0.0.1.tm"),
+        (0x41544F4D, b"150959391749109556", ""),
+        (9752, b"10.0.0.1:8091:2612345678", "10.0.0.1:8091"),
+        (9752, b"2612345678", ""),
+        (0x42746E78, b"server-1" + bytes(range(12)), "server-1"),
+        (0x42746E78, b"short", ""),
+    ],
+)
+def test_the_transactions_of_a_node_have_its_name_in_common(format_id: int, gtrid: bytes, node: str) -> None:
+    found = xid_owner(format_id, gtrid, b"rand")
+    assert found is not None
+    assert found.node == node

@@ -106,11 +106,69 @@ def test_two_thousand_ids_of_one_application_have_one_name() -> None:
     }
 
 
-def test_a_foreign_branch_is_known_by_its_whole_name() -> None:
-    assert application_of_branch("shop-0-1", None) == Application(kind=OTHER, name="shop-0-1")
+JOB, ON_DISK, FROM_CHECKPOINT, NOT_KNOWN = "a" * 32, "b" * 32, "c" * 32, "d" * 32
+
+
+def of_branch(name: str, resource_manager: str = "mysql") -> Application:
+    """Return the application of a foreign branch, where the pipeline wc ran."""
+    flink = watched_flink()
+    flink.see_job(
+        FlinkJob(
+            cluster="eu", job="e" * 32, name="clicks", state="RUNNING", started_ms=9, changed_ms=9,
+            restored_ms=9, restored_number=3, restored_path=f"s3://c/{FROM_CHECKPOINT}/chk-3",
+        )
+    )  # fmt: skip
+    for state in (flink, flink.copy()):
+        found = application_of_branch(resource_manager, name, None, state, frozenset({"wc", "Narayana wc"}))
+    return found
+
+
+def flink_xid(job: str, subtask: int = 3) -> str:
+    return f"X'{job}{subtask.to_bytes(4, 'little').hex()}{bytes(8).hex()}',X'00000000',201"
+
+
+def jta(node: str) -> str:
+    return f"X'{bytes(28).hex()}{node.encode().hex()}',X'00',131077"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected", "task"),
+    [
+        # The job's name as REST has it, as the job has it that goes on from it, or its id where only its checkpoints are read.
+        (flink_xid(JOB), FLINK, "eu/orders to lake", "3"),
+        (flink_xid(FROM_CHECKPOINT), FLINK, "eu/clicks", "3"),
+        (flink_xid(ON_DISK), FLINK, f"eu/{ON_DISK}", "3"),
+        (flink_xid(NOT_KNOWN), OTHER, f"Flink's JDBC sink job {NOT_KNOWN}", ""),
+        (jta("node-1"), OTHER, "Narayana node-1", ""),
+        (jta(""), OTHER, "Narayana", ""),
+        ("'10.27.69.168.tm150959391749109556','1',1096044365", OTHER, "Atomikos 10.27.69.168.tm", ""),
+        ("'10.0.0.1:8091:2612345678','-2612345679',9752", OTHER, "Seata 10.0.0.1:8091", ""),
+        ("'shop-0-1','',1", OTHER, "'shop-0-1','',1", ""),
+        # No other application gets the name of a pipeline.
+        ("wc", OTHER, "wc (other)", ""),
+        (jta("wc"), OTHER, "Narayana wc (other)", ""),
+    ],
+)
+def test_a_foreign_branch_goes_by_what_made_its_xid(name: str, kind: ApplicationKind, expected: str, task: str) -> None:
+    assert of_branch(name) == Application(kind=kind, name=expected, task=task)
+
+
+def test_a_name_is_read_as_its_database_lists_it() -> None:
+    assert of_branch(flink_xid(JOB), "postgres").name == flink_xid(JOB)
+    assert of_branch("shop-0-1", "postgres").name == "shop-0-1"
+
+
+def test_a_branch_of_ours_goes_by_its_prefix() -> None:
     branch = BranchId.parse("wc:7:12:3:0a1b2c3d")
     assert branch is not None
-    assert application_of_branch(str(branch), branch) == Application(kind=PIPELINE, name="wc", task="3")
+    found = application_of_branch("mysql", str(branch), branch, watched_flink(), frozenset({"wc"}))
+    assert found == Application(kind=PIPELINE, name="wc", task="3")
+
+
+def test_two_thousand_branches_of_one_application_have_one_name() -> None:
+    assert {of_branch(flink_xid(JOB, number % 8)).name for number in range(2_000)} == {"eu/orders to lake"}
+    ids = [f"'10.27.69.168.tm1509593917{number:08d}','1',1096044365" for number in range(2_000)]
+    assert {of_branch(id_).name for id_ in ids} == {"Atomikos 10.27.69.168.tm"}
 
 
 @pytest.mark.parametrize("part", ["1", "1-", "12345678-", "a1b2c3d4.", "-", "0-0-", "1_1-"])
