@@ -152,9 +152,13 @@ class CollectorClient:
         wanted = {**filters, "limit": str(limit), **({"all": "true"} if settled_too else {})}
         return self._rows("/api/v1/transactions", partial(read_row, TransactionRow), wanted)
 
-    def transaction_counts(self) -> Rows[TransactionCountRow]:
-        """Return how many transactions that are not settled each application has, by verdict: however many are listed."""
-        return self._rows("/api/v1/transaction-counts", partial(read_row, TransactionCountRow), {})
+    def transaction_counts(self, *, words: str = "") -> Rows[TransactionCountRow]:
+        """Return how many transactions that are not settled each application has, by verdict: however many are listed.
+
+        ``words``: those alone that have all of them in their names.
+        """
+        wanted = {"words": words} if words else {}
+        return self._rows("/api/v1/transaction-counts", partial(read_row, TransactionCountRow), wanted)
 
     def transaction(self, key: str) -> TransactionDetailRow:
         """Return one transaction with its timeline and evidence."""

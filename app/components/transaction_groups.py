@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.components.markup import widget_token
@@ -121,18 +121,3 @@ def _identity(transaction: TransactionRow) -> object:
 def by_slot(transactions: Iterable[TransactionRow]) -> tuple[TransactionRow, ...]:
     """Return the transactions ordered by slot, then by key."""
     return tuple(sorted(transactions, key=lambda transaction: (transaction.slot or 0, transaction.key)))
-
-
-def matching(groups: Sequence[TransactionGroup], *, words: str, verdicts: Iterable[Verdict]) -> list[TransactionGroup]:
-    """Return the groups of these verdicts (none: any) that have every word in an id, pipeline or partition."""
-    wanted, parts = set(verdicts), words.casefold().split()
-    return [
-        group
-        for group in groups
-        if (not wanted or group.verdict in wanted) and all(part in _searchable(group) for part in parts)
-    ]
-
-
-def _searchable(group: TransactionGroup) -> str:
-    names = [group.first.pipeline, *group.resource_managers, f"batch {group.first.batch}", *group.partitions]
-    return "\n".join([*names, *(transaction.transaction for transaction in group.transactions)]).casefold()

@@ -19,7 +19,7 @@ from app.components.order_buttons import filter_order_buttons, order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.presses import chip, link
 from app.components.time_text import amount, since, time_left, time_left_bar
-from app.components.transaction_groups import TransactionGroup, grouped, matching
+from app.components.transaction_groups import TransactionGroup, grouped
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 from app.dialogs import filter_run_lines
 from app.dialogs.pressed import show_region
@@ -57,44 +57,46 @@ def show() -> None:
 
 
 def _shown(client: CollectorClient, query: Query) -> list[TransactionRow]:
-    """Return the transactions of the groups that fit the query, on whichever page."""
-    return [transaction for group in _matching(_asked(client, query), query)[1] for transaction in group.transactions]
+    """Return the transactions that fit the query, on whichever page."""
+    return [transaction for group in grouped(_asked(client, query)) for transaction in group.transactions]
 
 
 def _asked(client: CollectorClient, query: Query) -> Rows[TransactionRow]:
     is_settled_too = SETTLED in query
     most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
-    return client.transactions(settled_too=is_settled_too, limit=most)
-
-
-def _matching(
-    transactions: Sequence[TransactionRow], query: Query
-) -> tuple[list[TransactionGroup], list[TransactionGroup]]:
-    """Return the groups that have the words that are looked for, and those of them with a chosen verdict."""
-    found = matching(grouped(transactions), words=query.get(WORDS, ""), verdicts=())
-    return found, matching(found, words="", verdicts=_chosen(query))
+    words = {"words": query[WORDS]} if query.get(WORDS) else {}
+    # The collector looks among all of them: here are only the most urgent of what it finds.
+    parts = [
+        client.transactions(settled_too=is_settled_too, limit=most, **words, **verdict)
+        for verdict in [{"verdict": verdict.value} for verdict in _chosen(query)] or [{}]
+    ]
+    return Rows((row for part in parts for row in part), sum(part.more for part in parts))
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return the filters with their counts, then a row for each batch or application, one block each."""
-    transactions = _asked(client, query)
-    counts = {row.of_whom: row for row in client.transaction_counts()}
-    waits = _waits(client.blocked())
-    found, matches = _matching(transactions, query)
+    transactions, words = _asked(client, query), query.get(WORDS, "")
+    whole = {row.of_whom: row for row in client.transaction_counts()}
+    counts = {row.of_whom: row for row in client.transaction_counts(words=words)} if words else whole
+    waits, matches = _waits(client.blocked()), grouped(transactions)
+    of_any_verdict = {name: text for name, text in query.items() if name != VERDICT}
+    found = grouped(_asked(client, of_any_verdict)) if _chosen(query) else matches
     shown, number, pages = page_in_address(matches, query, page_size=size_of(query, GROUPS_A_PAGE))
     query = {name: text for name, text in query.items() if name != ROWS}
     picture: Picture = {
         "filters": _filters(found, query, counts),
-        "count": _how_many(transactions, found, matches, counts),
+        "count": _how_many(transactions, matches, counts, whole),
     }
-    if (whole := _of_the_filter(matches, query, counts)) is not None:
-        picture["whole"] = whole
+    if (orders := _of_the_filter(matches, query, counts)) is not None:
+        picture["whole"] = orders
     if not matches:
-        picture["none"] = _none(is_filtered=bool(transactions))
+        picture["none"] = _none(is_filtered=bool(whole))
     else:
         picture["head"] = _HEAD
     for group in shown:
-        picture[f"row-{group.token}"] = _row(group, waits, _count(group, found, counts))
+        of_whom = _of_whom(group)
+        is_whole = counts.get(of_whom) == whole.get(of_whom)
+        picture[f"row-{group.token}"] = _row(group, waits, _count(group, matches, counts), is_whole=is_whole)
     if links := page_links(PATH, query, number, pages):
         picture["pages"] = links
     return picture
@@ -121,12 +123,11 @@ def _of_whom(group: TransactionGroup) -> tuple[ApplicationKind, str, Verdict]:
 def _filters(groups: Sequence[TransactionGroup], query: Query, counts: Counts) -> Html:
     """Return a link for each verdict, which adds it to the filter or takes it out, with how many transactions have it."""
     count = Counter(transaction.verdict for group in groups for transaction in group.transactions)
-    if not query.get(WORDS):
-        known: Counter[Verdict] = Counter()
-        for row in counts.values():
-            known[row.verdict] += row.transactions
-        # What hangs, and what is settled, is listed and not counted there.
-        count |= known
+    known: Counter[Verdict] = Counter()
+    for row in counts.values():
+        known[row.verdict] += row.transactions
+    # What hangs, and what is settled, is listed and not counted there.
+    count |= known
     chosen = _chosen(query)
     others = {name: text for name, text in query.items() if name not in (VERDICT, PAGE)}
     chips = []
@@ -148,16 +149,13 @@ def _chip(text: str, query: Mapping[str, str], *, is_on: bool) -> Html:
 
 
 def _how_many(
-    transactions: Rows[TransactionRow],
-    found: Sequence[TransactionGroup],
-    matches: Sequence[TransactionGroup],
-    counts: Counts,
+    transactions: Rows[TransactionRow], matches: Sequence[TransactionGroup], counts: Counts, whole: Counts
 ) -> Html:
-    count = sum(_count(group, found, counts) for group in matches)
-    unlisted = sum(_count(group, found, counts) - len(group.transactions) for group in found)
+    count = sum(_count(group, matches, counts) for group in matches)
+    unlisted = count - len(transactions)
     size = f"{counted(count, 'transaction')} in {counted(len(matches), 'batch or application', 'batches and applications')}"
-    hidden = len(transactions) + unlisted - count
     left_out = max(0, transactions.more - unlisted)
+    hidden = sum(row.transactions for row in whole.values()) - count - left_out
     return el(
         "p",
         size,
@@ -207,7 +205,7 @@ _COLUMNS = ("verdict", "who", "batch · slot", "state", "open for", "time left",
 _HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head", aria_hidden="true")
 
 
-def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count: int) -> Html:
+def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count: int, *, is_whole: bool) -> Html:
     first = group.first
     slots = [str(transaction.slot) for transaction in group.transactions if transaction.slot is not None]
     states = list(dict.fromkeys(transaction.state for transaction in group.transactions))
@@ -239,7 +237,7 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count:
         "article",
         el("div", *cells, class_="line"),
         el("div", *order_buttons(group), opening, class_="remedies"),
-        _parts(group, count),
+        _parts(group, count, is_whole=is_whole),
         class_=f"row {VERDICT_SIGNS[group.verdict][1].value}",
         data_item="",
         tabindex="-1",
@@ -258,8 +256,11 @@ def _who_waits(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) 
     return [cut(longest[0][0], "span"), el("small", since(longest[0][1], UTC), more)]
 
 
-def _parts(group: TransactionGroup, count: int) -> Html | None:
-    """Return the transactions of a batch or an application, folded; live.js keeps what a person has opened."""
+def _parts(group: TransactionGroup, count: int, *, is_whole: bool) -> Html | None:
+    """Return the transactions of a batch or an application, folded; live.js keeps what a person has opened.
+
+    ``is_whole``: no word leaves some of the application out, of which an order by filter would be as well.
+    """
     if count == 1:
         return None
     lines = [
@@ -279,7 +280,7 @@ def _parts(group: TransactionGroup, count: int) -> Html | None:
         el("summary", counted(count, "transaction")),
         el("ul", *lines, class_="parts"),
         more > 0 and el("p", f"and {counted(more, 'other')}: search for an id to see it alone", class_="more"),
-        unlisted > 0 and _reach(group, count),
+        unlisted > 0 and is_whole and _reach(group, count),
         class_="unfolds",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from collector.api.paging import Page, Row, behind, page, place_of
 from collector.history.store import Store
@@ -18,6 +19,7 @@ from collector.views import aborts_and_losses
 from collector.views.aborts_and_losses import EVERY
 from collector.views.batches import BatchVerdict, batch_sort_key, complete_sort_key, current_batches
 from collector.views.current_state import CurrentState
+from collector.views.words import has, having
 from lifecycle.verdicts import URGENCY, Verdict
 
 
@@ -30,6 +32,7 @@ class ListQuery:
     pipeline: str | None = None
     resource_manager: str | None = None
     checkpoint: int | None = None
+    words: str = ""
     limit: int
     after: str | None = None
 
@@ -55,6 +58,8 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
         held = [judged for judged in current.judged_of_checkpoint(query.checkpoint) if query.selects(judged)]
         return page(held, urgency, transaction_row, query.limit, after)
     found, more = [judged for judged in current.judged() if query.selects(judged)], 0
+    if query.words:
+        found = having(found, query.words)
     if query.settled and query.verdict in (None, Verdict.SETTLED.value):
         last = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None
         # Those that are not settled come first and take their rows of the page. At least 1, so that ``more`` counts the rest.
@@ -65,6 +70,7 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
             after=last,
             pipeline=query.pipeline,
             resource_manager=query.resource_manager,
+            fits=partial(has, words=query.words) if query.words else None,
         )
         found += settled
     shown = page(found, urgency, transaction_row, query.limit, after)

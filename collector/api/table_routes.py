@@ -27,6 +27,7 @@ from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
+from collector.views.words import having
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
@@ -39,8 +40,15 @@ from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 MAX_LIMIT = 100_000
 MAX_CURSOR = 2_000
 MAX_KEYS = 100
+MAX_WORDS = 500
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 Keys = Annotated[list[str], Query(default_factory=list, max_length=MAX_KEYS, description="May be given several times.")]
+Words = Annotated[
+    str,
+    Query(
+        max_length=MAX_WORDS, description="All of them in its id, application, batch, resource manager or partitions."
+    ),
+]
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
@@ -65,6 +73,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         pipeline: str | None = None,
         resource_manager: str | None = None,
         checkpoint: int | None = None,
+        words: Words = "",
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
@@ -74,16 +83,18 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
             pipeline=pipeline,
             resource_manager=resource_manager,
             checkpoint=checkpoint,
+            words=words,
             limit=limit,
             after=after,
         )
         return table_answer(request, TransactionRow, listings.transactions(dependencies.current, query))
 
     @app.get("/api/v1/transaction-counts", dependencies=protected)
-    def transaction_counts(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
-        rows = count_rows(
-            judged for judged in dependencies.current.judged() if pipeline in (None, judged.view.pipeline)
-        )
+    def transaction_counts(
+        request: Request, pipeline: str | None = None, words: Words = "", limit: Limit = 500
+    ) -> Response:
+        found = [judged for judged in dependencies.current.judged() if pipeline in (None, judged.view.pipeline)]
+        rows = count_rows(having(found, words) if words else found)
         return table_answer(request, TransactionCountRow, first(rows, limit))
 
     @app.get("/api/v1/aborts", dependencies=protected)

@@ -117,15 +117,22 @@ def _with_an_outcome(state: State) -> Iterator[BrokerIdentity]:
 
 
 def settled(
-    state: State, *, most: int, after: OpeningKey | None, pipeline: str | None, resource_manager: str | None
+    state: State,
+    *,
+    most: int,
+    after: OpeningKey | None,
+    pipeline: str | None,
+    resource_manager: str | None,
+    fits: Callable[[TransactionView], bool] | None = None,
 ) -> Newest:
     """Return up to ``most`` transactions whose verdict is settled for sure, newest opening first; ``after``: behind that one.
 
-    Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only.
+    Those are what ``views`` leaves out without ``settled``. ``pipeline``, ``resource_manager``: of these only; ``fits``: those
+    alone of which it says so, for which each is joined.
     """
     of_pipeline = _of_pipeline(state, pipeline)
     others = _unsettled(state)
-    floor, older = _floor(state, others, most, after) if pipeline is None else (None, 0)
+    floor, older = _floor(state, others, most, after) if pipeline is None and fits is None else (None, 0)
     at_coordinators = resource_manager in (None, KAFKA)
     keyed = _settled_at_coordinators(state, others, floor) if at_coordinators else []
     keyed += (pair for pair in _settled_elsewhere(state) if resource_manager in (None, pair[1].resource_manager))
@@ -134,6 +141,8 @@ def settled(
         for pair in keyed
         if (after is None or pair[0] > after) and of_pipeline(_resource_manager_of(pair[1]), pair[0][2])
     ]
+    if fits is not None:
+        behind = [pair for pair in behind if fits(view_of(state, pair[1]))]
     newest = heapq.nsmallest(most, behind, key=lambda pair: pair[0])
     total = len(behind) + (older if at_coordinators else 0)
     return Newest(views=tuple(view_of(state, known) for _, known in newest), more=total - len(newest))

@@ -267,16 +267,28 @@ class CurrentState:
             return moment.cases(self._state, transaction_join.views(self._state, settled=settled))
 
     def settled(
-        self, *, most: int, after: OpeningKey | None, pipeline: str | None, resource_manager: str | None
+        self,
+        *,
+        most: int,
+        after: OpeningKey | None,
+        pipeline: str | None,
+        resource_manager: str | None,
+        fits: Callable[[TransactionView], bool] | None = None,
     ) -> tuple[list[Judged], int]:
         """Return up to ``most`` of the transactions that ``judged`` leaves out, newest opening first, and how many more there are.
 
-        ``after``: those behind that one; ``pipeline``, ``resource_manager``: of these only.
+        ``after``: those behind that one; ``pipeline``, ``resource_manager``: of these only; ``fits``: those alone of
+        which it says so.
         """
         moment = self._moment()
         with self._lock:
             found = transaction_pages.settled(
-                self._state, most=most, after=after, pipeline=pipeline, resource_manager=resource_manager
+                self._state,
+                most=most,
+                after=after,
+                pipeline=pipeline,
+                resource_manager=resource_manager,
+                fits=fits,
             )
             cases = moment.cases(self._state, found.views)
         return judging.judged(cases), found.more

@@ -115,10 +115,22 @@ class Answers:
             "observers": observers,
         }  # fmt: skip
 
-    @property
-    def transaction_counts(self) -> list[dict[str, Any]]:
+    def table(self, path: str, words: str) -> list[dict[str, Any]]:
+        """Return the rows of a table; of transactions, and of how many there are, those that have all of the words."""
+        if path not in ("transactions", "transaction-counts"):
+            found: list[dict[str, Any]] = getattr(self, path.replace("-", "_"))
+            return found
+        names = ("transaction", "pipeline", "resource_manager", "partitions")
+        rows = [
+            row
+            for row in self.transactions
+            if all(word in str([row[name] for name in names]).casefold() for word in words.casefold().split())
+        ]
+        return rows if path == "transactions" else self._counts(rows)
+
+    def _counts(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-        for row in self.transactions:
+        for row in rows:
             found.setdefault((row["application"]["kind"], row["pipeline"], row["verdict"]), []).append(row)
         return [
             {"pipeline": name, "kind": kind, "verdict": verdict, "transactions": len(rows),
@@ -386,7 +398,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, _page(self.known.attention_about(query), int(query["limit"][0])))
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
-            rows = getattr(self.known, path.replace("-", "_"))
+            rows = self.known.table(path, query.get("words", [""])[0])
             for name in ("transaction", "pipeline", "batch", "cause", "verdict"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
             return self._answer(200, _page(rows, limit))

@@ -264,6 +264,29 @@ def test_two_thousand_ids_of_one_application_are_one_row_with_all_of_them(answer
     assert "Abort all 2,000 …" in labels(page)
 
 
+def test_what_is_looked_for_is_found_behind_the_most_urgent(answers):
+    answers.transactions += [foreign(f"bank-{number}", pipeline="bank") for number in range(600)]
+    answers.transactions += [foreign("the-one", pipeline="shop", verdict="in progress")]
+    page = opened("pending", **{"filter-words": "THE-ONE"})
+    assert said(page).count("<article") == 1
+    assert "1 transaction in 1 batch or application" in said(page)
+    assert "the filter hides 604 others" in said(page)
+    page = opened("pending", verdict="in progress")
+    assert "the-one" in said(page)
+    assert "◇ foreign 600" in labels(page), "the others can be added"
+
+
+def test_words_that_leave_some_of_an_application_out_offer_no_order_for_all_of_it(answers):
+    answers.transactions = [foreign(f"bank-{number:03}", pipeline="bank") for number in range(700)]
+    assert "An order by filter reaches all" in said(opened("pending"))
+    page = opened("pending", **{"filter-words": "bank-0"})
+    assert "100 transactions in 1 batch or application" in said(page)
+    answers.transactions += [foreign(f"other-{number:03}", pipeline="bank") for number in range(700)]
+    page = opened("pending", **{"filter-words": "bank-"})
+    assert "700 transactions in 1 batch or application" in said(page)
+    assert "An order by filter reaches all" not in said(page)
+
+
 def test_who_waits_behind_a_transaction_stands_in_its_row(answers):
     answers.transactions = [foreign()]
     answers.blocked = [blocked(holder_key=answers.transactions[0]["key"])]

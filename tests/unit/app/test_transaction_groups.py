@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.components.transaction_groups import grouped, matching
+from app.components.transaction_groups import grouped
 from app.dialogs.order_dialog import AskedOrder
 from app.dialogs.order_text import what_will_happen
 from lifecycle.orders import Action
@@ -125,13 +125,3 @@ def test_the_token_stays_while_the_state_moves_and_differs_between_batches():
     assert open_.token == decided.token
     assert open_.token != groups_of(*batch(8))[0].token
     assert len(open_.token) == 10
-
-
-def test_the_filter_takes_every_word_anywhere_and_the_verdicts_chosen():
-    groups = groups_of(*batch(7), foreign("flink-orders-3", partitions=["orders-out-2"]))
-    assert [group.first.transaction for group in matching(groups, words="ORDERS flink", verdicts=[])] == [
-        "flink-orders-3"
-    ]
-    assert matching(groups, words="orders ip-count", verdicts=[]) == []
-    assert [group.verdict for group in matching(groups, words="", verdicts=[Verdict.COMMIT_IT])] == [Verdict.COMMIT_IT]
-    assert len(matching(groups, words="  ", verdicts=[])) == 2

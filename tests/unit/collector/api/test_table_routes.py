@@ -69,11 +69,21 @@ def test_hanging_transactions_say_what_to_do_and_what_to_repeat(api: Api) -> Non
         ("pipeline=ip-count", 1),
         ("resource_manager=kafka", 2),
         ("resource_manager=mysql", 0),
+        ("words=IP-count%20KAFKA", 1),
+        ("words=flink-orders-3", 1),
+        ("words=flink%20ip-count", 0),
+        ("all=true&words=gone", 1),
+        ("all=true&words=gone&limit=1", 1),
         ("limit=1", 1),
     ],
 )
 def test_transactions_are_filtered(api: Api, query: str, found: int) -> None:
     assert len(api.rows(f"transactions?{query}")) == found
+
+
+def test_counts_are_of_those_that_have_the_words(api: Api) -> None:
+    assert [row["pipeline"] for row in api.rows("transaction-counts?words=flink")] == ["flink-orders"]
+    assert api.rows("transaction-counts?words=gone") == []
 
 
 def test_one_transaction_has_its_time_line_decision_and_handle(api: Api) -> None:
