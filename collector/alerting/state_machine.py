@@ -44,9 +44,9 @@ class Alert:
         """True while it fires."""
         return self.state is AlertState.FIRING
 
-    def kept(self) -> tuple[AlertState, int, int | None, Severity]:
+    def kept(self) -> tuple[AlertState, int, Severity]:
         """Return what makes it worth writing down again; evidence alone changes with every second."""
-        return self.state, self.found_ms, self.fired_ms, self.finding.severity
+        return self.state, self.found_ms, self.finding.severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +167,9 @@ def step(
     return Step(
         states=AlertStates(alerts=states.alerts if alerts == states.alerts else alerts, groups=groups, number=number),
         alerts=tuple(a for key, a in alerts.items() if key not in kept.alerts or kept.alerts[key].kept() != a.kept()),
-        dropped_alerts=tuple(sorted(states.alerts.keys() - alerts.keys())),
+        dropped_alerts=tuple(key for key in states.alerts if key not in alerts),
         groups=tuple(group for key, group in groups.items() if kept.groups.get(key) != group),
-        dropped_groups=tuple(sorted(states.groups.keys() - groups.keys())),
+        dropped_groups=tuple(key for key in states.groups if key not in groups),
         notifications=tuple(notifications),
     )
 

@@ -106,7 +106,8 @@ class Tails:
         """Return what is from ``offset`` up to ``end``, as far as it was read."""
         if (partition, offset) in self._records:
             return Tail.RECORDS
-        return Tail.NOTHING if self._nothing_up_to.get((partition, offset), -1) >= end else Tail.UNREAD
+        read_to = self._nothing_up_to.get((partition, offset))
+        return Tail.NOTHING if read_to is not None and read_to >= end else Tail.UNREAD
 
     def wanted(self, partition: Partition, offset: int, end: int) -> TailWanted:
         """Return what is left to be read of a stretch."""
@@ -136,7 +137,7 @@ class PartitionTracker:
         self._groups: dict[str, dict[Partition, ReaderSnapshot]] = {}
         self._readers: dict[Partition, set[str]] = {}
         self._read_by: dict[str, frozenset[Partition]] = {}
-        self._holders: dict[Partition, Holder] = {}
+        self._holders: dict[Partition, Holder | None] = {}
         self._restores: dict[Partition, RestoreSnapshot] = {}
         self._blocked: dict[Partition, Blocked] = {}
         self._touched: set[Partition] = set()
@@ -168,10 +169,7 @@ class PartitionTracker:
     def saw_holder(self, partition: Partition, holder: Holder | None) -> None:
         """Note who holds a partition's last stable offset back."""
         self._touched.add(partition)
-        if holder is None:
-            self._holders.pop(partition, None)
-        else:
-            self._holders[partition] = holder
+        self._holders[partition] = holder
 
     def saw_restore(self, partition: Partition, application: str, store: str, state: str, at_ms: int) -> None:
         """Note which application restores a store from a changelog partition, and Kafka's word for its group."""
@@ -306,11 +304,7 @@ def _moved(snapshot: Snapshot, by_ms: int) -> Snapshot:
     return replace(snapshot, since_ms=snapshot.since_ms + by_ms, seen_ms=snapshot.seen_ms + by_ms)
 
 
-def _urgency(blocked: Blocked) -> tuple[int, int, Partition]:
-    waiting = min((reader.since_ms for reader in blocked.waiting), default=None)
-    rank = 0 if waiting is not None else 1 if blocked.needs_attention else 2
-    return (
-        rank,
-        waiting if waiting is not None else blocked.held_since_ms or blocked.snapshot.seen_ms,
-        blocked.snapshot.partition,
-    )
+def _urgency(blocked: Blocked) -> tuple[bool, bool, int, Partition]:
+    waiting, snapshot = blocked.waiting, blocked.snapshot
+    since_ms = waiting[0].since_ms if waiting else blocked.held_since_ms or snapshot.seen_ms
+    return not waiting, not blocked.needs_attention, since_ms, snapshot.partition

@@ -95,4 +95,14 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "lifecycle/decisions.py": DECISIONS,
     "lifecycle/decision_ledger.py": (f"{LIFECYCLE}/test_decisions.py", f"{LIFECYCLE}/test_kept_decisions.py"),
     "lifecycle/decision_parts.py": DECISIONS,
+    "collector/verdicts/partition_state.py": (
+        f"{VERDICTS}/test_partition_state.py",
+        f"{VERDICTS}/test_partition_edges.py",
+        f"{VERDICTS}/test_reader_waits.py",
+        f"{VERDICTS}/test_streams_restores.py",
+    ),
+    "collector/alerting/state_machine.py": (
+        f"{ALERTING}/test_state_machine.py",
+        f"{ALERTING}/test_alert_steps.py",
+    ),
 }

@@ -21,7 +21,16 @@ from collector.alerting.state_machine import (
     step,
 )
 from collector.config.alerts import AlertSettings
-from tests.unit.collector.alerting.test_state_machine import CRITICAL, FIRING, PENDING, RESOLVED, T0, WARNING, finding
+from tests.unit.collector.alerting.test_state_machine import (
+    CRITICAL,
+    FIRING,
+    PENDING,
+    RESOLVED,
+    T0,
+    WARNING,
+    finding,
+    silence,
+)
 
 TIMING = AlertSettings()
 WAIT, INTERVAL, REPEAT = TIMING.group_wait_ms, TIMING.group_interval_ms, TIMING.repeat_ms
@@ -157,15 +166,17 @@ def test_a_notification_is_as_severe_as_the_worst_that_fires() -> None:
     assert notification((), (bad,)).status is RESOLVED
 
 
+EQUAL = ("e-1", "e-2", "e-3", "e-4", "e-5", "e-6")
+
+
 def test_the_worst_is_told_first_then_the_oldest_then_by_name() -> None:
     fired = [
         alert(of=finding("t-4", severity=WARNING), at=1),
         alert(of=finding("t-3", severity=CRITICAL), at=9),
-        alert(of=finding("t-2", severity=WARNING), at=5),
-        alert(of=finding("t-1", severity=WARNING), at=5),
+        *(alert(of=finding(name, severity=WARNING), at=5) for name in EQUAL),
     ]
     (news,) = made(states(*fired), WAIT + 1, *(each.finding for each in fired)).notifications
-    assert [each.finding.subject for each in news.firing] == ["t-3", "t-4", "t-1", "t-2"]
+    assert [each.finding.subject for each in news.firing] == ["t-3", "t-4", *EQUAL]
 
 
 @pytest.mark.parametrize(
@@ -245,3 +256,45 @@ def test_a_held_rule_or_alert_keeps_what_was_found() -> None:
     for held, stays in (({"A1"}, True), ({"A1|t-1"}, True), ({"A2"}, False)):
         after = made(pending, 1, held=frozenset(held))
         assert bool(after.states.alerts) is stays
+
+
+@pytest.mark.parametrize(
+    ("known", "at", "seen", "written"),
+    [
+        (alert(absent_ms=T0), TIMING.keep_firing_ms, [], [RESOLVED]),
+        (alert(RESOLVED), 5, [finding(for_ms=99)], [PENDING]),
+        (alert(PENDING, finding(for_ms=99)), 99, [finding(for_ms=99)], [FIRING]),
+        (alert(PENDING, finding(for_ms=99)), 98, [finding(for_ms=99)], []),
+        (alert(), TIMING.keep_firing_ms, [], []),
+    ],
+    ids=["resolved", "found again", "fires", "still pending", "absent, which is never kept"],
+)
+def test_each_change_of_state_is_written(known: Alert, at: int, seen: list[Finding], written: list[AlertState]) -> None:
+    assert [one.state for one in made(states(known), at, *seen).alerts] == written
+
+
+def test_a_pending_one_that_a_stepped_clock_moved_is_written() -> None:
+    slow = finding(for_ms=REPEAT)
+    after = made(states(alert(PENDING, slow)), 500, slow, shift_ms=500)
+    assert [one.found_ms for one in after.alerts] == [T0 + 500]
+
+
+def test_one_that_is_gone_before_its_end_was_told_is_shown_as_resolved() -> None:
+    again = alert(PENDING, finding(for_ms=99))
+    after = made(states(again, groups=(told(alert()),)), 7)
+    assert after.states.alerts == {"A1|t-1": replace(again, state=RESOLVED, since_ms=T0 + 7)}
+    assert made(states(again), 7).states.alerts == {}
+
+
+def test_one_that_fires_says_what_was_found_last() -> None:
+    nearer = replace(finding(for_ms=10), summary="nearer")
+    fired = advanced(alert(PENDING, finding(for_ms=10)), nearer, 10)
+    assert fired == alert(FIRING, nearer, since_ms=T0 + 10, fired_ms=T0 + 10)
+
+
+def test_what_was_told_and_is_silenced_since_is_not_repeated() -> None:
+    known = alert()
+    before = states(known, groups=(told(known),))
+    hush = silence(0, 2 * REPEAT, pipeline="p")
+    after = step(before, [finding()], [hush], T0 + REPEAT, TIMING)
+    assert (after.notifications, after.states.groups) == ((), before.groups)

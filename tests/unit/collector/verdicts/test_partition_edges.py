@@ -152,11 +152,15 @@ def test_partitions_that_hide_records_are_told() -> None:
 
 
 def test_all_times_move_with_a_clock_that_was_stepped() -> None:
-    seen = tracker((0, 100, 105), (1_000, 100, 105), g=100)
+    seen = tracker((0, 100, 105))
+    for at in (400, 1_000):
+        seen.saw_group("g", "Stable", {PARTITION: 100}, T0 + at, is_whole=True)
+    seen.saw_partition(PARTITION, 100, 105, T0 + 1_000)
     seen.saw_restore(PARTITION, "app", "store", "Stable", T0)
     before = only(seen.blocked())
     seen.shift(5_000)
     after = only(seen.blocked())
+    assert {each.group: each.since_ms for each in after.readers}["g"] == T0 + 5_400
     assert (after.snapshot.since_ms, after.snapshot.seen_ms) == (T0 + 5_000, T0 + 6_000)
     assert [each.since_ms - 5_000 for each in after.readers] == [each.since_ms for each in before.readers]
     assert {each.group for each in after.readers} == {"g", "app (restoring store)"}
@@ -205,12 +209,13 @@ def test_one_partition_not_seen_hides_no_other_tail() -> None:
 
 
 def test_groups_stand_in_the_order_of_their_kind_their_time_and_their_name() -> None:
-    seen = tracker((0, 100, 105), b=100, a=100, read=50, past=105)
+    names = ("a", "b", "c", "d", "e", "f")
+    seen = tracker((0, 100, 105), **dict.fromkeys(names, 100), read=50, past=105)
     for at in (1_000, 2_000):
-        for group, offset in {"late": 100, "b": 100, "a": 100, "read": 50, "past": 105}.items():
+        for group, offset in {"after": 100, **dict.fromkeys(names, 100), "read": 50, "past": 105}.items():
             seen.saw_group(group, "Stable", {PARTITION: offset}, T0 + at, is_whole=True)
         seen.saw_partition(PARTITION, 100, 105, T0 + at)
-    assert [each.group for each in only(seen.blocked()).readers] == ["a", "b", "late", "past", "read"]
+    assert [each.group for each in only(seen.blocked()).readers] == [*names, "after", "past", "read"]
 
 
 def test_partitions_stand_by_who_waits_longest_and_then_by_what_is_held() -> None:
@@ -238,3 +243,59 @@ def test_a_group_that_leaves_a_partition_waits_there_no_more() -> None:
     assert seen.readers_of([PARTITION, OTHER]) == {"g": [OTHER]}
     assert only(seen.blocked()).readers == ()
     assert seen.not_up_to_date(["h"]) == set()
+
+
+def test_what_changes_without_a_newer_look_at_the_partition_is_shown_at_once() -> None:
+    seen = tracker((0, 100, 105), (1_000, 100, 105), g=100)
+    assert [each.kind for each in only(seen.blocked()).readers] == [ReaderKind.WAITING]
+    seen.saw_group("g", "Stable", {PARTITION: 105}, T0 + 2_000, is_whole=True)
+    assert only(seen.blocked()).readers == ()
+    seen.saw_restore(PARTITION, "app", "store", "Stable", T0 + 2_000)
+    assert [each.group for each in only(seen.blocked()).readers] == ["app (restoring store)"]
+    behind = tracker((0, 100, 100), (1_000, 100, 100), g=98)
+    assert [each.kind for each in only(behind.blocked()).readers] == [ReaderKind.READING]
+    (tail,) = behind.unread_tails(1)
+    behind.read_tail(tail, has_record=False, read_to=tail.end)
+    assert [each.kind for each in only(behind.blocked()).readers] == [ReaderKind.MARKERS_ONLY]
+
+
+def test_a_group_below_the_last_stable_offset_needs_a_newer_look() -> None:
+    for offset, needed in ((99, {PARTITION}), (100, set())):
+        assert tracker((0, 100, 105), g=offset).not_up_to_date(["g"]) == needed
+
+
+def test_the_first_that_waits_on_a_partition_decides_before_the_holder_does() -> None:
+    seen = PartitionTracker(stalled_ms=30_000)
+    later: Partition = ("later", 0)
+    for at in (0, 1_000, 2_000, 3_000):
+        seen.saw_partition(PARTITION, 100, 105, T0 + at)
+        if at:
+            seen.saw_partition(later, 100, 105, T0 + at)
+            seen.saw_group("first", "Stable", {later: 100}, T0 + at, is_whole=True)
+        if at >= 2_000:
+            seen.saw_group("g", "Stable", {PARTITION: 100}, T0 + at, is_whole=True)
+            seen.saw_group("last", "Stable", {later: 100}, T0 + at + 1, is_whole=True)
+    for each in (PARTITION, later):
+        seen.saw_partition(each, 100, 105, T0 + 4_000)
+    shown = seen.blocked()
+    assert [one.snapshot.partition for one in shown] == [later, PARTITION]
+    assert [[each.since_ms - T0 for each in one.waiting] for one in shown] == [[1_000, 2_001], [2_000]]
+
+
+def test_what_needs_no_attention_stands_last_and_equal_ones_by_their_name() -> None:
+    seen = PartitionTracker(stalled_ms=30_000)
+    read: list[Partition] = [("read", number) for number in range(5)]
+    held: list[Partition] = [("held", number) for number in range(5)]
+    for at in (0, 1_000):
+        for each in read:
+            seen.saw_group("g", "Stable", {each: 98}, T0 + at, is_whole=False)
+            seen.saw_partition(each, 100, 100, T0 + at)
+    stalls: Partition = ("stalls", 0)
+    for at in (0, 31_000):
+        seen.saw_group("slow", "Stable", {stalls: 98}, T0 + at, is_whole=True)
+        seen.saw_partition(stalls, 100, 100, T0 + at)
+    for wanted_one in seen.unread_tails(9):
+        seen.read_tail(wanted_one, has_record=wanted_one.partition == stalls, read_to=wanted_one.end)
+    for each in held:
+        seen.saw_partition(each, 100, 105, T0 + 20_000)
+    assert [one.snapshot.partition for one in seen.blocked()] == [*held, stalls, *read]
