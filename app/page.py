@@ -2,7 +2,7 @@
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
-- ``topline``, ``last-order`` (the result of the last order), ``times`` (UTC or local)
+- ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (those under way), ``times`` (UTC or local)
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
@@ -45,6 +45,7 @@ from app.dialogs import (
     order_dialog,
     pipeline_dialog,
     pressed,
+    sent_order_lines,
     silence_dialog,
     standing_orders_dialog,
 )
@@ -126,6 +127,7 @@ def main() -> None:
         if who := st.session_state.get("who"):
             live.write(who)
         _times_choice()
+    sent_order_lines.show()
     order_dialog.show_last_result()
     page.run()
     live.write(KEYS)

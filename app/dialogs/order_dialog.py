@@ -87,6 +87,7 @@ def show_last_result() -> None:
 
 
 def _put_away() -> None:
+    order_form.put_away()
     asked = st.session_state.pop(_ORDER, None)
     if asked is not None and asked.result is not None:
         st.session_state[_LAST] = asked
@@ -96,6 +97,10 @@ def _body() -> None:
     asked: AskedOrder | None = st.session_state.get(_ORDER)
     if asked is None:
         st.rerun()
+    if asked.under_way is not None:
+        st.session_state[_ORDER] = asked = _answered(asked)
+    if asked.under_way is not None:
+        order_form.show_under_way(KEY, asked.under_way)
     elif asked.result is not None:
         _show_result(asked, asked.result)
     elif asked.refusal is not None:
@@ -143,8 +148,14 @@ def _give(asked: AskedOrder, dry_run: bool) -> None:
     if order.complaint:
         st.session_state[_ORDER] = replace(asked, complaint=order.complaint)
         return
-    sent = order_form.sent(asked, asked.shown, order, dry_run=dry_run)
-    st.session_state[_ORDER] = replace(sent, now=_as_they_are_now(asked.shown)) if sent.refusal is not None else sent
+    sent = order_form.sent(asked, asked.subject, asked.shown, order, dry_run=dry_run)
+    st.session_state[_ORDER] = _answered(sent)
+
+
+def _answered(sent: AskedOrder) -> AskedOrder:
+    """Return the order with its answer, once that is there; with what was shown as it is now, where it was refused."""
+    asked = order_form.answered(sent)
+    return replace(asked, now=_as_they_are_now(asked.shown)) if asked.refusal is not None else asked
 
 
 def _ask_again(asked: AskedOrder) -> None:

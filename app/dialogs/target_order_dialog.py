@@ -72,12 +72,17 @@ class TargetOrderDialog(Generic[Target]):
         st.session_state["show_dialog"] = True
 
     def _put_away(self) -> None:
+        order_form.put_away()
         st.session_state.pop(self._asked_key, None)
 
     def _body(self) -> None:
         asked = self._asked()
         if asked is None:
             st.rerun()
+        if asked.under_way is not None:
+            st.session_state[self._asked_key] = asked = order_form.answered(asked)
+        if asked.under_way is not None:
+            order_form.show_under_way(self._key, asked.under_way)
         elif (ended := self._how_it_ended(asked)) is not None:
             with st.container(key=f"{self._key}-result"):
                 live.write(ended)
@@ -120,7 +125,9 @@ class TargetOrderDialog(Generic[Target]):
         if order.complaint:
             st.session_state[self._asked_key] = replace(asked, complaint=order.complaint)
             return
-        st.session_state[self._asked_key] = order_form.sent(asked, [asked.target], order, dry_run=dry_run)
+        st.session_state[self._asked_key] = order_form.sent(
+            asked, self._texts.name(asked.target), [asked.target], order, dry_run=dry_run
+        )
 
     def _ask_again(self, asked: AskedOrder[Target]) -> None:
         st.session_state[self._asked_key] = order_form.asked_again(asked)

@@ -11,7 +11,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import live
-from app.client import filter_runs
+from app.client import filter_runs, sent_orders
+from app.dialogs import order_form
 from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
@@ -33,6 +34,9 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
         # Orders by filter live as long as the app's process: each test has one of its own.
         monkeypatch.setattr(filter_runs, "RUNS", filter_runs.FilterRuns())
+        monkeypatch.setattr(sent_orders, "SENT", sent_orders.SentOrders())
+        # An order's result is in its dialog at once, however busy the machine is.
+        monkeypatch.setattr(order_form, "MOMENT_S", 20.0)
         st.cache_resource.clear()
         yield known
         st.cache_resource.clear()
@@ -50,6 +54,7 @@ def opened(name: str, /, **query: str) -> AppTest:
             filter_order_dialog,
             order_dialog,
             pipeline_dialog,
+            sent_order_lines,
             silence_dialog,
             standing_orders_dialog,
         )
@@ -57,6 +62,7 @@ def opened(name: str, /, **query: str) -> AppTest:
 
         live.read_rights()
         region_in_streamlit.write_without_presses("frame")
+        sent_order_lines.show()
         order_dialog.show_last_result()
         importlib.import_module(f"app.screens.{name}").show()
         order_dialog.show_if_asked()

@@ -1,0 +1,81 @@
+"""An order under way shows so at once, and neither a closed dialog nor a reload of the page loses its result."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import live
+from app.client import sent_orders
+from app.dialogs import order_form
+from tests.unit.app.contract_rows import batch, pipeline
+from tests.unit.app.contract_server import Answers
+from tests.unit.app.page_driver import answering, button, labels, opened, said
+
+pytestmark = pytest.mark.slow
+LIMIT_S = 20.0
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    with answering(Answers(transactions=batch(), pipelines=[pipeline()]), monkeypatch) as known:
+        monkeypatch.setattr(order_form, "MOMENT_S", 0.0)
+        known.may_answer.clear()
+        yield known
+        known.may_answer.set()
+
+
+def given() -> AppTest:
+    """Return the overview with the commit of its batch under way."""
+    page = button(opened("overview"), "Commit batch 1841 …").click().run()
+    page.text_input(key="order-reason").set_value("driver frozen")
+    return button(page, "Commit 4 transactions").click().run()
+
+
+def answer(answers: Answers) -> None:
+    """Let the collector answer, and wait until the app has it."""
+    orders = sent_orders.SENT.of(live.asking_person())
+    answers.may_answer.set()
+    for order in orders:
+        order.wait(LIMIT_S)
+
+
+def test_the_dialog_says_that_it_is_under_way_and_then_shows_the_result(answers):
+    page = given()
+    assert "Under way" in said(page)
+    assert "Commit 4 transactions" not in labels(page), "it cannot be given a second time"
+    assert answers.order_came.wait(LIMIT_S)
+    answer(answers)
+    page = page.run()
+    assert "committed 4 of 4 in 31 ms · audit 512" in said(page)
+    page = button(page, "Close").click().run()
+    assert "Commit of batch 1841" not in said(page), "it was seen"
+    assert len(answers.orders) == 1
+
+
+def test_a_reload_shows_what_is_under_way_and_its_result_until_it_is_dismissed(answers):
+    given()
+    reloaded = opened("pending")
+    assert "Commit of batch 1841 of ip-count" in said(reloaded)
+    assert "under way for" in said(reloaded)
+    answer(answers)
+    reloaded = reloaded.run()
+    assert "committed · audit 512" in said(reloaded)
+    reloaded = button(reloaded, "Dismiss").click().run()
+    assert "audit 512" not in said(reloaded)
+
+
+def test_what_was_refused_after_a_reload_says_why(answers):
+    given()
+    answers.transactions[0]["revision"] = "another"
+    answer(answers)
+    assert "changed since it was shown" in said(opened("overview"))
+
+
+def test_an_order_about_a_pipeline_is_under_way_too(answers):
+    page = button(opened("pipelines"), "Restart …").click().run()
+    page.text_input(key="pipeline-order-reason").set_value("its driver stands still")
+    page = button(page, "Restart").click().run()
+    assert "Under way" in said(page)
+    answer(answers)
+    assert "restarted" in said(page.run())
