@@ -70,7 +70,7 @@ function tick() {
     element.style.left = `${(share * 100).toFixed(2)}%`;
   });
   each(".live-region", (root) => root.indoubt?.showAge());
-  if (document.querySelector(".session-over")) dismissConnectionError();
+  if (document.querySelector(".session-over, .live-region.old")) dismissConnectionError();
   showInTab(now);
 }
 
@@ -110,7 +110,7 @@ async function checkSession(path) {
   if (!document.querySelector(".session-over")) document.body.append(note);
 }
 
-// Streamlit's dialog about its own socket says less, and blocks what is behind it.
+// Streamlit's dialog about its own socket says less, and lies over the last picture.
 function dismissConnectionError() {
   const dialog = [...document.querySelectorAll("[role='dialog']")]
     .find((candidate) => candidate.querySelector("h2")?.textContent === "Connection error");

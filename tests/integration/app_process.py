@@ -27,9 +27,9 @@ HANDSHAKE = {
 
 
 @contextmanager
-def running_app(directory: Path, *arguments: str, **environment: str) -> Iterator[int]:
-    """Run the app and return its port; without an address among the variables its collector is nowhere."""
-    port, log = free_port(), directory / "app.log"
+def running_app(directory: Path, *arguments: str, port: int = 0, **environment: str) -> Iterator[int]:
+    """Run the app and return its port, a free one by default; without an address among the variables its collector is nowhere."""
+    port, log = port or free_port(), directory / "app.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("INDOUBT_")}
     variables = {"INDOUBT_TOKEN": "x" * 32, "INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1", **environment}
     with log.open("wb") as out:
