@@ -24,8 +24,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
   ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
 - each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
-- ``abort-chart``, ``abort-table``, ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``,
-  ``audit-table``
+- ``abort-chart``, ``abort-time-whole``, ``abort-table``
+- ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``, ``audit-table``
 - Collector: ``collector``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
 - Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from functools import partial
 from typing import TypeVar
+from urllib.parse import urlencode
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.charts import chart_moment
-from app.components.markup import Html, el
+from app.components.markup import el
 from app.components.paging import PAGE
 from app.components.time_text import exact_time, moment_ms
 
@@ -52,15 +53,27 @@ def show(figure: go.Figure, *, key: str, zone: tzinfo, alt: str) -> None:
         config={"displayModeBar": False},
         alt=alt,
     )
+    say(key, zone)
+
+
+def say(key: str, zone: tzinfo) -> None:
+    """Write which stretch of time is chosen, and the button that goes back to all; nothing where none is."""
+    chosen = stretch()
     if chosen is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
             text = f"only {exact_time(chosen[0], zone)} to {exact_time(chosen[1], zone)}"
-            st.html(_said(text))
+            st.html(el("p", text, class_="how-many"))
             st.button("Whole time", key=f"{key}-whole", on_click=_keep, args=(None,))
 
 
-def _said(text: str) -> Html:
-    return el("p", text, class_="how-many")
+def address(path: str, first_ms: int, last_ms: int) -> str:
+    """Return the address of a page that shows a stretch of time alone, with the filters that the page has now."""
+    others = [(name, text) for name, text in _filters() if name not in (FROM, UNTIL, PAGE)]
+    return f"{path}?{urlencode([*others, (FROM, first_ms), (UNTIL, last_ms)])}"
+
+
+def _filters() -> list[tuple[str, str]]:
+    return [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
 
 
 def _choose(key: str, zone: tzinfo) -> None:

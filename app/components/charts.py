@@ -1,31 +1,18 @@
-"""The charts. Colour-blind readers can tell the colours apart, and hatching repeats what a colour says."""
+"""The charts on which a stretch of time can be drawn."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
 import plotly.graph_objects as go
 
 from lifecycle.checkpoints import CheckpointState
-from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.series import ApplicationSeries, CheckpointGap, CheckpointGapsRow, Series
-from lifecycle.verdicts import AbortCause
 
 HEIGHT_PX = 220
-MIN_SPAN_MS = 30 * 60_000
-"""The shortest time that the axis of aborts covers."""
-COMMITTED, ABORTED, LOST = "#2b8cbe", "#e6a117", "#c92a2a"
-CAUSES: dict[AbortCause, tuple[str, str]] = {
-    AbortCause.TIMEOUT: ("#c92a2a", "x"),
-    AbortCause.FENCED: ("#7b5ea7", "/"),
-    AbortCause.CLIENT: ("#e6a117", ""),
-    AbortCause.OPERATOR: ("#2b8cbe", "\\"),
-    AbortCause.UNKNOWN: ("#8a94a3", "."),
-}
-"""Colour and hatching of each cause."""
+LOST = "#c92a2a"
 
 TIME_TICKS = [
     {"dtickrange": [None, 59_999], "value": "%H:%M:%S"},
@@ -33,33 +20,6 @@ TIME_TICKS = [
     {"dtickrange": [86_400_000, None], "value": "%d %b"},
 ]
 """The format of times on the axis by the ticks' distance in ms: no two ticks have the same text."""
-
-
-def abort_chart(aborts: Iterable[AbortRow], zone: tzinfo) -> go.Figure:
-    """Return stacked bars: aborts per minute by cause; each bar's customdata is its cause."""
-    counts = Counter((abort.at_ms // 60_000 * 60_000, abort.cause) for abort in aborts if abort.at_ms is not None)
-    minutes = sorted({minute_ms for minute_ms, _ in counts})
-    figure = go.Figure()
-    for cause, (colour, shape) in CAUSES.items():
-        with_cause = [minute_ms for minute_ms in minutes if counts[minute_ms, cause]]
-        if not with_cause:
-            continue
-        figure.add_bar(
-            x=[chart_moment(minute_ms, zone) for minute_ms in with_cause],
-            y=[counts[minute_ms, cause] for minute_ms in with_cause],
-            width=50_000,
-            name=cause.value,
-            customdata=[cause.value] * len(with_cause),
-            marker=_marker(colour, shape),
-            hovertemplate="%{x|%d %b %H:%M} · %{y} " + cause.value,
-        )
-    most = max((sum(counts[minute_ms, cause] for cause in CAUSES) for minute_ms in minutes), default=0)
-    styled = _styled(figure, "aborted or lost", most)
-    if minutes and minutes[-1] - minutes[0] < MIN_SPAN_MS:
-        # Without a range the axis ends with its bars, and a single minute fills the page.
-        ends = (minutes[-1] + 60_000 - MIN_SPAN_MS, minutes[-1] + 60_000)
-        styled.update_xaxes(range=[chart_moment(end, zone) for end in ends])
-    return styled
 
 
 def checkpoint_chart(rows: Sequence[CheckpointRow], gaps: Sequence[CheckpointGapsRow], zone: tzinfo) -> go.Figure:
@@ -171,10 +131,6 @@ def chart_moment(at_ms: int, zone: tzinfo) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
 
 
-def _marker(colour: str, shape: str) -> dict[str, object]:
-    return {"color": colour, "pattern": {"shape": shape, "size": 5, "solidity": 0.35}, "line": {"width": 0}}
-
-
 def _shortened(name: str, most: int = 40) -> str:
     """Return a name that fits: cut in the middle, because its end tells it from its siblings."""
     end = most // 2
@@ -190,10 +146,8 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _styled(figure: go.Figure, counted: str = "", most: int = 0) -> go.Figure:
+def _styled(figure: go.Figure) -> go.Figure:
     figure.update_layout(
-        barmode="stack",
-        bargap=0.15,
         height=HEIGHT_PX,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         legend={"orientation": "h", "y": 1.02, "x": 0, "yanchor": "bottom", "traceorder": "normal"},
@@ -204,8 +158,4 @@ def _styled(figure: go.Figure, counted: str = "", most: int = 0) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)",
     )
     figure.update_yaxes(rangemode="tozero", nticks=5)
-    if counted:
-        # Counts are whole numbers: below five, each has its own line.
-        step = {"dtick": 1} if most < 5 else {}
-        figure.update_yaxes(title={"text": counted, "font": {"size": 11}}, tickformat=",d", **step)
     return figure.update_xaxes(tickformatstops=TIME_TICKS, title=None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
 from app import live
 from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.charts import abort_chart
+from app.components import brush, downloads
+from app.components.abort_bars import abort_bars
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
@@ -31,6 +32,7 @@ _CAUSES = {
 }
 _LOST = badge("✖", "lost", Tone.URGENT, "commit was decided, but it was aborted")
 _ABORTED = badge("⊘", "aborted", Tone.WARNING)
+PATH = "/history"
 MAX_ROWS = 500
 ROWS_A_PAGE = 50
 
@@ -47,7 +49,7 @@ def _history() -> None:
     if not aborts and not _chosen():
         live.write(el("p", "✔ The history has no aborted or lost transaction.", class_="quiet"))
         return
-    causes = st.pills(
+    st.pills(
         "Cause",
         [cause.value for cause in AbortCause],
         selection_mode="multi",
@@ -56,17 +58,10 @@ def _history() -> None:
         bind="query-params",
         on_change=first_page,
     )
-    event = st.plotly_chart(
-        abort_chart(aborts, live.zone()),
-        key="abort-chart",
-        on_select=first_page,
-        selection_mode="points",
-        config={"displayModeBar": False},
-        alt="Stacked bars: aborted and lost transactions per minute by cause",
-    )
-    clicked = {point["customdata"] for point in event.selection.points if isinstance(point.get("customdata"), str)}
-    wanted = set(causes) | clicked
-    matches = [abort for abort in aborts if not wanted or abort.cause.value in wanted]
+    with st.container(key="abort-chart"):
+        live.write(abort_bars(aborts, live.zone(), partial(brush.address, PATH)))
+    brush.say("abort-time", live.zone())
+    matches = brush.within(aborts, lambda abort: abort.at_ms)
     downloads.offer("aborts", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):

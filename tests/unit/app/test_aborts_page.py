@@ -51,3 +51,16 @@ def test_a_cause_that_nothing_has_leaves_the_choice(answers):
     page = opened("aborts").pills(key="abort-cause").set_value(["operator"]).run()
     assert [one.key for one in page.pills] == ["abort-cause"]
     assert "orders-0" not in said(page)
+
+
+def test_a_bar_shows_its_time_alone_and_keeps_the_other_filters(answers, monkeypatch):
+    monkeypatch.setattr(aborts, "MAX_ROWS", 50)
+    first, last = answers.aborts[5]["at_ms"], answers.aborts[4]["at_ms"]
+    page = opened("aborts", **{"abort-cause": "timeout"})
+    assert 'href="/history?abort-cause=timeout&amp;from=' in said(page)
+    page = opened("aborts", **{"from": str(first), "until": str(last)})
+    assert "orders-5" in said(page)
+    assert "orders-4" in said(page)
+    assert "orders-3<" not in said(page)
+    page = page.button(key="abort-time-whole").click().run()
+    assert "orders-3<" in said(page)
