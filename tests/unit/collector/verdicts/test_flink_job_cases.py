@@ -282,6 +282,7 @@ def test_ids_make_sure_what_the_job_says_and_speak_where_it_does_not() -> None:
     assert told(sink(), UNDONE) == (Fate.NOT_COMPLETED, False, 3)
     restored = later(back(2, LATE, JOB))
     assert told(sink(n4=END + 1), DONE, restored) == (Fate.REPLAYED, False, 3), "the job's own word"
+    assert told(sink(n4=END + 1), DONE, restored, named="sink") == (Fate.REPLAYED, False, 3), "the ids do not agree"
     assert told(sink(takes=(LATE + 1,)), DONE, restored) == (Fate.REPLAYED, False, 3)
     assert told(sink(takes=(LATE + 1,)), DONE, restored, named="sink") == (Fate.REPLAYED, True, 3)
 
