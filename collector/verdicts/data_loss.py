@@ -19,6 +19,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, Certainty, Inference, explain
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.verdict_case import DecisionLogStatus
+from lifecycle.application import ApplicationKind
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause
 
@@ -177,12 +178,14 @@ def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
     if case.view.broker is None or case.view.named_prefix is not None:
         return None
     if case.held_offsets:
+        # Another program may go on after an abort without going back to the offsets that were undone.
+        goes_back = case.view.application.kind in (ApplicationKind.STREAMS, ApplicationKind.CONNECT)
         why = "it held the offsets of its input, and they were undone with it: the input is read again"
-    elif case.reads_its_input:
+        return LossVerdict.HARMLESS, Certainty.CERTAIN if goes_back else Certainty.LIKELY, why
+    if case.reads_its_input:
         why = "its application writes the offsets of its input in the same transaction: the input is read again"
-    else:
-        return None
-    return LossVerdict.HARMLESS, Certainty.LIKELY, why
+        return LossVerdict.HARMLESS, Certainty.LIKELY, why
+    return None
 
 
 def rule_client(case: LossCase, cause: Inference) -> Answer | None:

@@ -712,6 +712,24 @@ def test_input_offsets_make_an_abort_harmless_but_of_an_id_of_our_form() -> None
 
 
 @pytest.mark.parametrize(
+    ("id_", "held", "certainty"),
+    [
+        ("shop-app-0_11", True, CERTAIN),
+        ("shop-app-0_11", False, LIKELY),
+        ("connect-cluster-jdbc-2", True, CERTAIN),
+        ("connect-cluster-jdbc-2", False, LIKELY),
+        ("shop-writer", True, LIKELY),
+        ("shop-writer", False, LIKELY),
+    ],
+)
+def test_offsets_that_it_held_itself_are_certain_where_its_program_goes_back_to_them(
+    id_: str, held: bool, certainty: Certainty
+) -> None:
+    view = only_view(*(replace(one, transaction=id_) for one in ABORTED))
+    assert judged_one(view, held_offsets=held, reads_its_input=True) == (HARMLESS, certainty)
+
+
+@pytest.mark.parametrize(
     ("partitions", "holds"),
     [
         (("out-0", "__consumer_offsets-7"), True),
