@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 
 from app.components.markup import Html, el
+from app.components.partition_name import partition_links
 from app.components.presses import FILTER, link, order_button
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
@@ -29,7 +30,7 @@ _TONES = {"critical": Tone.URGENT, "warning": Tone.WARNING}
 def card(item: Attention) -> Html:
     """Return the card; its keyboard hooks are data-item and the presses in it."""
     tone = VERDICT_SIGNS[item.verdict][1] if item.verdict is not None else _TONES.get(item.severity, Tone.WARNING)
-    title = el("div", _badge(item, tone), el("b", _name(item), class_="name"), class_="title")
+    title = el("div", _badge(item, tone), el("b", *_name(item), class_="name"), class_="title")
     said = [title, el("div", item.headline, class_="why")]
     if item.waits:
         said.append(el("div", "waits: ", _waits(item), class_="facts-line"))
@@ -68,13 +69,13 @@ def _badge(item: Attention, tone: Tone) -> Html:
     return badge(_SIGNS[item.kind], item.badge, tone)
 
 
-def _name(item: Attention) -> str:
-    parts = [item.pipeline or item.target]
+def _name(item: Attention) -> list[object]:
+    parts: list[object] = [link(page_paths.pipeline(item.pipeline), item.pipeline) if item.pipeline else item.target]
     if item.batch is not None:
-        parts.append(f"batch {item.batch}")
+        parts.append(link(page_paths.batch(item.pipeline, item.batch), f"batch {item.batch}"))
     if item.keys:
         parts.append(counted(whole_length(item, "keys"), "transaction"))
-    return " · ".join(part for part in parts if part)
+    return [piece for part in parts if part for piece in (" · ", part)][1:]
 
 
 def _waits(item: Attention) -> list[object]:
@@ -90,13 +91,13 @@ def _waits(item: Attention) -> list[object]:
 
 def _facts(item: Attention) -> list[object]:
     partitions = [name for name in item.partitions if not name.startswith("__")] or list(item.partitions)
-    named = ", ".join(partitions[:MAX_NAMED])
+    named = partition_links(partitions[:MAX_NAMED])
     number = len(partitions) if item.partitions_total is None else item.partitions_total
     more = f" and {number - MAX_NAMED:,} more" if number > MAX_NAMED else ""
     return [
         item.rows is not None and el("span", counted(item.rows, "row")),
         item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
-        partitions and el("span", named + more, title=", ".join(partitions)),
+        partitions and el("span", named, more, title=", ".join(partitions)),
         item.alerts
         and el(
             "span", link(page_paths.alert(item.alerts[0]), counted(whole_length(item, "alerts"), "alert"), " firing")

@@ -95,7 +95,7 @@ def _newest(ended: Sequence[BatchRow], batches: Rows[BatchRow]) -> str:
 def _card(batch: BatchRow) -> Html:
     _, tone, _ = sign_of(VERDICTS, batch.verdict)
     number = f" batch {batch.batch}, run {batch.attempt}"
-    name = el("b", batch.pipeline, class_="name")
+    name = link(page_paths.pipeline(batch.pipeline), el("b", batch.pipeline, class_="name"))
     title = el("div", word_badge(VERDICTS, batch.verdict), name, number, class_="title")
     held = counted(batch.rows, "row") if batch.rows is not None else "unknown number of rows"
     decided = batch.decided_at_ms is not None and el(
@@ -135,13 +135,8 @@ def _table(batches: Sequence[BatchRow]) -> Html:
             [
                 exact(batch.opened_at_ms),
                 word_badge(VERDICTS, batch.verdict),
-                batch.pipeline,
-                el(
-                    "a",
-                    f"{batch.batch} · {batch.attempt}",
-                    href=page_paths.batch(batch.pipeline, batch.batch),
-                    target="_self",
-                ),
+                link(page_paths.pipeline(batch.pipeline), batch.pipeline),
+                link(page_paths.batch(batch.pipeline, batch.batch), f"{batch.batch} · {batch.attempt}"),
                 [el("div", side_text(side)) for side in batch.sides],
                 amount(batch.rows),
                 batch.decided_by or "–",

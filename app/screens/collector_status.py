@@ -49,8 +49,14 @@ def _rights() -> None:
     # Of this session: a live region is the same for all who look.
     status = live.collector().status()
     may = live.why_no_orders(status) or f"{status.name} may give orders."
-    who = "Signed in as" if live.asking_person() is not None else "Nobody signs in: the pages ask as"
-    live.write(el("p", f"{who} {status.name} ({status.role.value}). {may}", class_="more"))
+    if live.asking_person() is not None:
+        who = f"You are signed in as {status.name} ({status.role.value})."
+    else:
+        # Without a sign-in the audit cannot tell persons apart.
+        who = (
+            f"These pages have no sign-in: the audit has {status.name} ({status.role.value}) for every order from here."
+        )
+    live.write(el("p", f"{who} {may}", class_="more"))
 
 
 def _facts(status: Status) -> Html:

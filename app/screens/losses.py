@@ -17,6 +17,7 @@ from app.components import downloads
 from app.components.cut_name import cut
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
+from app.components.partition_name import partition_link
 from app.components.presses import link
 from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
@@ -118,7 +119,9 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
                 word_badge(_VERDICTS, loss.verdict),
                 link(page_paths.transaction(loss.key), cut(loss.transaction, "span")),
                 link(page_paths.pipeline(loss.pipeline), cut(loss.pipeline, "span")),
-                "–" if loss.checkpoint is None else str(loss.checkpoint),
+                "–"
+                if loss.checkpoint is None
+                else link(page_paths.batch(loss.pipeline, loss.checkpoint), str(loss.checkpoint)),
                 loss.why,
                 certainty_badge(loss.certainty),
                 amount(loss.rows),
@@ -134,7 +137,7 @@ def _where(loss: LossRow) -> list[Html]:
     """Return a line for each partition, with its offsets if the collector looked for them."""
     ranges = {offsets.partition: offsets for offsets in loss.offsets}
     names = list(dict.fromkeys([*loss.partitions, *ranges]))
-    return [el("div", el("code", name), _range(ranges.get(name))) for name in names]
+    return [el("div", partition_link(name), _range(ranges.get(name))) for name in names]
 
 
 def _range(offsets: OffsetRange | None) -> Html | None:

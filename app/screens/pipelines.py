@@ -75,7 +75,8 @@ def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
     if needs is not None:
         # What it reported last is not how it stands: a driver that stands still reports nothing any more.
         sign, tone, meaning, word = "‖", Tone.URGENT, f"it reported last: {pipeline.state}", needs.badge
-    title = el("div", badge(sign, word, tone, meaning), el("b", pipeline.pipeline, class_="name"), class_="title")
+    name = link(page_paths.pipeline(pipeline.pipeline), el("b", pipeline.pipeline, class_="name"))
+    title = el("div", badge(sign, word, tone, meaning), name, class_="title")
     flow = f"{pipeline.source} → {pipeline.sink}" if pipeline.source and pipeline.sink else "source and sink unknown"
     how_often = f", a checkpoint every {duration(pipeline.interval_ms)}" if pipeline.interval_ms else ""
     heartbeat = f": {pipeline.last_heartbeat or 'none'}"

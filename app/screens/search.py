@@ -12,6 +12,7 @@ from app.client.collector_rows import FoundPage
 from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import choose_rows, rows_a_page
+from app.components.partition_name import partition_links
 from app.components.presses import link
 from app.components.time_text import amount, duration, moment_ms, written
 from app.components.verdict_signs import certainty_badge, state_text
@@ -121,7 +122,7 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
                 [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
                 duration(row.open_ms),
                 amount(row.rows),
-                el("small", ", ".join(row.partitions)),
+                el("small", partition_links(row.partitions)),
             ]
             for row in found
         ],

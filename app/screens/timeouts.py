@@ -66,9 +66,8 @@ def _how_many(rows: Rows[TimeoutRow]) -> str:
 def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
     _, tone, _ = sign_of(_RISKS, timeout.risk)
     counts = f" · timeout {duration(timeout.timeout_ms)} · {counted(timeout.transactions, 'transaction')}"
-    title = el(
-        "div", word_badge(_RISKS, timeout.risk), el("b", timeout.pipeline, class_="name"), counts, class_="title"
-    )
+    name = link(page_paths.pipeline(timeout.pipeline), el("b", timeout.pipeline, class_="name"))
+    title = el("div", word_badge(_RISKS, timeout.risk), name, counts, class_="title")
     text = el(
         "div", title, el("div", timeout.advice, class_="why"), _strip(timeout), _facts(timeout, zone), class_="said"
     )

@@ -86,7 +86,9 @@ function showInTab(now) {
   if (document.title !== title) document.title = title;
   const icon = document.querySelector("link[rel~='icon']");
   const colour = count ? "%23d92d20" : "%231a7f4b";
-  const dot = `data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='7' fill='${colour}'/></svg>`;
+  const digits = count > 9 ? "9+" : count || "";
+  const dot = `data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='8' fill='${colour}'/>`
+    + `<text x='8' y='12' font-family='sans-serif' font-size='${count > 9 ? 9 : 12}' font-weight='700' text-anchor='middle' fill='white'>${digits}</text></svg>`;
   if (icon && icon.getAttribute("href") !== dot) icon.setAttribute("href", dot);
   each("[data-nav-count]", (element) => {
     const link = [...document.querySelectorAll("[data-testid='stTopNavLink'], [data-testid='stSidebarNavLink']")]

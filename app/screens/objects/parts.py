@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
+from app.components.partition_name import partition_links
 from app.components.presses import link
 from app.components.time_text import amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge
@@ -23,12 +24,6 @@ from lifecycle.verdicts import Verdict
 
 _LEVELS = {"committed": "high", "aborted": "middle", "lost": "low"}
 """The colour of a bar by how the transaction ended (style.css); the state's word stands beside it."""
-
-
-def partition_link(name: str) -> Html:
-    """Return a link to the page of a partition that is called ``topic-number``."""
-    topic, _, number = name.rpartition("-")
-    return link(page_paths.partition(topic, int(number)), name) if topic and number.isdigit() else el("code", name)
 
 
 SIBLING_HEAD = ["Transaction", "Slot", "State", "Verdict", "Rows"]
@@ -102,7 +97,7 @@ def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo) -> Html:
             state_text(row.state),
             _open_for(row, longest),
             amount(row.rows),
-            el("small", ", ".join(row.partitions)),
+            el("small", partition_links(row.partitions)),
         ]
         for row in ended
     ]

@@ -13,6 +13,7 @@ from app.components.facts import decision, evidence_list, facts
 from app.components.key_name import key_link
 from app.components.life_line import life_line
 from app.components.markup import Html, el, join
+from app.components.partition_name import partition_link
 from app.components.presses import link, order_button
 from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
@@ -20,7 +21,7 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.objects import records
-from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, partition_link, transaction_cells
+from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, transaction_cells
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action

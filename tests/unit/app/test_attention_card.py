@@ -42,7 +42,7 @@ def text(markup: Html) -> str:
 
 def test_a_cut_card_says_how_long_its_lists_are():
     shown = text(card(item(keys_total=2_000, waits_total=1_003, partitions_total=5_003, alerts_total=2_001)))
-    assert "bank · 2,000 transactions" in shown
+    assert "bank</a> · 2,000 transactions" in shown
     assert "and 1,000 more groups" in shown
     assert "and 5,000 more" in shown
     assert "2,001 alerts" in shown
@@ -50,11 +50,17 @@ def test_a_cut_card_says_how_long_its_lists_are():
 
 def test_a_whole_card_counts_what_it_lists():
     shown = text(card(item()))
-    assert "bank · 2 transactions" in shown
+    assert "bank</a> · 2 transactions" in shown
     assert "and 1 more group<" in shown
     assert "and 1 more<" in shown
     assert "1 alert firing" in shown
     assert "Abort 2 …" in shown
+
+
+def test_what_a_card_names_leads_to_its_page():
+    shown = text(card(item(batch=7)))
+    for path in ("/pipeline?name=bank", "/batch?pipeline=bank&amp;number=7", "/partition?topic=t&amp;partition=2"):
+        assert f'href="{path}"' in shown, path
 
 
 def test_the_order_of_a_cut_card_is_one_by_filter():
