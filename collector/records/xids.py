@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -57,12 +58,12 @@ class XidOwner:
 
 def xid_of(resource_manager: str, transaction: str) -> XaXid | None:
     """Return the xid that a database's list shows, or None for a name that is none: PostgreSQL lists any text."""
+    if resource_manager == POSTGRES.name:
+        return _of_gid(transaction)
     if resource_manager == MYSQL.name:
-        try:
+        with suppress(MalformedRecord):
             return XaXid.parse(transaction)
-        except MalformedRecord:
-            return None
-    return _of_gid(transaction) if resource_manager == POSTGRES.name else None
+    return None
 
 
 def _of_gid(gid: str) -> XaXid | None:
@@ -120,7 +121,7 @@ def as_listed(xid: XaXid) -> XaXid:
 def _flink(format_id: int, gtrid: bytes, bqual: bytes) -> FlinkXid | None:
     job = gtrid[:_JOB_BYTES].hex()
     if format_id == FLINK_FUNCTION and (len(gtrid), len(bqual)) == (_JOB_BYTES + 12, 4):
-        subtask, checkpoint = int.from_bytes(gtrid[16:20], "little"), int.from_bytes(gtrid[20:28], "little")
+        subtask, checkpoint = int.from_bytes(gtrid[16:20], "little"), int.from_bytes(gtrid[20:], "little")
         is_function = True
     elif format_id == FLINK_SINK and len(gtrid) >= _JOB_BYTES + 4 and len(bqual) >= 12:
         if any(gtrid[20:]) or any(bqual[12:]):

@@ -37,10 +37,9 @@ def checkpoint_gaps(
     )
     hung = _hung(known, done_ms, limit_ms, now_ms) if limit_ms is not None else ()
     # The time until now is a gap like any other, but it goes on.
-    ends_ms = [*done_ms, now_ms] if done_ms and now_ms > done_ms[-1] else done_ms
     gaps = [
-        _gap((begin, end), end == now_ms and end not in done_ms, failures, hung, unobserved)
-        for begin, end in pairwise(ends_ms)
+        _gap((begin, end), end not in done_ms, failures, hung, unobserved)
+        for begin, end in pairwise([*done_ms, now_ms])
         if limit_ms is not None and end - begin > limit_ms
     ]
     return CheckpointGapsRow(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from collector.records.facts import KAFKA, PipelineFacts
+from collector.records.facts import PipelineFacts
 from collector.state import attempts, replayed_batches
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
@@ -58,19 +58,14 @@ class EvaluationContext:
         return [self._case(state, view) for view in views]
 
     def _case(self, state: State, view: TransactionView) -> Case:
-        if view.ours and view.pipeline not in self.pipelines:
-            self.pipelines[view.pipeline] = pipeline_history(state, view.pipeline)
         batch_attempt = view.proven_batch_attempt
-        decided = state.last_decided.get(batch_attempt.checkpoint_id) if batch_attempt is not None else None
         return Case(
             transaction=view,
-            pipeline=self.pipelines.get(view.pipeline) if view.ours else None,
+            pipeline=self._history(state, view.pipeline) if view.ours else None,
             log_status=self.log_status[0],
             log_error=self.log_status[1],
             replayed_ms=replayed_batches.replayed_ms(state, view),
-            later_batch_decided=batch_attempt is not None
-            and decided is not None
-            and decided.batch > batch_attempt.batch,
+            later_batch_decided=_is_passed(state, batch_attempt),
             rulable=batch_attempt if batch_attempt is not None else _of_newest_run(state, view),
             limits=self.limits,
             now_ms=self.now_ms,
@@ -86,9 +81,22 @@ class EvaluationContext:
             ),
         )
 
+    def _history(self, state: State, prefix: str) -> PipelineHistory:
+        if prefix not in self.pipelines:
+            self.pipelines[prefix] = pipeline_history(state, prefix)
+        return self.pipelines[prefix]
+
+
+def _is_passed(state: State, batch_attempt: BatchAttempt | None) -> bool:
+    """Say whether a later batch of the same checkpoint id was decided."""
+    if batch_attempt is None:
+        return False
+    decided = state.last_decided.get(batch_attempt.checkpoint_id)
+    return decided is not None and decided.batch > batch_attempt.batch
+
 
 def _of_newest_run(state: State, view: TransactionView) -> BatchAttempt | None:
-    parsed = TransactionalId.parse(view.transaction) if view.ours and view.resource_manager == KAFKA else None
+    parsed = TransactionalId.parse(view.transaction) if view.ours else None
     return attempts.of_newest_run(state.ledger, parsed) if parsed is not None else None
 
 

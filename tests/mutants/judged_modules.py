@@ -105,4 +105,17 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_state_machine.py",
         f"{ALERTING}/test_alert_steps.py",
     ),
+    "collector/verdicts/judging.py": (
+        f"{VERDICTS}/test_judging.py",
+        f"{VERDICTS}/test_claims.py",
+        f"{VERDICTS}/test_driver_state.py",
+        f"{VERDICTS}/test_read_process_write.py",
+        "tests/unit/collector/views/test_kept_verdicts.py",
+    ),
+    "collector/verdicts/checkpoint_gaps.py": (f"{VERDICTS}/test_checkpoint_gaps.py",),
+    "collector/state/replayed_batches.py": ("tests/unit/collector/state/test_replayed_batches.py",),
+    "collector/records/xids.py": (
+        "tests/unit/collector/records/test_xids.py",
+        "tests/unit/collector/records/test_flink_jdbc_states.py",
+    ),
 }

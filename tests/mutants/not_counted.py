@@ -58,6 +58,8 @@ BLOCKED_READERS = "collector/verdicts/blocked_readers.py"
 STREAMS_TOPICS = "collector/verdicts/streams_topics.py"
 PARTITION_STATE = "collector/verdicts/partition_state.py"
 STATE_MACHINE = "collector/alerting/state_machine.py"
+JUDGING, CHECKPOINT_GAPS = "collector/verdicts/judging.py", "collector/verdicts/checkpoint_gaps.py"
+REPLAYED_BATCHES = "collector/state/replayed_batches.py"
 LEDGER = "lifecycle/decision_ledger.py"
 PARTS = "lifecycle/decision_parts.py"
 SAME = "no difference"
@@ -405,6 +407,22 @@ REVIEWED: tuple[NotCounted, ...] = (
         module=STATE_MACHINE, change="after is None and known is not None and * -> after is None and *", reason=TYPED
     ),
     NotCounted(module=STATE_MACHINE, change="a.fired_ms or now_ms -> a.fired_ms", reason=TYPED),
+    NotCounted(
+        module=JUDGING,
+        function="EvaluationContext._history",
+        change="prefix not in self.pipelines -> True",
+        reason="performance: a history is gathered once",
+    ),
+    NotCounted(
+        module=JUDGING, function="_judgement", change="whose -> True", reason="performance: a copy that says the same"
+    ),
+    # What was decided last has a decision.
+    NotCounted(
+        module=REPLAYED_BATCHES, function="_is_committed_whole", change="decision is not None and * -> *", reason=TYPED
+    ),
+    # Times that are all later than 1970; what is completed has a time.
+    NotCounted(module=CHECKPOINT_GAPS, within="known = *", change="0 -> 1", reason=SAME),
+    NotCounted(module=CHECKPOINT_GAPS, within="done_ms = *", change="* and c.ended_ms is not None -> *", reason=TYPED),
     # Any of its signs is younger than 1970.
     NotCounted(module=DRIVER_STATE, function="_alive_ms", change="0 -> 1", reason=SAME),
 )

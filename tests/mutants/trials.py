@@ -11,6 +11,7 @@ import signal
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from types import CodeType, FrameType, ModuleType
 
 import pytest
@@ -156,11 +157,15 @@ def _functions(values: Iterable[object], name: str) -> Iterator[types.FunctionTy
                 yield from _functions(vars(value).values(), name)
             case property():
                 yield from _functions((value.fget, value.fset), name)
+            case cached_property():
+                yield from _functions((value.func,), name)
             case classmethod() | staticmethod():
                 yield from _functions((value.__func__,), name)
             case types.FunctionType() if value.__module__ == name:
                 yield value
                 yield from _functions((getattr(value, "__wrapped__", None),), name)
+            case _ if hasattr(value, "cache_clear") and value.__module__ == name:
+                yield from _functions((value.__wrapped__,), name)
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):

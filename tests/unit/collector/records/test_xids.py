@@ -22,14 +22,28 @@ CASES: list[tuple[str, int, bytes, bytes, str | None, str]] = [
     ("Flink, sink", 202, *OF_SINK, FLINK, f"job {JOB}, subtask 2, number 7"),
     ("Flink, sink, with zeros", 202, OF_SINK[0] + bytes(14), OF_SINK[1] + b"\0", FLINK, f"job {JOB}, subtask 2, number 7"),
     ("Flink's number, other bytes behind", 202, OF_SINK[0] + b"\1", OF_SINK[1], None, ""),
+    ("Flink's number, other bytes behind the branch", 202, OF_SINK[0], OF_SINK[1] + b"\1", None, ""),
     ("Flink's number, too short", 201, b"order-7", b"", None, ""),
+    ("Flink's newer number, too short", 202, OF_SINK[0][:-1], OF_SINK[1], None, ""),
+    ("Flink's newer number, its branch too short", 202, OF_SINK[0], OF_SINK[1][:-1], None, ""),
+    ("Flink's function, its number alone another", 1, bytes.fromhex(JOB) + bytes(12), b"rand", None, ""),
+    ("Flink's sink, its number alone another", 1, *OF_SINK, None, ""),
+    ("Flink, sink, large numbers", 202, bytes.fromhex(JOB) + b"\x7f\0\0\2", b"\0\0\0\4\x7f\0\0\0\0\0\0\7", FLINK,
+     f"job {JOB}, subtask {0x7f000002}, number {0x7f00000000000007}"),
+    ("Flink's newer number, negative subtask", 202, bytes.fromhex(JOB) + b"\x80\0\0\0", OF_SINK[1], None, ""),
+    ("Flink's newer number, negative checkpoint", 202, OF_SINK[0], b"\0\0\0\4\x80" + bytes(7), None, ""),
     ("Flink's number, negative subtask", 201, bytes.fromhex(JOB) + b"\0\0\0\xff" + bytes(8), b"rand", None, ""),
     ("Narayana", 131077, UID + b"node-1", UID + bytes(8), "Narayana", "JTA, node node-1"),
     ("Narayana without a name", 131077, UID, b"", "Narayana", "JTA"),
     ("Narayana, JTS", 131072, UID + b"1", b"", "Narayana", "JTS, node 1"),
+    ("Narayana, JTS, another of its numbers", 131073, UID + b"1", b"", "Narayana", "JTS, node 1"),
+    ("Narayana, JTS, its third", 131074, UID + b"1", b"", "Narayana", "JTS, node 1"),
+    ("Narayana, XTS", 131080, UID + b"1", b"", "Narayana", "XTS, node 1"),
     ("Atomikos", 0x41544F4D, b"10.0.0.1.tm0000100001", b"10.0.0.1.tm1", "Atomikos", "10.0.0.1.tm0000100001"),
     ("Seata", 9752, b"10.0.0.1:8091:2612345678", b"-2612345679", "Seata", "10.0.0.1:8091:2612345678"),
     ("Bitronix", 0x42746E78, b"server\0\xff", b"", "Bitronix", ""),
+    ("Bitronix, a control character", 0x42746E78, b"server\0", b"", "Bitronix", ""),
+    ("Bitronix, no ASCII", 0x42746E78, b"server\xff", b"", "Bitronix", ""),
     ("not known", 1, b"order-7", b"", None, ""),
 ]  # fmt: skip
 
@@ -63,6 +77,8 @@ def test_a_recorded_xid_as_each_database_lists_it(kind: str, name: str) -> None:
         "x_YQ==_YQ==",
         "201_YQ==_YQ==_",
         "201_Y Q=_YQ==",
+        "201_YWJ==_YQ==",
+        "201_YQ==_=",
         "p:1:2:3:0a1b2c3d",
     ],
 )
@@ -72,7 +88,9 @@ def test_a_gid_of_another_form_is_no_xid(gid: str) -> None:
 
 def test_a_database_that_lists_no_xids_has_none() -> None:
     assert xid_of("kafka", RECORDED) is None
+    assert xid_of("kafka", GID) is None
     assert xid_of("mysql", "bank-7") is None
+    assert owner_of("postgres", "bank-7") is None
 
 
 def test_zeros_that_the_newer_sink_leaves_behind_its_parts_are_left_out() -> None:

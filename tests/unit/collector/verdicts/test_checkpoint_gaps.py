@@ -99,6 +99,7 @@ def test_what_the_collector_could_not_see_is_not_called_missing(unobserved: list
     (gap,) = checkpoint_gaps([*each(5, of=3), *each(5, of=2, first=12)], 5_000, T0 + 66_000, spans).gaps
     assert gap.name == name
     assert gap.observed is name.startswith("no checkpoint")
+    assert ("did not observe" in gap.why) is not gap.observed
 
 
 def gaps(checkpoints: list[CheckpointFacts], interval_ms: int | None, now: int) -> list[tuple[int, int]]:
@@ -128,6 +129,8 @@ def test_a_checkpoint_that_hangs_is_named_once_its_limit_is_over() -> None:
     for now, hangs in ((26_000, False), (26_001, True)):
         assert bool(checkpoint_gaps([*each(5, of=3), begun], 5_000, T0 + now).hung) is hangs
     assert checkpoint_gaps([begun], None, T0 + 99_000).hung == ()
+    not_begun = CheckpointFacts(pipeline=PREFIX, number=4)
+    assert checkpoint_gaps([*each(5, of=3), not_begun], 5_000, T0 + 99_000).hung == ()
 
 
 def test_one_of_many_hangs_until_the_first_that_completed_behind_it() -> None:
@@ -152,6 +155,12 @@ def test_what_hangs_within_a_gap_is_named_in_it(begun: int, is_named: bool) -> N
     hanging = CheckpointFacts(pipeline=PREFIX, number=9, started_ms=T0 + begun)
     row = checkpoint_gaps([*each(5, of=3), hanging, done(8, 70)], 5_000, T0 + 90_000)
     assert ["checkpoint 9" in gap.why for gap in row.gaps if not gap.ongoing] == [is_named]
+
+
+def test_what_hangs_is_named_in_its_own_gap_alone() -> None:
+    hanging = CheckpointFacts(pipeline=PREFIX, number=9, started_ms=T0 + 26_000)
+    row = checkpoint_gaps([*each(5, of=6), hanging, done(8, 70), done(10, 130)], 5_000, T0 + 131_000)
+    assert ["checkpoint 9" in gap.why for gap in row.gaps] == [True, False]
 
 
 def test_half_of_a_gap_may_be_unobserved() -> None:
