@@ -113,6 +113,7 @@ def _serve(
         commit_overdue_ms=tunable.commit_overdue_ms,
         flink_commit_overdue_ms=tunable.flink_commit_overdue_ms,
         driver_silent_ms=tunable.driver_silent_ms,
+        foreign_old_ms=tunable.foreign_old_ms,
     )
     current = CurrentState(
         store,

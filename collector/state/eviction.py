@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector.records.facts import BrokerIdentity, ReportedTransaction
-from collector.state.state import State, of_handle, take_from_older
+from collector.state.state import State, of_handle, take_commit, take_from_older
 from lifecycle.decision_ledger import DecisionLedger
 
 
@@ -92,20 +92,12 @@ def drop_transaction(state: State, identity: BrokerIdentity) -> None:
     take_from_older(state, identity, handle)
     del state.broker[identity]
     if dropped.is_committing:
-        _take_commit(state, identity.transaction)
+        take_commit(state, identity.transaction)
     state.offsets.pop(identity, None)
     for members in (state.settled, state.open, state.aborted):
         members.discard(identity)
     if state.latest_of_id.get(identity.transaction) == identity:
         del state.latest_of_id[identity.transaction]
-
-
-def _take_commit(state: State, transaction: str) -> None:
-    left = state.commits_of_id[transaction] - 1
-    if left:
-        state.commits_of_id[transaction] = left
-    else:
-        del state.commits_of_id[transaction]
 
 
 def _trim_checkpoints(state: State) -> None:

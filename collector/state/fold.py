@@ -46,7 +46,7 @@ from collector.records.observations import (
 )
 from collector.records.observer_kind import ObserverKind
 from collector.state.eviction import trim_when_needed
-from collector.state.state import LastDecided, State, holds_offsets, put_with_older, take_from_older
+from collector.state.state import LastDecided, State, holds_offsets, put_commit, put_with_older, take_from_older
 from collector.state.transaction_join import named_by
 from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
@@ -163,7 +163,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     if after.is_aborting:
         state.aborted.add(identity)
     if after.is_committing and (before is None or not before.is_committing):
-        state.commits_of_id[identity.transaction] = state.commits_of_id.get(identity.transaction, 0) + 1
+        put_commit(state, identity.transaction)
         _put_length(state, after)
     latest = state.latest_of_id.get(identity.transaction)
     if before is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from collector.records.application_ids import name_by_id
 from collector.records.branches import BranchFacts, DatabaseSnapshot
 from collector.records.facts import (
     BrokerIdentity,
@@ -46,6 +47,8 @@ class State:
     """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
     commits_of_id: dict[str, int] = field(default_factory=dict)
     """How many of an id's transactions in memory were committed, where any was."""
+    committing_ids: dict[str, int] = field(default_factory=dict)
+    """How many ids of an application are in ``commits_of_id``, where any is, by its name (``name_by_id``)."""
     longest_with_offsets: dict[str, int] = field(default_factory=dict)
     """Of ids whose committed transactions held offsets of their input: the longest of them (ms)."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
@@ -88,6 +91,35 @@ class State:
     def __post_init__(self) -> None:
         """Let Flink's part keep as many checkpoints."""
         self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
+
+
+def put_commit(state: State, transaction: str) -> None:
+    """Count a committed transaction of an id."""
+    commits = state.commits_of_id.get(transaction, 0)
+    state.commits_of_id[transaction] = commits + 1
+    if not commits:
+        name = name_by_id(transaction)
+        state.committing_ids[name] = state.committing_ids.get(name, 0) + 1
+
+
+def take_commit(state: State, transaction: str) -> None:
+    """Undo that, when it leaves memory."""
+    _take_one(state.commits_of_id, transaction)
+    if transaction not in state.commits_of_id:
+        _take_one(state.committing_ids, name_by_id(transaction))
+
+
+def _take_one(counts: dict[str, int], name: str) -> None:
+    left = counts[name] - 1
+    if left:
+        counts[name] = left
+    else:
+        del counts[name]
+
+
+def application_commits(state: State, transaction: str) -> bool:
+    """Say whether a committed transaction is in memory of this id, or of another one of the same application."""
+    return transaction in state.commits_of_id or name_by_id(transaction) in state.committing_ids
 
 
 def holds_offsets(state: State, partitions: Iterable[str]) -> bool:

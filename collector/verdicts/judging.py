@@ -14,6 +14,7 @@ from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.read_process_write import read_process_write_case
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.verdicts.verdict_rules import judge
+from collector.verdicts.young_transactions import young_case
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import BatchAttempt
 from lifecycle.identity import TransactionalId
@@ -79,6 +80,7 @@ class EvaluationContext:
             read_process_write=read_process_write_case(
                 state, view, driver_silent_ms=self.limits.driver_silent_ms, now_ms=self.now_ms
             ),
+            young=young_case(state, view, foreign_old_ms=self.limits.foreign_old_ms, now_ms=self.now_ms),
         )
 
     def _history(self, state: State, prefix: str) -> PipelineHistory:

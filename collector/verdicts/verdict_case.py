@@ -11,6 +11,7 @@ from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import FlinkCase
 from collector.verdicts.read_process_write import ReadProcessWriteCase
+from collector.verdicts.young_transactions import YoungCase
 from lifecycle.decisions import BatchAttempt
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
@@ -36,6 +37,7 @@ class Limits:
     commit_overdue_ms: int = 2_000
     flink_commit_overdue_ms: int = 1_500
     driver_silent_ms: int = 30_000
+    foreign_old_ms: int = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,8 @@ class Case:
     """What Flink's checkpoints say of it; None: it belongs to no job that is known."""
     read_process_write: ReadProcessWriteCase | None = None
     """Its owner reads, processes and writes; None: it does not, or is ours."""
+    young: YoungCase | None = None
+    """It is young, and of another application that was seen to commit; None: it is not."""
 
     @property
     def overdue_ms(self) -> int:

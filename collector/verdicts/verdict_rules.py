@@ -111,6 +111,13 @@ def rules_of_read_process_write(case: Case) -> Judgement | None:
     return read_process_write.judge(case.read_process_write) if case.read_process_write is not None else None
 
 
+def rule_35_young(case: Case) -> Judgement | None:
+    """It is young, and its application was seen to commit others (young_transactions.py): its owner ends it."""
+    if case.young is None:
+        return None
+    return _judgement(Verdict.IN_PROGRESS, 35, case.young.evidence, loses_data=True)
+
+
 def rule_7_foreign(case: Case) -> Judgement | None:
     """Its id belongs to no prefix that ever started a run: only its owner can judge what an abort would lose."""
     t = case.transaction
@@ -229,6 +236,7 @@ RULES: tuple[Rule, ...] = (
     rule_6_ending,
     rules_of_flink,
     rules_of_read_process_write,
+    rule_35_young,
     rule_7_foreign,
     rule_8_commit_overdue,
     rule_9_just_decided,
@@ -239,7 +247,7 @@ RULES: tuple[Rule, ...] = (
     rule_14_at_risk,
 )
 TIMELESS_RULES = frozenset({1, 6, 7})
-"""Of a transaction that only its coordinator knows, neither they nor the rules before them read the time."""
+"""Of a transaction that only its coordinator knows, neither they nor the rules before them read the time; of 7, once it is old."""
 
 
 def _judgement(

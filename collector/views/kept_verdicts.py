@@ -1,8 +1,8 @@
 """Verdicts that are judged again only when a record about their transaction arrives: most open transactions are of this kind.
 
 A foreign transaction of which only its coordinator knows, of no Flink job and of no application that reads its input again,
-stays as it was judged: no rule reads the time of it, nor anything that another transaction changes. Everything else is judged
-at each look.
+stays as it was judged once it is not young: no rule reads the time of it, nor anything that another transaction changes.
+Everything else is judged at each look.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from collector.verdicts import judging
 from collector.verdicts.judging import EvaluationContext, Judged
 from collector.verdicts.verdict_case import Case
 from collector.verdicts.verdict_rules import TIMELESS_RULES
+from collector.verdicts.young_transactions import is_young
+
+STEPPED_BACK_MS = 5_000
+"""By so much less the time of a look may be before that of the one before it: several ask at once."""
 
 
 class KeptVerdicts:
@@ -29,12 +33,22 @@ class KeptVerdicts:
         self._found: list[Judged] = []
         self._rests_on: object = None
         """What a kept verdict depends on besides its own records, as it was."""
+        self._at_ms = 0
+        """When it was looked last. What was old may be young again once the clock is stepped back."""
 
     def judged(self, state: State, moment: EvaluationContext) -> list[Judged]:
         """Return in no order the transactions whose verdict may be another than settled; the same list while nothing changed."""
         has_changed = self._refresh(state, moment)
-        views = (transaction_join.at_coordinator(state, identity) for identity in self._changing)
-        rest = judging.judged(moment.cases(state, views))
+        identities = list(self._changing)
+        cases = moment.cases(state, (transaction_join.at_coordinator(state, identity) for identity in identities))
+        rest = []
+        for identity, case, found in zip(identities, cases, judging.judged(cases), strict=True):
+            if _may_be_kept(case, found):
+                self._changing.discard(identity)
+                self._kept[identity] = found
+                has_changed = True
+            else:
+                rest.append(found)
         rest += judging.judged(moment.cases(state, transaction_join.not_open(state)))
         if has_changed or rest != self._rest:
             self._rest, self._found = rest, [*self._kept.values(), *rest]
@@ -45,7 +59,9 @@ class KeptVerdicts:
         rests_on = (id(state), state.ledger.prefixes(), state.flink.version, moment.log_status)
         touched, ids = state.touched, state.touched_ids
         state.touched, state.touched_ids = set(), set()
-        if rests_on != self._rests_on:
+        is_stepped_back = moment.now_ms < self._at_ms - STEPPED_BACK_MS
+        self._at_ms = moment.now_ms if is_stepped_back else max(moment.now_ms, self._at_ms)
+        if rests_on != self._rests_on or is_stepped_back:
             self._rests_on = rests_on
             self._kept.clear()
             self._changing.clear()
@@ -73,4 +89,7 @@ class KeptVerdicts:
 def _may_be_kept(case: Case, found: Judged) -> bool:
     t = case.transaction
     told = (t.reported, t.branch, t.listing, t.outcome, t.first_decision, case.flink, case.read_process_write)
-    return not t.ours and found.judgement.rule in TIMELESS_RULES and all(each is None for each in told)
+    if t.ours or found.judgement.rule not in TIMELESS_RULES or any(each is not None for each in told):
+        return False
+    # It ages, and another transaction of its application may yet be seen to be committed.
+    return found.judgement.rule != 7 or not is_young(t, case.limits.foreign_old_ms, case.now_ms)

@@ -84,7 +84,9 @@ def test_a_collector_sees_judges_and_ends_them(connection: KafkaConnection, sink
     topic = f"lifecycle-{uuid.uuid4().hex[:8]}"
     admin = AdminClient(connection.for_librdkafka())
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(LIMIT_S)
-    with running(connection.bootstrap_servers, tmp_path, environment={"INDOUBT_LIFECYCLE_TOPIC": topic}) as collector:
+    # What a producer that commits has just begun is left alone for so long.
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": topic, "INDOUBT_FOREIGN_OLD_MS": "10000"}
+    with running(connection.bootstrap_servers, tmp_path, environment=settings) as collector:
         ours(collector, ReportedPipeline(connection, topic))
         foreign(collector, sink, f"foreign-{uuid.uuid4().hex[:8]}")
 
@@ -116,6 +118,7 @@ def foreign(collector: CollectorProcess, sink: Sink, id_: str) -> None:
     producer.begin_transaction()
     producer.produce(sink.topic, b"never", partition=0)
     assert producer.flush(LIMIT_S) == 0
+    collector.wait_for(id_, state="open", verdict="in progress", rule=35, may_abort=False)
     row = collector.wait_for(id_, state="open", verdict="foreign", may_abort=True)
     assert collector.order("abort", row, confirm=id_).json()["steps"][0]["outcome"] == "aborted"
     with pytest.raises(KafkaException):

@@ -219,6 +219,13 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=FLINK_CASES, within="commit_overdue_ms: int = 1500", reason=SAME),
     NotCounted(module=FLINK_CASES, within="now_ms: int = 0", reason=SAME),
     NotCounted(module=FLINK_CASES, within="driver_silent_ms: int = 30000", reason=SAME),
+    # What is young has a broker.
+    NotCounted(
+        module="collector/verdicts/young_transactions.py",
+        function="young_case",
+        change="*view.broker is None* -> view.ours or not*",
+        reason=TYPED,
+    ),
     # Flink numbers checkpoints from 1 on; without a list no restore is looked at.
     NotCounted(module=FLINK_CASES, within="first = *", change="0 -> 1", reason=SAME),
     NotCounted(module=FLINK_CASES, function="_with_unread_list", within="case = _case(*", change="0 -> 1", reason=SAME),
@@ -308,9 +315,7 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(
         module=TRANSACTION_RULES, function="a1_timeout_near", within="left_ms, age_ms = *", change="0 -> 1", reason=SAME
     ),
-    NotCounted(
-        module=TRANSACTION_RULES, function="_commits_of_flink", within="left = *", reason="wording: the time left"
-    ),
+    NotCounted(module=TRANSACTION_RULES, function="_uncommitted", within="left = *", reason="wording: the time left"),
     NotCounted(module=TRANSACTION_RULES, function="a7_lost", within="rows = *", reason="wording: how many rows"),
     NotCounted(module=TRANSACTION_RULES, function="_need", reason="wording: what recovery needs"),
     NotCounted(

@@ -12,7 +12,7 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
 from collector.state.eviction import trim
 from collector.state.fold import apply
-from collector.state.state import State
+from collector.state.state import State, application_commits
 from collector.state.transaction_join import find, views
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import Settled
@@ -195,10 +195,14 @@ def test_the_commits_of_an_id_are_those_in_memory() -> None:
     in_memory = Counter(t.identity.transaction for t in state.broker.values() if t.is_committing)
     assert state.commits_of_id == in_memory
     assert in_memory.total() == 40
+    assert state.committing_ids == {"orders": len(in_memory)}
+    assert application_commits(state, "orders-1-1")
+    assert not application_commits(state, "order-0-1")
     for n in range(300, 1000):
         apply(state, broker_record(BrokerStatus.COMPLETE_ABORT, n, transaction="other", start=n, epoch=n))
     trim(state)
     assert not state.commits_of_id
+    assert not state.committing_ids
 
 
 def test_a_failed_attempt_that_is_tried_again_completes() -> None:

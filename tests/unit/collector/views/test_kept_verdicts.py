@@ -91,7 +91,10 @@ def sorted_by_key(judged: Iterable[Judged]) -> list[Judged]:
     return sorted(judged, key=lambda item: (item.view.key, item.view.transaction, item.view.opened_ms or 0))
 
 
-@given(steps, st.lists(st.integers(0, 200_000), min_size=26, max_size=26), st.sampled_from(DecisionLogStatus))
+looked = st.integers(0, 20).map(lambda tens: 10_000 * tens)
+
+
+@given(steps, st.lists(looked, min_size=26, max_size=26), st.sampled_from(DecisionLogStatus))
 def test_they_are_those_that_judging_everything_anew_gives(
     seen: list[Step], looks: list[int], status: DecisionLogStatus
 ) -> None:
@@ -157,12 +160,29 @@ def test_one_that_may_be_ours_waits_for_a_readable_decision_log() -> None:
 
 def test_while_nothing_changes_it_is_the_same_list() -> None:
     state, kept = folded(broker_record(BrokerStatus.ONGOING, 0, transaction="payments")), KeptVerdicts()
-    first = kept.judged(state, moment(0))
+    first = kept.judged(state, moment(30_000))
     assert kept.judged(state, moment(500_000)) is first
     apply(state, broker_record(BrokerStatus.ONGOING, 7, transaction="refunds", start=7))
     (old, new) = sorted_by_key(kept.judged(state, moment(500_001)))
     assert old is first[0]
     assert new.view.transaction == "refunds"
+
+
+def test_a_young_one_is_judged_at_each_look_until_it_is_old() -> None:
+    state, kept = folded(broker_record(BrokerStatus.ONGOING, 0, transaction="shop-1")), KeptVerdicts()
+
+    def rules(at: int) -> list[int]:
+        return [item.judgement.rule for item in kept.judged(state, moment(at))]
+
+    assert rules(1_000) == [7]
+    of_other = {"transaction": "shop-2", "producer_id": 8, "start": 500}
+    apply(state, broker_record(BrokerStatus.COMPLETE_COMMIT, 1_500, epoch=1, **of_other))
+    assert rules(2_000) == [35], "another one of its application was committed"
+    assert rules(29_999) == [35]
+    assert rules(30_000) == [7]
+    assert kept.judged(state, moment(31_000)) is kept.judged(state, moment(600_000)), "it is old"
+    assert rules(595_000) == [7], "two that look at once"
+    assert rules(5_000) == [35], "the clock was stepped back"
 
 
 def test_one_that_leaves_memory_is_no_longer_kept() -> None:
