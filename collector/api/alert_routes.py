@@ -20,6 +20,7 @@ from collector.api import metrics
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from collector.api.paging import Page, first
+from collector.api.pipeline_labels import PipelineLabels
 from collector.api.request_body import json_object
 from collector.api.table_routes import Limit, row_answer, table_answer
 from collector.config.settings import MetricsAccess
@@ -46,7 +47,7 @@ def serve(
     """Add the routes of alerts, silences and metrics."""
     evaluator = alerts.evaluator
     _serve_silences(app, evaluator)
-    labels = metrics.PipelineLabels(max_pipelines)
+    labels = PipelineLabels(max_pipelines)
 
     @app.get("/api/v1/alerts", dependencies=[Depends(caller_of_request)])
     def read_alerts(

@@ -24,6 +24,7 @@ from collector.alerting.snapshot_builder import checkpoint_histories
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api.dependencies import ApiDependencies
+from collector.api.pipeline_labels import PipelineLabels
 from collector.history.store import StoreFailed
 from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings
@@ -32,45 +33,12 @@ from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged, percentile
 from collector.verdicts.partition_state import PartitionFindings
-from lifecycle.application import ApplicationKind
 from lifecycle.states import FINAL, TransactionState
 from lifecycle.verdicts import Verdict
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-FOREIGN, OTHER = "foreign", "other"
 QUANTILES = ((0.5, "0.5"), (0.99, "0.99"))
 UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or state is TransactionState.LOST)
-
-
-class PipelineLabels:
-    """Label values of pipelines: the first ``most`` prefixes that are seen have their own, every later one is "other".
-
-    So do the first ``most`` applications of Flink, Kafka Streams and Connect, counted apart: they never take a pipeline's value.
-    Transactions that nothing tells more of share one. Nothing is ever forgotten, so a value stays.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._own: set[str] = set()
-        self._applications: set[str] = set()
-
-    def of(self, pipeline: str) -> str:
-        """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
-        if pipeline not in self._own and len(self._own) < self._most:
-            self._own.add(pipeline)
-        return pipeline if pipeline in self._own else OTHER
-
-    def of_transaction(self, view: TransactionView) -> str:
-        """Return the label of a transaction's pipeline."""
-        if view.ours:
-            return self.of(view.pipeline)
-        if view.application.kind is ApplicationKind.OTHER:
-            return FOREIGN
-        if view.pipeline in self._own:
-            return view.pipeline
-        if view.pipeline not in self._applications and len(self._applications) < self._most:
-            self._applications.add(view.pipeline)
-        return view.pipeline if view.pipeline in self._applications else OTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

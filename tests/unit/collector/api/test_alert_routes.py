@@ -16,10 +16,11 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.alerting.service import AlertService
-from collector.api import alert_routes, backup_routes, metrics, standing_order_routes
+from collector.api import alert_routes, backup_routes, standing_order_routes
 from collector.api.app import application
 from collector.api.dependencies import ApiDependencies
 from collector.api.openapi import ARROW
+from collector.api.pipeline_labels import PipelineLabels
 from collector.config.receivers import ReceiverSettings
 from collector.config.settings import MetricsAccess, TunableSettings
 from collector.config.standing_orders import StandingOrder, StandingOrders
@@ -267,7 +268,7 @@ def test_no_label_grows_with_transactions_or_pipelines(api: AlertApi) -> None:
 
 
 def test_the_same_pipelines_keep_their_labels_from_scrape_to_scrape() -> None:
-    labels = metrics.PipelineLabels(2)
+    labels = PipelineLabels(2)
     assert [labels.of(name) for name in ("b", "a", "c", "b", "a", "c")] == ["b", "a", "other", "b", "a", "other"]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from collector.alerting.rules import findings
 from collector.alerting.snapshot_builder import take_snapshot
-from collector.api.metrics import PipelineLabels
+from collector.api.pipeline_labels import PipelineLabels
 from collector.config.alerts import AlertSettings
 from collector.records.application_ids import form_of
 from collector.records.formats.flink_records import (

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from collector.api.metrics import PipelineLabels
+from collector.api.pipeline_labels import PipelineLabels
 from collector.config.standing_orders import StandingOrder
 from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
 from collector.records.formats.transaction_state import BrokerStatus

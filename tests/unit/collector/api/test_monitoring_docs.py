@@ -18,7 +18,8 @@ from collector.alerting.notifiers.delivery import Outcome
 from collector.alerting.state_machine import Alert, AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api import metrics
-from collector.api.metrics import PipelineLabels, Seen
+from collector.api.metrics import Seen
+from collector.api.pipeline_labels import PipelineLabels
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings

@@ -1,0 +1,39 @@
+"""The label ``pipeline`` of metrics: it has a bounded set of values."""
+
+from __future__ import annotations
+
+from collector.state.transaction_view import TransactionView
+from lifecycle.application import ApplicationKind
+
+FOREIGN, OTHER = "foreign", "other"
+
+
+class PipelineLabels:
+    """Label values of pipelines: the first ``most`` prefixes that are seen have their own, every later one is "other".
+
+    So do the first ``most`` applications of Flink, Kafka Streams and Connect, counted apart: they never take a pipeline's value.
+    Transactions that nothing tells more of share one. Nothing is ever forgotten, so a value stays.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._own: set[str] = set()
+        self._applications: set[str] = set()
+
+    def of(self, pipeline: str) -> str:
+        """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
+        if pipeline not in self._own and len(self._own) < self._most:
+            self._own.add(pipeline)
+        return pipeline if pipeline in self._own else OTHER
+
+    def of_transaction(self, view: TransactionView) -> str:
+        """Return the label of a transaction's pipeline."""
+        if view.ours:
+            return self.of(view.pipeline)
+        if view.application.kind is ApplicationKind.OTHER:
+            return FOREIGN
+        if view.pipeline in self._own:
+            return view.pipeline
+        if view.pipeline not in self._applications and len(self._applications) < self._most:
+            self._applications.add(view.pipeline)
+        return view.pipeline if view.pipeline in self._applications else OTHER
