@@ -23,7 +23,9 @@ from collector.alerting.snapshot import CheckpointHistory
 from collector.alerting.snapshot_builder import checkpoint_histories
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
+from collector.api import partition_metrics
 from collector.api.dependencies import ApiDependencies
+from collector.api.partition_metrics import SeenPartitions
 from collector.api.pipeline_labels import PipelineLabels
 from collector.history.store import StoreFailed
 from collector.records.facts import CheckpointFacts
@@ -32,7 +34,6 @@ from collector.records.standing_orders import StandingReport
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged, percentile
-from collector.verdicts.partition_state import PartitionFindings
 from lifecycle.states import FINAL, TransactionState
 from lifecycle.verdicts import Verdict
 
@@ -57,7 +58,7 @@ class Seen:
     history_waiting: int
     history_error: str
     log_settings: LogSettings | None
-    partitions: PartitionFindings
+    partitions: SeenPartitions
     standing: StandingReport
 
 
@@ -80,7 +81,7 @@ def see(dependencies: ApiDependencies, alerts: AlertService, standing: StandingR
         history_waiting=dependencies.store.waiting,
         history_error=dependencies.store.error,
         log_settings=dependencies.current.log_settings,
-        partitions=dependencies.partitions(),
+        partitions=partition_metrics.see(dependencies.current, dependencies.partitions()),
         standing=standing,
     )
 
@@ -95,7 +96,7 @@ def exposition(shown: Iterable[Metric]) -> bytes:
 def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     """Yield every metric, those without a value too where their labels are known."""
     yield from _transactions(seen, labels)
-    yield from _partitions(seen)
+    yield from partition_metrics.families(seen.partitions, seen.now_ms, labels)
     yield from _checkpoints(seen, labels)
     yield from _observers(seen)
     yield from _decision_log(seen)
@@ -180,23 +181,6 @@ def _least_share(
             at, share = (labels.of_transaction(view),), (view.deadline_ms - now_ms) / view.timeout_ms
             shares[at] = min(shares.get(at, share), share)
     return shares
-
-
-def _partitions(seen: Seen) -> Iterator[Metric]:
-    held = [partition for partition in seen.partitions.blocked if partition.snapshot.hidden > 0]
-    since_ms = min((at for partition in held if (at := partition.held_since_ms) is not None), default=seen.now_ms)
-    hidden, waiting = (
-        sum(partition.snapshot.hidden for partition in held),
-        sum(1 for partition in held if partition.waiting),
-    )
-    words = "Records behind last stable offsets: written, and hidden from read_committed readers."
-    yield _gauge("indoubt_hidden_records", words, (), {(): hidden})
-    yield _gauge("indoubt_held_partitions", "Partitions that have such records.", (), {(): len(held)})
-    yield _gauge("indoubt_blocked_partitions", "Partitions on which consumer groups wait for them.", (), {(): waiting})
-    longest_s = max(0, seen.now_ms - since_ms) / 1000
-    yield _gauge("indoubt_longest_held_seconds", "How long the first of them is held back.", (), {(): longest_s})
-    hanging = len(seen.partitions.hanging)
-    yield _gauge("indoubt_hanging_transactions", "Transactions that no coordinator will ever end.", (), {(): hanging})
 
 
 def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector.state.transaction_view import TransactionView
-from lifecycle.application import ApplicationKind
+from lifecycle.application import Application, ApplicationKind
 
 FOREIGN, OTHER = "foreign", "other"
 
@@ -28,12 +28,17 @@ class PipelineLabels:
 
     def of_transaction(self, view: TransactionView) -> str:
         """Return the label of a transaction's pipeline."""
-        if view.ours:
-            return self.of(view.pipeline)
-        if view.application.kind is ApplicationKind.OTHER:
+        return self.of_application(view.application)
+
+    def of_application(self, application: Application) -> str:
+        """Return the label of whoever wrote a transaction."""
+        name = application.name
+        if application.kind is ApplicationKind.PIPELINE:
+            return self.of(name)
+        if application.kind is ApplicationKind.OTHER:
             return FOREIGN
-        if view.pipeline in self._own:
-            return view.pipeline
-        if view.pipeline not in self._applications and len(self._applications) < self._most:
-            self._applications.add(view.pipeline)
-        return view.pipeline if view.pipeline in self._applications else OTHER
+        if name in self._own:
+            return name
+        if name not in self._applications and len(self._applications) < self._most:
+            self._applications.add(name)
+        return name if name in self._applications else OTHER

@@ -19,6 +19,7 @@ from collector.alerting.state_machine import Alert, AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api import metrics
 from collector.api.metrics import Seen
+from collector.api.partition_metrics import SeenPartitions
 from collector.api.pipeline_labels import PipelineLabels
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.transaction_state import BrokerStatus
@@ -27,13 +28,13 @@ from collector.records.observer_kind import ObserverKind
 from collector.records.standing_orders import OrderReport, StandingReport
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.judging import Judged
-from collector.verdicts.partition_state import NOTHING_SEEN
 from collector.verdicts.verdict_rules import judge
 from lifecycle.orders import Action
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.alerting.test_state_machine import finding
 from tests.unit.collector.observations import PREFIX, T0, broker_record, case, only_view, pipeline, run_started
+from tests.unit.collector.partition_sightings import partition_findings
 
 DIRECTORY = Path(__file__).parents[4] / "docs" / "monitoring"
 RULES = yaml.safe_load((DIRECTORY / "alert_rules.yml").read_text())
@@ -47,6 +48,9 @@ VALUES = {
     "verdict": {verdict.value for verdict in Verdict},
     "severity": {severity.value for severity in Severity},
 }
+
+
+FOUND = partition_findings()
 
 
 def everything() -> dict[str, set[str]]:
@@ -71,7 +75,11 @@ def everything() -> dict[str, set[str]]:
         history_waiting=0,
         history_error="",
         log_settings=LogSettings(topic="t", wrong=(), at_ms=T0),
-        partitions=NOTHING_SEEN,
+        partitions=SeenPartitions(
+            findings=FOUND,
+            holders={one.snapshot.partition: view.application for one in FOUND.blocked},
+            hanging={one.key: view.application for one in FOUND.hanging},
+        ),
         standing=StandingReport(orders=(OrderReport(name="save", act=Action.COMMIT),)),
     )
     found: dict[str, set[str]] = {}
