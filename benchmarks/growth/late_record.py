@@ -16,13 +16,18 @@ from resource_managers.kafka.partitions import Partition
 from resource_managers.kafka.wire import wire
 
 LATE_RECORDS = {"transaction.partition.verification.enable": "false"}
-LIMIT_MS = 5_000
+LIMIT_MS = 20_000
 BATCH_BYTES = 1_000
 PAUSE_S = 0.05
+NOT_YET = {3, 6}
+"""Unknown partition, not its leader: a broker answers so until it has taken up a partition that was just made."""
 
 
 def write_late_record(connection: KafkaConnection, partition: Partition, leader: int) -> None:
-    """Write one transactional record of a producer id that has no transactional id. Raises RuntimeError."""
+    """Write one transactional record of a producer id that has no transactional id.
+
+    Raises RuntimeError: the broker refuses it, for LIMIT_MS if the partition was just made.
+    """
     producer_id, epoch = _producer_id(connection)
     batch = DefaultRecordBatchBuilder(
         magic=2,
@@ -43,10 +48,17 @@ def write_late_record(connection: KafkaConnection, partition: Partition, leader:
         topic_data=[topic(name=partition[0], partition_data=[data])],
         max_version=11,
     )
-    (answer,) = wire(connection).send([(leader, request)])
-    error = answer.responses[0].partition_responses[0].error_code
+    deadline = time.monotonic() + LIMIT_MS / 1000
+    while (error := _sent(connection, leader, request)) in NOT_YET and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
     if error != 0:
         raise RuntimeError(f"the broker refused the late record of {partition[0]}-{partition[1]} with error {error}")
+
+
+def _sent(connection: KafkaConnection, leader: int, request: ProduceRequest) -> int:
+    """Send the request to the leader and return the error code of its one partition."""
+    (answer,) = wire(connection).send([(leader, request)])
+    return int(answer.responses[0].partition_responses[0].error_code)
 
 
 def _producer_id(connection: KafkaConnection) -> tuple[int, int]:
