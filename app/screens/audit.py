@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -12,6 +12,7 @@ from app.components import downloads
 from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
+from app.components.sorting import Key, in_chosen_order
 from app.components.time_text import written
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
@@ -20,6 +21,11 @@ from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 
 ROWS_A_PAGE = 50
+_ORDERS: Mapping[str, Key[AuditEntry]] = {
+    "by person": lambda row: row.who,
+    "by action": lambda row: row.action,
+    "by outcome": lambda row: row.outcome,
+}
 _OUTCOMES = {
     "accepted": ("✔", Tone.GOOD),
     "dry_run": ("○", Tone.CALM),
@@ -47,8 +53,10 @@ def _audit() -> None:
     if not rows:
         live.write(el("p", "No order has been given yet.", class_="empty"))
         return
-    downloads.offer("audit", lambda: rows)
-    shown = page_of(rows, page_size=ROWS_A_PAGE, key="audit-page")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        ordered = in_chosen_order(rows, _ORDERS, key="audit-sort")
+        downloads.offer("audit", lambda: ordered)
+    shown = page_of(ordered, page_size=ROWS_A_PAGE, key="audit-page")
     with st.container(key="audit-table"):
         live.write(_table(shown))
 

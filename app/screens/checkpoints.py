@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -12,6 +12,7 @@ from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
+from app.components.sorting import Key, in_chosen_order
 from app.components.time_text import amount, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
@@ -23,6 +24,12 @@ from lifecycle.rows.pipelines import CheckpointRow
 MAX_ROWS = 500
 PIPELINE = "checkpoint-pipeline"
 ROWS_A_PAGE = 50
+_ORDERS: Mapping[str, Key[CheckpointRow]] = {
+    "longest first": lambda row: row.duration_ms,
+    "most rows first": lambda row: row.rows,
+    "by pipeline": lambda row: row.pipeline,
+    "by state": lambda row: row.state.value,
+}
 
 
 def show() -> None:
@@ -59,8 +66,10 @@ def _checkpoints() -> None:
             alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
     matches = brush.within(rows, lambda row: row.ended_at_ms or row.started_at_ms)
-    downloads.offer("checkpoints", lambda: matches)
-    shown = page_of(matches, page_size=ROWS_A_PAGE, key="checkpoint-page")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        ordered = in_chosen_order(matches, _ORDERS, key="checkpoint-sort")
+        downloads.offer("checkpoints", lambda: ordered)
+    shown = page_of(ordered, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):
         live.write(_table(shown))

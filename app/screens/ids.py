@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 import streamlit as st
@@ -12,6 +12,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
+from app.components.sorting import Key, in_chosen_order
 from app.components.time_text import ago, amount
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
@@ -19,6 +20,13 @@ from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import IdsRow
 
 ROWS_A_PAGE = 50
+_ORDERS: Mapping[str, Key[IdsRow]] = {
+    "most ids first": lambda row: row.ids,
+    "fastest growing first": lambda row: row.growth_per_hour,
+    "most never used again first": lambda row: row.stale_ids,
+    "most fenced first": lambda row: row.fenced_last_hour,
+    "by prefix": lambda row: row.prefix,
+}
 
 
 def show() -> None:
@@ -33,8 +41,10 @@ def _ids() -> None:
         live.write(el("p", "The collector has seen no transactional id yet.", class_="empty"))
         return
     # A stable sort: prefixes in the same state keep the collector's order, most ids first.
-    ordered = sorted(prefixes, key=lambda prefix: not (prefix.leaks or prefix.shared))
-    downloads.offer("ids", lambda: ordered)
+    worst_first = sorted(prefixes, key=lambda prefix: not (prefix.leaks or prefix.shared))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        ordered = in_chosen_order(worst_first, _ORDERS, key="id-sort", default="what leaks or is shared first")
+        downloads.offer("ids", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="id-page")
     with st.container(key="id-table"):
         live.write(_table(shown, live.zone()))
