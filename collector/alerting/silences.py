@@ -47,7 +47,7 @@ def read(body: Any, author: str, now_ms: int) -> Silence:
     """Return the silence (number 0: none yet) of a JSON body. Raises InvalidSilence that names the field."""
     if not isinstance(body, dict):
         raise InvalidSilence("a silence is a JSON object")
-    unknown = sorted(set(body) - set(_FIELDS))
+    unknown = [name for name in body if name not in _FIELDS]
     if unknown:
         raise InvalidSilence(f"a silence has no field {unknown[0]!r}; it has {', '.join(_FIELDS)}")
     return Silence(

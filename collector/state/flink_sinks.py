@@ -66,8 +66,8 @@ class Sink:
         counts = [count for ids in self.subtasks.values() for count in ids.committed.values()]
         if 2 * sum(1 for count in counts if count > 1) > len(counts):
             return Naming.POOLING
-        numbers = max((len(ids.committed) for ids in self.subtasks.values()), default=0)
-        return Naming.INCREMENTING if numbers >= 3 else Naming.UNKNOWN
+        has_many = any(len(ids.committed) >= 3 for ids in self.subtasks.values())
+        return Naming.INCREMENTING if has_many else Naming.UNKNOWN
 
 
 def sinks(
@@ -107,7 +107,6 @@ def sinks(
 def _owner_of(id_: str, among: Mapping[str, Sink]) -> tuple[Sink, SubtaskIds, int] | None:
     """Return the sink and the subtask that an id belongs to, with the id's number; None for one of no sink among these."""
     parsed = FlinkId.parse(id_)
-    sink = among.get(parsed.prefix) if parsed is not None else None
-    if parsed is None or sink is None:
+    if parsed is None or (sink := among.get(parsed.prefix)) is None:
         return None
     return sink, sink.subtasks.setdefault(parsed.subtask, SubtaskIds()), parsed.number

@@ -120,4 +120,11 @@ JUDGED: dict[str, tuple[str, ...]] = {
         "tests/unit/collector/records/test_xids.py",
         "tests/unit/collector/records/test_flink_jdbc_states.py",
     ),
+    "collector/alerting/silences.py": (f"{ALERTING}/test_silences.py",),
+    "collector/orders/confirmation.py": ("tests/unit/collector/orders/test_bulk_orders.py",),
+    "collector/state/flink_sinks.py": ("tests/unit/collector/state/test_flink_sinks.py",),
+    "collector/alerting/partition_snapshot.py": (
+        f"{VERDICTS}/test_partition_state.py",
+        f"{VERDICTS}/test_streams_restores.py",
+    ),
 }

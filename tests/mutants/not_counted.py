@@ -59,6 +59,9 @@ STREAMS_TOPICS = "collector/verdicts/streams_topics.py"
 PARTITION_STATE = "collector/verdicts/partition_state.py"
 STATE_MACHINE = "collector/alerting/state_machine.py"
 JUDGING, CHECKPOINT_GAPS = "collector/verdicts/judging.py", "collector/verdicts/checkpoint_gaps.py"
+CONFIRMATION = "collector/orders/confirmation.py"
+FLINK_FACTS = "collector/records/flink_facts.py"
+FLINK_SINKS = "collector/state/flink_sinks.py"
 REPLAYED_BATCHES = "collector/state/replayed_batches.py"
 LEDGER = "lifecycle/decision_ledger.py"
 PARTS = "lifecycle/decision_parts.py"
@@ -421,6 +424,46 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(
         module=JUDGING, function="_judgement", change="whose -> True", reason="performance: a copy that says the same"
     ),
+    # How much is kept, and what only differs from what was.
+    NotCounted(module=FLINK_FACTS, function="", within="JOBS_KEPT = *", reason="a limit that no answer rests on"),
+    NotCounted(
+        module=FLINK_FACTS, function="", within="COMMITTABLES_KEPT = *", reason="a limit that no answer rests on"
+    ),
+    NotCounted(module=FLINK_FACTS, function="", within="checkpoints_kept: *", reason="a limit that no answer rests on"),
+    NotCounted(module=FLINK_FACTS, within="version: *", change="0 -> 1", reason=SAME),
+    NotCounted(module=FLINK_FACTS, within="self.version += 1", change="1 -> 2", reason=SAME),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkState.see_job",
+        change="seen.job not in self.jobs -> True",
+        reason="performance: the list of jobs is found again",
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkState.jobs_without_list",
+        change="self._without_list is None -> True",
+        reason="performance: the list of jobs is found again",
+    ),
+    # Times that are all later than 1970; what no checkpoint lists has an empty list, or none.
+    NotCounted(
+        module=FLINK_FACTS, function="FlinkState.see_checkpoint", within="started = *", change="0 -> 1", reason=SAME
+    ),
+    NotCounted(module=FLINK_FACTS, function="FlinkState._forget", change="left -> True", reason=SAME),
+    NotCounted(module=CONFIRMATION, function="require_confirmation", within="which = *", reason="wording: of which"),
+    NotCounted(module=CONFIRMATION, function="require_confirmation", within="what = *", reason="wording: what to type"),
+    # It is noted once, and compares nothing.
+    NotCounted(module=FLINK_SINKS, function="", within="_naming: *", reason=SAME),
+    NotCounted(
+        module=FLINK_SINKS,
+        function="Sink.naming",
+        change="self._naming is None -> True",
+        reason="performance: it is found once",
+    ),
+    NotCounted(
+        module=FLINK_SINKS, function="sinks", change="id_ in owners -> False", reason="performance: it is parsed once"
+    ),
+    # What is committing has ended.
+    NotCounted(module=FLINK_SINKS, function="sinks", change="*.is_committing and * -> *.is_committing", reason=TYPED),
     # What was decided last has a decision.
     NotCounted(
         module=REPLAYED_BATCHES, function="_is_committed_whole", change="decision is not None and * -> *", reason=TYPED

@@ -34,6 +34,7 @@ def of(number: int = 1, ends: int = 60_000, **matchers: str) -> Silence:
         ({"pipeline": "[i]p-count"}, False),
         # A label that the alert does not carry is empty.
         ({"observer": "decision log"}, False),
+        ({"observer": "X"}, False),
         ({"observer": "*"}, True),
     ],
 )
@@ -51,14 +52,28 @@ def test_the_one_that_ends_last_is_named() -> None:
     assert found is not None
     assert found.number == 2
     assert silences.covering([], LABELS, NOW) is None
+    newest = silences.covering([of(1, 30), of(5, 30), of(3, 30)], LABELS, NOW)
+    assert newest is not None
+    assert newest.number == 5, "of those that end together the newest"
 
 
 def test_a_body_is_read() -> None:
     silence = silences.read(BODY, "anna", NOW)
     assert (silence.author, silence.starts_ms, silence.ends_ms) == ("anna", NOW, NOW + 60_000)
+    assert (silence.number, silence.matchers, silence.reason) == (0, {"pipeline": "ip-count"}, "maintenance")
     body = {**BODY, "ends_at_ms": NOW + 5}
     del body["duration_ms"]
     assert silences.read(body, "anna", NOW).ends_ms == NOW + 5
+
+
+@pytest.mark.parametrize("reason", ["abc", " abc ", "a" * 2_000])
+def test_a_reason_of_three_to_two_thousand_characters_is_enough(reason: str) -> None:
+    assert silences.read({**BODY, "reason": reason}, "anna", NOW).reason == reason.strip()
+
+
+@pytest.mark.parametrize("ends", [1, 30 * 86_400_000])
+def test_it_ends_after_now_and_within_thirty_days(ends: int) -> None:
+    assert silences.read({**BODY, "duration_ms": ends}, "anna", NOW).ends_ms == NOW + ends
 
 
 @pytest.mark.parametrize(
@@ -70,11 +85,13 @@ def test_a_body_is_read() -> None:
         ({"matchers": {"pipeline": ""}}, "'pipeline'"),
         ({"matchers": {"pipeline": 1}}, "'pipeline'"),
         ({"reason": " a "}, "'reason'"),
+        ({"reason": " ab "}, "'reason'"),
+        ({"reason": "a" * 2_001}, "'reason'"),
         ({"reason": None}, "'reason'"),
         ({"duration_ms": 0}, "'duration_ms'"),
         ({"duration_ms": True}, "'duration_ms'"),
         ({"duration_ms": "60"}, "'duration_ms'"),
-        ({"duration_ms": silences.LONGEST_MS + 1}, "30 days"),
+        ({"duration_ms": 30 * 86_400_000 + 1}, "30 days"),
         ({"ends_at_ms": NOW + 5}, "in one of"),
         ({"author": "somebody else"}, "'author'"),
     ],
@@ -84,6 +101,7 @@ def test_a_wrong_body_is_refused_and_the_field_named(changes: dict[str, Any], na
         silences.read({**BODY, **changes}, "anna", NOW)
 
 
-def test_a_body_that_is_no_object_is_refused() -> None:
+@pytest.mark.parametrize("body", [[BODY], [], None, "matchers"])
+def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
     with pytest.raises(InvalidSilence):
-        silences.read([BODY], "anna", NOW)
+        silences.read(body, "anna", NOW)

@@ -169,6 +169,7 @@ def test_what_was_typed_begins_every_id_of_a_part_of_an_order(typed: str, is_eno
         ([], ""),
         (["flink-a-1"], "flink-a-1"),
         (["x"], "x"),
+        (["x", "xy-1"], "x"),
         (["flink-a-1", "flink-a-2"], "flink-a-"),
         (["orders-1", "orders-12"], "orders-1"),
     ],
@@ -180,6 +181,11 @@ def test_what_must_be_typed(ids: list[str], typed: str) -> None:
     for wrong in {typed.upper(), f"{typed} ", typed[:-1], ""} - {typed} if typed else ():
         with pytest.raises(OrderRefused, match="'confirm'"):
             require_confirmation(wrong, found)
+
+
+def test_what_loses_nothing_takes_any_confirmation() -> None:
+    for confirm in ("", "flink-a-1"):
+        require_confirmation(confirm, [foreign("flink-a-1", loses_data=False)])
 
 
 @pytest.mark.parametrize("ids", [["flink-1", "streams-1"], ["a1", "b1"], ["ab-1", "ac-1"]])

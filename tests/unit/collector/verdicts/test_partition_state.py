@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collector.alerting.partition_snapshot import blocked_partitions, hanging_transactions
 from collector.sources.round_robin import Sweep, share
 from collector.verdicts.blocked_readers import ReaderKind
+from collector.verdicts.hanging_transactions import Remedy
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
 from lifecycle.application import Application, ApplicationKind
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
-from tests.unit.collector.partition_sightings import PARTITION, only, partition_findings, producer
+from tests.unit.collector.partition_sightings import PARTITION, hanging, only, partition_findings, producer
 
 QUIET: Partition = ("quiet", 0)
 HOLDER = Holder(producer=producer(), key="kafka:billing:7:2@0", transaction="billing", opened_ms=T0 - 500)
@@ -164,8 +167,38 @@ def test_alert_rules_see_waiting_groups_but_no_empty_one() -> None:
         T0 + 1_000,
     )
     assert (hangs.partition, hangs.producer_id, hangs.producer_epoch) == ("orders-3", 7, 2)
+    assert (hangs.application, hangs.may_commit, hangs.may_abort) == ("", False, True)
     seen = tracker()
     for ms in (0, 1_000):
         seen.saw_group("given up", "Empty", {PARTITION: 100}, T0 + ms, is_whole=True)
         seen.saw_partition(PARTITION, 100, 105, T0 + ms)
     assert blocked_partitions(PartitionFindings(at_ms=T0, blocked=seen.blocked())) == ()
+
+
+@pytest.mark.parametrize(("holder", "transaction"), [(HOLDER, "billing"), (None, "")])
+def test_alert_rules_see_since_when_the_first_group_waits_and_behind_what(
+    holder: Holder | None, transaction: str
+) -> None:
+    seen = tracker()
+    for ms in (0, 1_000, 2_000):
+        seen.saw_group("first", "Stable", {PARTITION: 100}, T0 + ms, is_whole=True)
+        if ms:
+            seen.saw_group("second", "Stable", {PARTITION: 100}, T0 + ms, is_whole=True)
+        seen.saw_partition(PARTITION, 100, 105, T0 + ms)
+    seen.saw_holder(PARTITION, holder)
+    (found,) = blocked_partitions(PartitionFindings(at_ms=T0, blocked=seen.blocked()))
+    assert (found.since_ms, found.groups, found.transaction) == (T0, ("first", "second"), transaction)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "may_abort", "may_commit"), [(Remedy.COMMIT_MARKER, False, True), (Remedy.MARKER, True, False)]
+)
+def test_alert_rules_see_whose_hanging_transaction_it_is_and_what_may_end_it(
+    remedy: Remedy, may_abort: bool, may_commit: bool
+) -> None:
+    suspect = hanging()
+    known = replace(suspect, doubt=replace(suspect.doubt, transaction="billing", remedy=remedy, may_abort=may_abort))
+    applications = {known.key: Application(kind=ApplicationKind.OTHER, name="shop")}
+    (found,) = hanging_transactions(PartitionFindings(at_ms=T0, hanging=(known,)), applications)
+    assert (found.application, found.may_commit, found.may_abort) == ("shop", may_commit, may_abort)
+    assert found.since_ms == T0 + 1_000

@@ -1,0 +1,269 @@
+"""What is known of Flink's jobs and checkpoints, whatever the order in which it is seen, and what of it is forgotten."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+from typing import Any
+
+import pytest
+
+from collector.records import flink_facts
+from collector.records.flink_facts import FlinkState, Restore
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkKind,
+    FlinkStatus,
+)
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.observations import T0
+
+A, B, C = "a" * 32, "b" * 32, "c" * 32
+RUNS, DONE, FAILED = FlinkStatus.IN_PROGRESS, FlinkStatus.COMPLETED, FlinkStatus.FAILED
+ID = Committable("orders-0-1", 1, 0)
+
+
+def path(of_job: str, number: int) -> str:
+    return f"/chk/{of_job}/chk-{number}"
+
+
+def listed(number: int = 1, of_job: str = A, *ids: Committable, **fields: Any) -> FlinkCommittables:
+    told: dict[str, Any] = {
+        "cluster": CLUSTER,
+        "job": of_job,
+        "number": number,
+        "path": path(of_job, number),
+        "kind": FlinkKind.CHECKPOINT,
+        "written_ms": T0,
+        "read_ms": T0,
+        "committables": frozenset(ids),
+        **fields,
+    }
+    return FlinkCommittables(**told)
+
+
+def state(*seen: Any, **fields: Any) -> FlinkState:
+    found = FlinkState(**fields)
+    for one in seen:
+        match one:
+            case FlinkCheckpoint():
+                found.see_checkpoint(one)
+            case FlinkCommittables():
+                found.see_committables(one)
+            case _:
+                found.see_job(one)
+    return found
+
+
+def back(number: int, at: int, of_job: str = "") -> Restore:
+    return Restore(at_ms=T0 + at, number=number, of_job=of_job)
+
+
+def test_restores_are_known_whatever_the_order_in_which_they_are_seen() -> None:
+    looks = [
+        job(restored=3, restored_at=100, seen_ms=1),
+        job(restored=4, restored_at=100, seen_ms=2, restored_path=path(B, 4)),
+        job(restored=2, restored_at=200, seen_ms=3),
+        job(restored=1, restored_at=50, seen_ms=4),
+        job(seen_ms=5),
+    ]
+    for order in permutations(looks):
+        restores = state(*order).jobs[A].restores
+        assert restores == (back(1, 50), back(3, 100), back(4, 100, B), back(2, 200))
+
+
+def test_restores_of_one_time_stand_by_their_number() -> None:
+    numbers = (5, 3, 8, 6, 4, 7)
+    restores = state(*(job(restored=number, restored_path=path(B, number)) for number in numbers)).jobs[A].restores
+    assert [restore.number for restore in restores] == sorted(numbers)
+
+
+@pytest.mark.parametrize("told", [{"restored_ms": T0}, {"restored_number": 3}])
+def test_half_of_a_restore_is_none(told: dict[str, int]) -> None:
+    assert state(job(**told)).jobs[A].restores == ()
+
+
+def test_of_two_looks_the_later_counts_and_what_only_one_tells_is_kept() -> None:
+    old = job(state="RUNNING", restored=3, restored_at=100, restored_path="/old", restarts=2, seen_ms=1)
+    new = job(state="FAILED", seen_ms=2)
+    for looks in ((old, new), (new, old)):
+        found = state(*looks).jobs[A].job
+        assert (found.state, found.seen_ms, found.restarts) == ("FAILED", 2, 2)
+        assert (found.restored_number, found.restored_ms, found.restored_path) == (3, T0 + 100, "/old")
+    newer = job(restored=4, restored_at=300, restored_path="/new", restarts=5, seen_ms=1)
+    found = state(old, newer).jobs[A].job
+    assert (found.restored_number, found.restored_ms, found.restored_path, found.restarts) == (4, T0 + 300, "/new", 5)
+
+
+def test_the_jobs_that_changed_longest_ago_are_forgotten_once_there_are_twice_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    names = {letter: letter * 32 for letter in "efgh"}
+    seen = [job(id_, changed_ms=T0 + at) for id_, at in zip(names.values(), (40, 10, 30, 20), strict=True)]
+    found = state(*seen)
+    assert len(found.jobs) == 4
+    found.see_job(job(A, changed_ms=T0 + 99, restored=1, restored_path=path(names["f"], 1)))
+    assert found.jobs.keys() == {A, names["e"]}
+    assert found.pipeline_of(names["f"]) == f"{CLUSTER}/orders", "by the job that was restored from it"
+
+
+def test_a_job_that_is_forgotten_names_none_that_it_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 1)
+    found = state(job(B, changed_ms=1, restored=1, restored_path=path(C, 1)), job(A))
+    assert found.pipeline_of(C) == f"{CLUSTER}/orders"
+    found.see_job(job("d" * 32))
+    assert found.pipeline_of(C) is None
+    found.see_job(job(B, changed_ms=1))
+    assert found.pipeline_of(C) is None
+
+
+def test_a_job_restored_from_its_own_checkpoint_is_still_named_by_another() -> None:
+    named = job(B, name="bills", restored=1, restored_path=path(A, 1))
+    found = state(named, job(A, restored=2, restored_path=path(A, 2)))
+    found.jobs.pop(A)
+    assert found.pipeline_of(A) == f"{CLUSTER}/bills"
+
+
+def test_a_job_restored_from_its_own_checkpoint_is_named_by_none_other() -> None:
+    found = state(job(A, restored=1, restored_path=path(A, 1)), job(B, restored=1, restored_at=1))
+    found.jobs.pop(A)
+    assert [found.pipeline_of(id_) for id_ in (A, "")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("looks", "status"),
+    [
+        ([RUNS, DONE], DONE),
+        ([DONE, RUNS], DONE),
+        ([FAILED, RUNS], FAILED),
+        ([DONE, FAILED], DONE),
+        ([FAILED, DONE], FAILED),
+        ([RUNS], RUNS),
+    ],
+)
+def test_an_end_is_never_taken_back(looks: list[FlinkStatus], status: FlinkStatus) -> None:
+    assert state(*(checkpoint(3, look) for look in looks)).jobs[A].checkpoints[3].status is status
+
+
+def test_a_checkpoint_of_a_job_that_was_not_seen_makes_it_known() -> None:
+    found = state(checkpoint(3)).jobs[A]
+    assert (found.pipeline, found.job.state, found.job.started_ms) == (f"{CLUSTER}/orders", "", T0 + 30_000)
+    later = state(checkpoint(3), job(started_ms=T0 + 5)).jobs[A]
+    assert (later.job.started_ms, list(later.checkpoints)) == (T0 + 5, [3])
+
+
+def test_the_oldest_checkpoints_are_forgotten_once_there_are_twice_too_many() -> None:
+    found = state(*(checkpoint(number) for number in (4, 1, 3, 2)), checkpoints_kept=2)
+    assert len(found.jobs[A].checkpoints) == 4
+    found.see_checkpoint(checkpoint(5))
+    assert found.jobs[A].checkpoints.keys() == {4, 5}
+
+
+def test_a_list_is_known_until_it_is_written_again_or_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "COMMITTABLES_KEPT", 2)
+    other = Committable("orders-0-2", 1, 0)
+    found = state(listed(1, A, ID, other), listed(2, A, ID))
+    assert [each.number for each in found.listings(ID)] == [1, 2]
+    found.see_committables(listed(1, A, other))
+    assert [each.number for each in found.listings(ID)] == [2]
+    assert [each.number for each in found.listings(other)] == [1]
+    found.see_committables(listed(3))
+    assert found.listings(ID) == [], "the list that was read first is forgotten"
+    assert found.listed_in(1) == {other}
+    assert found.listed_in(2) == set()
+
+
+def test_lists_of_the_job_that_was_read_first_are_forgotten_with_its_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    prefixes = frozenset({"orders", "bills"})
+    found = state(listed(1, A, ID, prefixes=prefixes, pooled=prefixes), listed(1, B, ID, prefixes=frozenset({"bills"})))
+    assert (found.job_of_prefix("orders"), found.job_of_prefix("bills")) == ((CLUSTER, A), (CLUSTER, B))
+    assert (found.is_pooled("orders"), found.is_pooled("bills")) == (True, False)
+    found.see_committables(listed(1, C))
+    assert [each.job for each in found.listings(ID)] == [B]
+    assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == (None, None)
+    assert (found.job_of_prefix("bills"), found.is_pooled("bills")) == ((CLUSTER, B), False)
+
+
+def test_jobs_without_a_list_are_found_anew_after_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 1)
+
+    def without(of: FlinkState) -> list[str]:
+        return [facts.job.job for facts in of.jobs_without_list()]
+
+    found = state(job(A, changed_ms=2))
+    assert without(found) == [A]
+    found.see_checkpoint(checkpoint(1, job=B))
+    assert without(found) == [A, B]
+    found.see_committables(listed(1, A, error="cut short"))
+    assert without(found) == [A, B]
+    found.see_committables(listed(2, A))
+    assert without(found) == [B]
+    found.see_job(job(B, changed_ms=1))
+    assert without(found) == [B]
+    found.see_checkpoint(checkpoint(1, job=C))
+    assert without(found) == [B, C]
+    found.see_job(job(B, changed_ms=T0))
+    assert without(found) == [B], "one that is forgotten is not among them"
+    found.see_job(job("d" * 32))
+    assert without(found) == [B, "d" * 32]
+
+
+def test_a_copy_is_the_same_and_does_not_change_with_it() -> None:
+    found = state(
+        job(restored=1, restored_path=path(B, 1)),
+        checkpoint(3),
+        listed(3, A, ID, prefixes=frozenset({"orders"})),
+        checkpoints_kept=7,
+    )
+    found.see_polled(CLUSTER, T0, answered=True)
+    found.see_polled("away", T0, answered=False)
+    copy = found.copy()
+    for name in ("jobs", "committables", "polled_ms", "away_since_ms", "checkpoints_kept"):
+        assert getattr(copy, name) == getattr(found, name)
+    assert copy.job_of_prefix("orders") == (CLUSTER, A)
+    assert (copy.listings(ID), copy.pipeline_of(B), copy.is_pooled("orders")) == (
+        found.listings(ID),
+        f"{CLUSTER}/orders",
+        False,
+    )
+    found.see_checkpoint(checkpoint(4))
+    found.see_committables(listed(4, A, ID))
+    found.see_polled("away", T0, answered=True)
+    assert (list(copy.jobs[A].checkpoints), [each.number for each in copy.listings(ID)]) == ([3], [3])
+    assert (copy.polled_ms, copy.away_since_ms) == ({CLUSTER: T0}, {"away": T0})
+
+
+def test_a_cluster_answers_or_is_away_since_its_first_poll_that_failed() -> None:
+    found = FlinkState()
+    looks = [(1, True, True), (2, True, False), (3, False, True), (4, False, False), (5, True, True), (6, False, True)]
+    for at, answered, is_new in looks:
+        assert found.see_polled(CLUSTER, at, answered=answered) is is_new
+        answers, away = ({CLUSTER: at}, {}) if answered else ({}, {CLUSTER: 3 if at < 5 else 6})
+        assert (found.polled_ms, found.away_since_ms) == (answers, away)
+
+
+def test_every_change_gives_another_version() -> None:
+    found = FlinkState()
+    versions = [found.version]
+    for one in (job(), checkpoint(1), listed()):
+        match one:
+            case FlinkCheckpoint():
+                found.see_checkpoint(one)
+            case FlinkCommittables():
+                found.see_committables(one)
+            case _:
+                found.see_job(one)
+        versions.append(found.version)
+    for answered in (True, True, False, False):
+        found.see_polled(CLUSTER, T0, answered=answered)
+        versions.append(found.version)
+    assert [before != after for before, after in pairwise(versions)] == [
+        *[True] * 4,
+        False,
+        True,
+        False,
+    ]
