@@ -25,7 +25,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
   ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
 - each table of history: ``abort-sort``, ``loss-sort``, …; each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
 - ``abort-chart``, ``abort-time-whole``, ``abort-table``
-- ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``, ``audit-table``
+- ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``, ``audit-words-field``,
+  ``audit-table``
 - Collector: ``collector``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
   ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
 - Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``

@@ -284,9 +284,11 @@ class CollectorClient:
         answer = self._ask("POST", path, json={"stopped": stopped, "reason": reason})
         return self._understand(path, partial(read_row, SwitchAnswer), answer)
 
-    def audit(self, *, limit: int = 500) -> Rows[AuditEntry]:
-        """Return the newest orders given, newest first."""
-        return self._rows("/api/v1/audit", read_audit, {"limit": str(limit)})
+    def audit(self, *, words: str = "", keys: Sequence[str] = (), limit: int = 500) -> Rows[AuditEntry]:
+        """Return the newest orders given, newest first; ``words``: with this text in them, ``keys``: about any of at most 100."""
+        wanted: dict[str, str | tuple[str, ...]] = {"limit": str(limit)}
+        wanted |= {"words": words} if words else {}
+        return self._rows("/api/v1/audit", read_audit, wanted | ({"key": tuple(keys)} if keys else {}))
 
     def order(
         self,

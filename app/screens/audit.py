@@ -17,10 +17,12 @@ from app.components.time_text import written
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
 from app.screens import news
+from app.screens.sections import search_field
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 
 ROWS_A_PAGE = 50
+WORDS = "audit-words"
 _ORDERS: Mapping[str, Key[AuditEntry]] = {
     "by person": lambda row: row.who,
     "by action": lambda row: row.action,
@@ -40,7 +42,8 @@ def show() -> None:
 
 
 def _audit() -> None:
-    rows = live.collector().audit()
+    words = search_field(WORDS, "/ search: who, action, reason, id …")
+    rows = live.collector().audit(words=words)
     more = f", {counted(rows.more, 'earlier order')} not shown" if rows.more else ""
     live.write(
         el(
@@ -49,9 +52,10 @@ def _audit() -> None:
             el("small", f" {counted(len(rows), 'order')}, newest first{more}; entries are never edited"),
         )
     )
-    news.show("audit", [row.at_ms for row in rows])
+    news.show("audit", [row.at_ms for row in rows], words)
     if not rows:
-        live.write(el("p", "No order has been given yet.", class_="empty"))
+        none = "No order has this text in it." if words else "No order has been given yet."
+        live.write(el("p", none, class_="empty"))
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         ordered = in_chosen_order(rows, _ORDERS, key="audit-sort")

@@ -62,8 +62,8 @@ def _batches(client: CollectorClient, pipeline: str) -> list[int | None]:
     return [row.updated_at_ms for row in client.batches(pipeline=pipeline, limit=LOOKED_AT) if row.is_over]
 
 
-def _audit(client: CollectorClient, _: str) -> list[int | None]:
-    return [row.at_ms for row in client.audit(limit=LOOKED_AT)]
+def _audit(client: CollectorClient, words: str) -> list[int | None]:
+    return [row.at_ms for row in client.audit(words=words, limit=LOOKED_AT)]
 
 
 def _quarantined(client: CollectorClient, _: str) -> list[int | None]:

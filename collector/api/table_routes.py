@@ -49,6 +49,9 @@ Words = Annotated[
         max_length=MAX_WORDS, description="All of them in its id, application, batch, resource manager or partitions."
     ),
 ]
+Text = Annotated[
+    str, Query(max_length=MAX_WORDS, description="Together, in who, action, reason, outcome, detail or keys.")
+]
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
@@ -223,10 +226,16 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/audit", dependencies=protected)
-    def audit(request: Request, limit: Limit = 500, after: After = None) -> Response:
-        before = place_of(after, int) or sql.AUDIT_FROM_NEWEST
-        rows = [audit_row(row) for row in dependencies.store.named_rows(sql.AUDIT, *before, limit)]
-        ((total,),) = dependencies.store.rows(sql.AUDIT_BEFORE, *before)
+    def audit(request: Request, key: Keys, words: Text = "", limit: Limit = 500, after: After = None) -> Response:
+        before, keys = place_of(after, int) or sql.AUDIT_FROM_NEWEST, [json.dumps(each) for each in key]
+        wanted, store = (words, keys, keys, *before), dependencies.store
+        if words or keys:
+            found = store.named_rows(sql.AUDIT_FOUND, *wanted, limit)
+            ((total,),) = store.rows(sql.AUDIT_FOUND_BEFORE, *wanted)
+        else:
+            found = store.named_rows(sql.AUDIT, *before, limit)
+            ((total,),) = store.rows(sql.AUDIT_BEFORE, *before)
+        rows = [audit_row(row) for row in found]
         last = (rows[-1].audit,) if rows else None
         return table_answer(request, AuditRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
 

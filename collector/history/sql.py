@@ -130,6 +130,16 @@ select a.*, r.refers_to from audit a left join order_results r using (audit)
 where a.audit < ? order by a.audit desc limit ?"""
 AUDIT_FROM_NEWEST = (2**62,)
 AUDIT_BEFORE = "select count(*) from audit where audit < ?"
+# Orders that have a text in them, and of which one of these keys is, as their JSON has it. Bound: the text; the keys, twice;
+# before which one. An empty text, and no key, fit every order.
+AUDIT_FITS = """
+contains(lower(concat_ws(chr(10), a.who, a.action, a.reason, a.outcome, a.detail, a.keys)), lower(?))
+and (len(?::varchar[]) = 0 or exists (select 1 from unnest(?::varchar[]) as asked(name) where contains(a.keys, asked.name)))
+and a.audit < ?"""
+AUDIT_FOUND = f"""
+select a.*, r.refers_to from audit a left join order_results r using (audit)
+where {AUDIT_FITS} order by a.audit desc limit ?"""
+AUDIT_FOUND_BEFORE = f"select count(*) from audit a where {AUDIT_FITS}"
 
 # Orders that no person gave: their evidence begins with the standing order's name, whatever anybody writes as a reason.
 STANDING_ORDERS_GIVEN = """

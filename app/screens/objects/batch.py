@@ -22,6 +22,7 @@ from app.screens.objects.parts import (
     link_to,
     not_there,
     open_table,
+    order_list,
     page_address,
     transaction_cells,
 )
@@ -63,6 +64,9 @@ def render(client: CollectorClient, query: Query) -> Picture:
         picture["none"] = not_there(f"nothing of batch {number} of {pipeline} is in the collector's memory")
     if checkpoints:
         picture["checkpoint"] = _checkpoints(checkpoints)
+    if attempts:
+        of_batch = [key for one in attempts for key in (one.key, *(each.key for each in one.transactions))]
+        picture["orders"] = order_list(client, of_batch)
     path = page_paths.batch(pipeline, int(number))
     keys = {page_paths.transaction(row.key) for attempt in attempts for row in attempt.transactions}
     picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path or alert.path in keys])

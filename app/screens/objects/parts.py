@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from app.client.collector_client import CollectorClient
 from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
 from app.components.partition_name import partition_links
@@ -22,6 +23,8 @@ from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import Verdict
 
+MOST_KEYS, ORDERS_SHOWN = 100, 20
+"""So many keys takes GET /audit; so many of the newest orders are shown."""
 _LEVELS = {"committed": "high", "aborted": "middle", "lost": "low"}
 """The colour of a bar by how the transaction ended (style.css); the state's word stands beside it."""
 
@@ -62,6 +65,18 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
         for alert in alerts
     ]  # fmt: skip
     return el("section", el("h3", "Alerts"), el("ul", *items))
+
+
+def order_list(client: CollectorClient, keys: Sequence[str]) -> Html:
+    """Return the newest orders about what these keys name, and their results."""
+    orders = client.audit(keys=keys[:MOST_KEYS], limit=ORDERS_SHOWN) if keys else ()
+    rows = [
+        [at(row.at_ms), row.action, row.who, row.reason, row.outcome.replace("_", " "), f"audit {row.audit}"]
+        for row in orders
+    ]
+    none = el("p", "No order was given about it.", class_="empty")
+    listed = table(["Time", "Order", "Who", "Reason", "Outcome", "Entry"], rows) if rows else none
+    return el("section", el("h3", "Orders"), listed)
 
 
 def not_there(error: str) -> Html:

@@ -128,6 +128,15 @@ class Answers:
         ]
         return rows if path == "transactions" else self._counts(rows)
 
+    def orders_given(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
+        """Return the rows of the audit that have the words that are asked for, and any of the keys."""
+        words, keys = query.get("words", [""])[0].casefold(), set(query.get("key", ()))
+        return [
+            row
+            for row in self.audit
+            if words in str(list(row.values())).casefold() and (not keys or keys & set(row["keys"]))
+        ]
+
     def _counts(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for row in rows:
@@ -399,6 +408,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = self.known.table(path, query.get("words", [""])[0])
+            if path == "audit":
+                rows = self.known.orders_given(query)
             for name in ("transaction", "pipeline", "batch", "cause", "verdict"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
             return self._answer(200, _page(rows, limit))

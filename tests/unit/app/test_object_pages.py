@@ -285,3 +285,21 @@ def test_hostile_names_are_shown_as_text(answers):
         page_paths.alert(answers.alerts[0]["key"]),
     ):
         assert "<img" not in said(at(path)), path
+
+
+def test_a_batch_and_a_pipeline_have_the_orders_about_them(answers):
+    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers))]
+    answers.pipelines = [pipeline()]
+    for number, key in enumerate((answers.transactions[1]["key"], answers.pipelines[0]["key"], "kafka:other:1:1@1")):
+        answers.audit.append(
+            {"audit": number, "at_ms": 1, "who": f"person-{number}", "action": "commit", "keys": [key], "reason": "why",
+             "outcome": "dry_run", "detail": "", "evidence": []}
+        )  # fmt: skip
+    page = said(at(page_paths.batch("ip-count", 1841)))
+    assert "person-0" in page
+    assert "dry run" in page
+    assert "person-1" not in page
+    assert "person-2" not in page
+    page = said(at(page_paths.pipeline("ip-count")))
+    assert "person-1" in page
+    assert "person-0" not in page

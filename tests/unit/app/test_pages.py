@@ -198,6 +198,19 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         assert not page.markdown, "no element of these pages reads Markdown from outside"
 
 
+def test_the_audit_is_searched_behind_its_newest(answers):
+    answers.audit = [
+        {"audit": n, "at_ms": now_ms(), "who": "anna", "action": "abort", "keys": [f"kafka:a-{n}:1:1@1"], "reason": "a test",
+         "outcome": "accepted", "detail": "", "evidence": []}
+        for n in range(600)
+    ]  # fmt: skip
+    page = opened("audit", **{"audit-words": "a-599:"})
+    assert "1 order," in said(page)
+    assert "a-599" in said(page)
+    page = page.text_input(key="audit-words-field").set_value("nobody").run()
+    assert "No order has this text in it." in said(page)
+
+
 def test_the_audit_names_what_was_ordered(answers):
     answers.audit = [
         {"audit": n, "at_ms": now_ms(), "who": "anna", "action": action, "keys": keys, "reason": "a test",

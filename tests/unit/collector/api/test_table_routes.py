@@ -122,6 +122,26 @@ def test_arrow_tables_have_the_columns_of_json_also_when_they_are_empty(fresh_ap
         assert set(pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().column_names) == full
 
 
+def test_the_audit_is_searched_and_asked_for_by_keys(fresh_api: Api) -> None:
+    row = fresh_api.rows("transactions")[0]
+    fresh_api.order(VIEWER, reason="Because of the FIRE")
+    fresh_api.order(VIEWER, reason="another")
+    fresh_api.store.flushed()
+    key = quote(row["key"], safe="")
+    for query, found in (
+        ("words=of%20the%20fire", 1),
+        ("words=nobody", 0),
+        (f"key={key}", 2),
+        (f"key=other&key={key}&words=another", 1),
+        (f"key={key[:-1]}", 0),
+    ):
+        assert len(fresh_api.rows(f"audit?{query}")) == found, query
+    first = fresh_api.client.get(f"/api/v1/audit?key={key}&limit=1", headers=VIEWER).json()
+    assert first["more"] == 1
+    (second,) = fresh_api.rows(f"audit?key={key}&limit=1&after={quote(first['next'])}")
+    assert second["audit"] < first["rows"][0]["audit"]
+
+
 def test_aborts_checkpoints_and_quarantined(api: Api) -> None:
     (abort,) = api.rows("aborts")
     assert (abort["transaction"], abort["cause"], abort["open_ms"]) == ("gone", "timeout", 61_000)
