@@ -127,4 +127,14 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_partition_state.py",
         f"{VERDICTS}/test_streams_restores.py",
     ),
+    "collector/records/flink_facts.py": (
+        "tests/unit/collector/records/test_flink_facts.py",
+        "tests/unit/collector/state/test_applications.py",
+        f"{VERDICTS}/test_flink_commit_rules.py",
+        f"{VERDICTS}/test_flink_branches.py",
+        f"{VERDICTS}/test_flink_job_cases.py",
+        f"{VERDICTS}/test_flink_lists_not_read.py",
+        f"{VERDICTS}/test_flink_restored_jobs.py",
+        f"{VERDICTS}/test_flink_checkpoints.py",
+    ),
 }

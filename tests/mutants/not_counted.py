@@ -60,6 +60,7 @@ PARTITION_STATE = "collector/verdicts/partition_state.py"
 STATE_MACHINE = "collector/alerting/state_machine.py"
 JUDGING, CHECKPOINT_GAPS = "collector/verdicts/judging.py", "collector/verdicts/checkpoint_gaps.py"
 CONFIRMATION = "collector/orders/confirmation.py"
+SNAPSHOT_BUILDER = "collector/alerting/snapshot_builder.py"
 FLINK_FACTS = "collector/records/flink_facts.py"
 FLINK_SINKS = "collector/state/flink_sinks.py"
 REPLAYED_BATCHES = "collector/state/replayed_batches.py"
@@ -444,11 +445,42 @@ REVIEWED: tuple[NotCounted, ...] = (
         change="self._without_list is None -> True",
         reason="performance: the list of jobs is found again",
     ),
+    # No list names a transaction without a producer; no job is called ''.
+    NotCounted(module=FLINK_FACTS, function="FlinkState.lists", change="producer_id is None or * -> *", reason=TYPED),
+    NotCounted(module=FLINK_FACTS, function="FlinkState.lists", within="return False", reason=TYPED),
+    NotCounted(module=FLINK_FACTS, function="FlinkState.pipeline_of", change="'' -> 'X'", reason=SAME),
     # Times that are all later than 1970; what no checkpoint lists has an empty list, or none.
     NotCounted(
         module=FLINK_FACTS, function="FlinkState.see_checkpoint", within="started = *", change="0 -> 1", reason=SAME
     ),
     NotCounted(module=FLINK_FACTS, function="FlinkState._forget", change="left -> True", reason=SAME),
+    # Times that are all later than 1970; what is completed has a time.
+    NotCounted(
+        module=SNAPSHOT_BUILDER, function="_checkpoint_history", change="0 -> 1", within="newest = *", reason=SAME
+    ),
+    NotCounted(
+        module=SNAPSHOT_BUILDER, function="_checkpoint_history", change="0 -> 1", within="completed_ms = *", reason=SAME
+    ),
+    NotCounted(
+        module=SNAPSHOT_BUILDER, function="_checkpoint_history", change="0 -> 1", within="recent = *", reason=SAME
+    ),
+    NotCounted(module=SNAPSHOT_BUILDER, change="c.completed_ms or 0 -> c.completed_ms", reason=TYPED),
+    NotCounted(
+        module=SNAPSHOT_BUILDER,
+        function="_checkpoint_history",
+        within="failed_since = *",
+        change="-1 -> *",
+        reason=SAME,
+    ),
+    NotCounted(
+        module=SNAPSHOT_BUILDER, function="_checkpoint_history", within="failed_since = *", change="1 -> 2", reason=SAME
+    ),
+    NotCounted(
+        module=SNAPSHOT_BUILDER,
+        function="_checkpoint_history",
+        change="newest.state is CheckpointState.COMPLETED -> False",
+        reason="performance: what is usual is asked for only where something is not",
+    ),
     NotCounted(module=CONFIRMATION, function="require_confirmation", within="which = *", reason="wording: of which"),
     NotCounted(module=CONFIRMATION, function="require_confirmation", within="what = *", reason="wording: what to type"),
     # It is noted once, and compares nothing.

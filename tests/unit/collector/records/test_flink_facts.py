@@ -246,6 +246,26 @@ def test_a_cluster_answers_or_is_away_since_its_first_poll_that_failed() -> None
         assert (found.polled_ms, found.away_since_ms) == (answers, away)
 
 
+@pytest.mark.parametrize(
+    ("of_job", "number", "why"),
+    [(A, 3, "this one"), (A, 4, "of this job"), (B, 3, "any"), (B, 4, "any")],
+)
+def test_what_is_nearest_says_why_a_list_is_out_of_reach(of_job: str, number: int, why: str) -> None:
+    found = FlinkState(out_of_reach={CLUSTER: {("", None): "any", (A, None): "of this job", (A, 3): "this one"}})
+    assert found.why_out_of_reach(CLUSTER, of_job, number) == why
+    assert found.why_out_of_reach("another", of_job, number) == ""
+    found.out_of_reach[CLUSTER].pop(("", None))
+    assert found.why_out_of_reach(CLUSTER, of_job, number) == ("" if of_job == B else why)
+
+
+def test_the_first_list_that_was_written_since_it_was_opened_holds_a_transaction() -> None:
+    found = state(listed(1, A, ID, written_ms=T0), listed(2, A, ID, written_ms=T0 + 10_000))
+    skew = flink_facts.CLOCK_SKEW_MS
+    since = (0, skew, skew + 1, 10_000 + skew, 10_000 + skew + 1)
+    assert [found.checkpoint_of(ID, T0 + at) for at in since] == [1, 1, 2, 2, None]
+    assert found.checkpoint_of(Committable("orders-0-9", 1, 0), T0) is None
+
+
 def test_every_change_gives_another_version() -> None:
     found = FlinkState()
     versions = [found.version]
