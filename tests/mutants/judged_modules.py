@@ -137,4 +137,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_restored_jobs.py",
         f"{VERDICTS}/test_flink_checkpoints.py",
     ),
+    "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
+    "collector/verdicts/application_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
 }
