@@ -1,12 +1,14 @@
-"""What an engineer pastes into an incident: one transaction as Markdown, with its times, evidence and orders."""
+"""What an engineer pastes into an incident: a transaction, batch or alert as Markdown, with its times, evidence and orders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from app.client.audit_entries import AuditEntry
 from app.components.time_text import amount, duration, exact_time
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
+from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.events import EventKind, RawEventRow
 from lifecycle.rows.transactions import TransactionDetailRow
 from lifecycle.verdicts import Evidence
@@ -43,12 +45,69 @@ def transaction_note(
     lines += _section("What happened", (f"{exact_time(step.at_ms)}: {_text(step.what)} ({_text(step.source)})"
                                         for step in detail.timeline))  # fmt: skip
     lines += _section(f"Why {detail.verdict.value} (rule {detail.rule})", map(_fact, detail.evidence))
-    lines += _section("Alerts", (f"{_text(alert.rule)} {_text(alert.name)}, {alert.state}: {_text(alert.summary)}"
-                                 for alert in alerts))  # fmt: skip
+    lines += _section("Alerts", map(_alert, alerts))
     orders = (event for event in events if event.kind is EventKind.ORDER)
     lines += _section("Orders", (f"{exact_time(order.at_ms)}: {_text(order.what)}, audit {order.offset}. "
                                  f"Reason: {_text(order.raw.get('reason', ''))}" for order in orders))  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def batch_note(
+    attempts: Sequence[BatchRow],
+    *,
+    link: str,
+    at_ms: int,
+    alerts: Sequence[AlertRow],
+    orders: Sequence[AuditEntry],
+) -> str:
+    """Return the note about a batch with one section for each attempt, as ``transaction_note`` does; at least one is there."""
+    newest = attempts[0]
+    lines = [
+        f"## {_text(newest.pipeline)}, batch {newest.batch}: {_text(newest.verdict)}",
+        "",
+        f"As of {exact_time(at_ms)}. Page: {link}",
+    ]
+    for attempt in attempts:
+        facts = [_text(attempt.explanation)]
+        if attempt.opened_at_ms is not None:
+            facts.append(f"Opened: {exact_time(attempt.opened_at_ms)}")
+        if attempt.decided_at_ms is not None:
+            decided = (
+                f"{exact_time(attempt.decided_at_ms)}, by {_text(attempt.decided_by)}, offset {attempt.decision_offset}"
+            )
+            facts.append(f"Decided: {_text(attempt.decision)}, {decided}")
+        if attempt.rows is not None:
+            facts.append(f"Rows: {amount(attempt.rows)}")
+        facts += [
+            f"{_code(each.key)}: {_text(each.state.value)}, {_text(each.verdict.value)}"
+            for each in attempt.transactions
+        ]
+        lines += _section(f"Run {attempt.attempt}: {_text(attempt.verdict)}", facts)
+    lines += _section("Alerts", map(_alert, alerts))
+    lines += _section("Orders", (f"{exact_time(order.at_ms)}: {_text(order.action)} {_text(order.outcome)}, by {_text(order.who)}, "
+                                 f"audit {order.audit}. Reason: {_text(order.reason)}" for order in orders))  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def alert_note(alert: AlertRow, *, link: str, at_ms: int) -> str:
+    """Return the note about an alert, as ``transaction_note`` does."""
+    lines = [
+        f"## {_text(alert.rule)} {_text(alert.name)}: {_text(alert.group)}",
+        "",
+        f"As of {exact_time(at_ms)}. Page: {link}",
+        "",
+        f"- {_text(alert.summary)}",
+        f"- {_text(alert.severity)}, {_text(alert.state)} since {exact_time(alert.since_ms)}",
+        f"- Found: {exact_time(alert.found_at_ms)}",
+        f"- What ends it: {_text(alert.remedy)}",
+    ]
+    lines += _section("What it rests on", map(_fact, alert.evidence))
+    lines += _section("Labels", (f"{_text(name)}: {_code(text)}" for name, text in alert.labels.items()))
+    return "\n".join(lines) + "\n"
+
+
+def _alert(alert: AlertRow) -> str:
+    return f"{_text(alert.rule)} {_text(alert.name)}, {_text(alert.state)}: {_text(alert.summary)}"
 
 
 def _facts(detail: TransactionDetailRow, at_ms: int) -> list[str]:

@@ -6,8 +6,10 @@ from datetime import UTC
 
 import streamlit as st
 
+from app import live
 from app.client.collector_client import CollectorClient
 from app.components.facts import evidence_list
+from app.components.incident_note import alert_note
 from app.components.markup import Html, el
 from app.components.presses import link, silence_button
 from app.components.time_text import at, since
@@ -15,7 +17,7 @@ from app.components.verdict_signs import UNKNOWN_SIGN, badge
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.alerts import SEVERITIES
-from app.screens.objects.parts import alert_list, link_to, not_there, page_address
+from app.screens.objects.parts import alert_list, link_to, not_there, page_address, share
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow, SilenceRow
 
@@ -25,7 +27,17 @@ def show() -> None:
     key = st.query_params.get("key", "")
     with st.container(key="alert"):
         show_region("alert", {"key": key})
-    link_to(page_address(page_paths.alert(key)))
+    live.auto_refresh(_share, every_s=live.CHARTS_EVERY_S)
+
+
+def _share() -> None:
+    key, client = st.query_params.get("key", ""), live.collector()
+    address = page_address(page_paths.alert(key))
+    alert = next((row for row in client.alerts() if row.key == key), None)
+    if alert is None:
+        link_to(address)
+    else:
+        share(address, alert_note(alert, link=address, at_ms=client.status().now_ms), f"incident-{alert.rule}.md")
 
 
 def render(client: CollectorClient, query: Query) -> Picture:

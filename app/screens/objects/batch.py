@@ -7,7 +7,9 @@ from datetime import UTC
 
 import streamlit as st
 
+from app import live
 from app.client.collector_client import CollectorClient
+from app.components.incident_note import batch_note
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
 from app.components.time_text import amount, at, duration, since
@@ -23,12 +25,15 @@ from app.screens.objects.parts import (
     not_there,
     open_table,
     order_list,
+    orders_about,
     page_address,
+    share,
     transaction_cells,
 )
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
+from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.transactions import TransactionRow
@@ -40,7 +45,39 @@ def show() -> None:
     with st.container(key="batch"):
         show_region("batch", {"pipeline": pipeline, "number": number})
     if number.isdigit():
-        link_to(page_address(page_paths.batch(pipeline, int(number))))
+        live.auto_refresh(_share, every_s=live.CHARTS_EVERY_S)
+
+
+def _share() -> None:
+    pipeline, number, client = st.query_params.get("pipeline", ""), int(st.query_params["number"]), live.collector()
+    path, attempts = page_paths.batch(pipeline, number), _attempts(client, pipeline, number)
+    address = page_address(path)
+    if not attempts:
+        link_to(address)
+        return
+    note = batch_note(
+        attempts,
+        link=address,
+        at_ms=client.status().now_ms,
+        alerts=_alerts(client, path, attempts),
+        orders=orders_about(client, _keys(attempts)),
+    )
+    share(address, note, f"incident-{pipeline}-batch-{number}.md")
+
+
+def _attempts(client: CollectorClient, pipeline: str, number: int) -> list[BatchRow]:
+    """Return the attempts at it, the newest first."""
+    return sorted(client.batches(pipeline=pipeline, batch=number), key=lambda row: -row.attempt)
+
+
+def _keys(attempts: Sequence[BatchRow]) -> list[str]:
+    return [key for one in attempts for key in (one.key, *(each.key for each in one.transactions))]
+
+
+def _alerts(client: CollectorClient, path: str, attempts: Sequence[BatchRow]) -> list[AlertRow]:
+    """Return the alerts about it, or about one of its transactions."""
+    paths = {path, *(page_paths.transaction(row.key) for attempt in attempts for row in attempt.transactions)}
+    return [alert for alert in client.alerts() if alert.path in paths]
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
@@ -48,7 +85,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     pipeline, number = query.get("pipeline", ""), query.get("number", "")
     if not number.isdigit():
         return {"none": not_there(f"a batch has a number, and {number!r} is none")}
-    attempts = sorted(client.batches(pipeline=pipeline, batch=int(number)), key=lambda row: -row.attempt)
+    attempts = _attempts(client, pipeline, int(number))
     checkpoints = [row for row in client.checkpoints(pipeline=pipeline) if row.number == int(number)]
     picture: Picture = {
         "path": el("nav", link(page_paths.pipeline(pipeline), pipeline), " › ",
@@ -65,11 +102,9 @@ def render(client: CollectorClient, query: Query) -> Picture:
     if checkpoints:
         picture["checkpoint"] = _checkpoints(checkpoints)
     if attempts:
-        of_batch = [key for one in attempts for key in (one.key, *(each.key for each in one.transactions))]
-        picture["orders"] = order_list(client, of_batch)
+        picture["orders"] = order_list(orders_about(client, _keys(attempts)))
     path = page_paths.batch(pipeline, int(number))
-    keys = {page_paths.transaction(row.key) for attempt in attempts for row in attempt.transactions}
-    picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path or alert.path in keys])
+    picture["alerts"] = alert_list(_alerts(client, path, attempts))
     return picture
 
 

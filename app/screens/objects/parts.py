@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from app.client.audit_entries import AuditEntry
 from app.client.collector_client import CollectorClient
 from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
@@ -67,9 +68,13 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
     return el("section", el("h3", "Alerts"), el("ul", *items))
 
 
-def order_list(client: CollectorClient, keys: Sequence[str]) -> Html:
-    """Return the newest orders about what these keys name, and their results."""
-    orders = client.audit(keys=keys[:MOST_KEYS], limit=ORDERS_SHOWN) if keys else ()
+def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditEntry]:
+    """Return the newest orders about what these keys name."""
+    return client.audit(keys=keys[:MOST_KEYS], limit=ORDERS_SHOWN)
+
+
+def order_list(orders: Sequence[AuditEntry]) -> Html:
+    """Return orders and their results."""
     rows = [
         [at(row.at_ms), row.action, row.who, row.reason, row.outcome.replace("_", " "), f"audit {row.audit}"]
         for row in orders
@@ -132,6 +137,15 @@ def page_address(path: str) -> str:
     """Return the whole address of a page of this app, as the browser has it."""
     parts = urlsplit(st.context.url or "")
     return f"{parts.scheme}://{parts.netloc}{path}" if parts.netloc else path
+
+
+def share(address: str, note: str, file_name: str) -> None:
+    """Write the buttons that show the link to copy, and the incident note in Markdown to copy or download."""
+    with st.container(horizontal=True, key="object-share"):
+        link_to(address)
+        with st.popover("Incident note", key="incident-note"):
+            st.code(note, language="markdown", wrap_lines=True)
+            st.download_button("Download", note, file_name, "text/markdown", key="note-download")
 
 
 def link_to(address: str) -> None:

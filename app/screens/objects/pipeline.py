@@ -19,7 +19,7 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
-from app.screens.objects.parts import alert_list, link_to, open_table, order_list, page_address
+from app.screens.objects.parts import alert_list, link_to, open_table, order_list, orders_about, page_address
 from app.screens.pipelines import STATES, pipeline_buttons
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -63,7 +63,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
     picture["open"] = el("section", heading, open_table(running) if running else nothing)
     if ours is not None:
-        picture["orders"] = order_list(client, [ours.key])
+        picture["orders"] = order_list(orders_about(client, [ours.key]))
     picture["timeout"] = _timeout(timeout)
     picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.labels.get("pipeline") == name])
     return picture

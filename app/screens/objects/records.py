@@ -14,7 +14,7 @@ from app.components.incident_note import transaction_note
 from app.components.markup import Html, el
 from app.components.time_text import written
 from app.dialogs.order_text import table
-from app.screens.objects.parts import alerts_of, ended_table, link_to, page_address
+from app.screens.objects.parts import alerts_of, ended_table, page_address, share
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.events import EndedTransactionRow, EventKind, RawEventRow
@@ -40,13 +40,7 @@ def show() -> None:
         events=events,
         alerts=alerts,
     )
-    with st.container(horizontal=True, key="object-share"):
-        link_to(address)
-        with st.popover("Incident note", key="incident-note"):
-            st.code(note, language="markdown", wrap_lines=True)
-            st.download_button(
-                "Download", note, f"incident-{detail.transaction}.md", "text/markdown", key="note-download"
-            )
+    share(address, note, f"incident-{detail.transaction}.md")
     _events(events, live.zone())
     _orders([event for event in events if event.kind is EventKind.ORDER], live.zone())
     _earlier(earlier, live.zone())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.components.incident_note import transaction_note
+from app.client.audit_entries import read_audit
+from app.components.incident_note import alert_note, batch_note, transaction_note
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
+from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.events import RawEventRow
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.transactions import TransactionDetailRow
-from tests.unit.app.contract_rows import alert, loss, raw_event, transaction
+from tests.unit.app.contract_rows import alert, batch, loss, raw_event, shared_batch, transaction
 from tests.unit.app.contract_server import Answers
 
 T0 = 1_795_000_000_000
@@ -76,3 +78,25 @@ def test_nothing_from_outside_is_read_as_markdown() -> None:
     assert "\n# <" not in note
     assert "[x](" not in note
     assert "<script" not in note.replace("\\<", "")
+
+
+def test_a_batch_has_each_of_its_runs_with_transactions_and_orders() -> None:
+    names = ("key", "resource_manager", "slot", "state", "verdict", "rows")
+    parts = [{**{name: row[name] for name in names}, "committed": False} for row in batch(slots=1)]
+    rows = [read_row(BatchRow, shared_batch(12, attempt=n, transactions=parts, decided_at_ms=T0)) for n in (4, 3)]
+    order = read_audit(
+        {"audit": 7, "at_ms": T0, "who": "anna", "action": "settle", "keys": [], "reason": "one *side*", "outcome": "accepted",
+         "detail": "", "evidence": []}
+    )  # fmt: skip
+    note = batch_note(rows, link=LINK, at_ms=T0, alerts=[read_row(AlertRow, alert())], orders=[order])
+    for text in ("## word\\-count, batch 12: one side only", f"Page: {LINK}", "### Run 4: one side only", "### Run 3:",
+                 "- Decided: commit, 2026-11-18 11:06:40.000 UTC, by ", ": decided, commit it", "A2 commit overdue, firing: ",
+                 "settle accepted, by anna, audit 7. Reason: one \\*side\\*"):  # fmt: skip
+        assert text in note, text
+
+
+def test_an_alert_has_what_it_rests_on_and_what_ends_it() -> None:
+    note = alert_note(read_row(AlertRow, alert(since_ms=T0)), link=LINK, at_ms=T0)
+    for text in ("## A2 commit overdue: batch 41 of ip\\-count", "critical, firing since 2026-11-18 11:06:40.000 UTC",
+                 "decision 88213 lists it", "- pipeline: `ip-count`"):  # fmt: skip
+        assert text in note, text
