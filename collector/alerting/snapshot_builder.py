@@ -165,23 +165,22 @@ def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tup
 
 def recent_aborts(clues: Iterable[AbortClues], since_ms: int) -> list[AbortSeen]:
     """Return the aborts since then, with their causes."""
-    recent = [(clue, clue.view.ended_ms) for clue in clues]
     return [
         AbortSeen(
             application=clue.view.pipeline,
             transaction=clue.view.transaction,
             at_ms=ended_ms,
-            cause=abort_causes.infer(clue)[0],
+            cause=abort_causes.explain(clue).cause,
         )
-        for clue, ended_ms in recent
-        if ended_ms is not None and ended_ms > since_ms
+        for clue in clues
+        if (ended_ms := clue.view.ended_ms) is not None and ended_ms > since_ms
     ]
 
 
 def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -> CheckpointHistory:
     newest = max(checkpoints, key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number))
     completed = [c for c in checkpoints if c.completed_ms is not None]
-    completed_ms = max((c.completed_ms for c in completed if c.completed_ms is not None), default=None)
+    completed_ms = max((c.completed_ms or 0 for c in completed), default=None)
     failed_since = [c for c in checkpoints if c.failed_ms is not None and c.failed_ms > (completed_ms or -1)]
     failures = sum(max(1, c.failures) for c in failed_since)
     if newest.state is CheckpointState.COMPLETED:

@@ -238,6 +238,8 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
         ([status("transaction log", DOWN), status("transaction polling", DOWN)], {Source.TRANSACTIONS}),
         ([status("decision log", STARTING)], {Source.DECISIONS, Source.OBSERVERS}),
         ([status("decision log", STARTING, since_ms=-20_000)], {Source.DECISIONS}),
+        ([status("decision log", STARTING, since_ms=1_000 - SETTINGS.observer_down_ms)], {Source.DECISIONS}),
+        ([status("transaction log", DOWN), status("decision log")], {Source.TRANSACTIONS}),
         # There is nothing to see: what rests on it is not hidden.
         ([status("lifecycle events", DOWN, source_is_missing=True)], set()),
         ([status("lifecycle events", DOWN)], {Source.CHECKPOINTS}),
@@ -260,6 +262,8 @@ def test_what_cannot_be_seen(observers: list[ObserverStatus], unavailable_source
         ("p", "lifecycle events", "checkpoints of p", False),
         ("f/job", "flink REST", "flink f", True),
         ("f/job", "flink REST", "flink ff", False),
+        ("f/job", "flink REST", "database f", False),
+        ("p", "checkpoint directory", "flink p", False),
         ("ff/job", "flink REST", "flink f", False),
     ],
 )

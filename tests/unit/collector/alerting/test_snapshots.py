@@ -1,0 +1,140 @@
+"""What alert rules see of checkpoints and aborts: which is the newest, what is usual, what has failed since, what is recent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from collector.alerting.snapshot import AbortSeen, CheckpointHistory
+from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts
+from collector.records.facts import CheckpointFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.verdicts.abort_causes import AbortClues
+from collector.verdicts.judging import DURATIONS_CONSIDERED
+from lifecycle.verdicts import AbortCause
+from tests.unit.collector.observations import T0, broker_record, only_view
+
+
+def seen(number: int = 1, pipeline: str = "p", **times: Any) -> CheckpointFacts:
+    """Return a checkpoint; times are ms after T0."""
+    told = {name: T0 + value if name.endswith("_ms") else value for name, value in times.items()}
+    return CheckpointFacts(pipeline=pipeline, number=number, **told)
+
+
+def done(number: int, at: int, took: int = 100, **fields: Any) -> CheckpointFacts:
+    return seen(number, started_ms=at - took, completed_ms=at, **fields)
+
+
+def history(*checkpoints: CheckpointFacts) -> CheckpointHistory:
+    (found,) = checkpoint_histories(checkpoints)
+    return found
+
+
+RUNNING = seen(999, started_ms=9_000_000)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "newest"),
+    [
+        ([seen(1, started_ms=20), seen(2, started_ms=10)], 1),
+        ([seen(3, started_ms=20), seen(4, started_ms=20), seen(2, started_ms=20)], 4),
+        ([seen(1, started_ms=20), seen(2, failed_ms=30)], 2),
+        ([seen(1, started_ms=20), seen(2)], 1),
+        ([seen(2), seen(1)], 2),
+    ],
+    ids=["began last", "began together", "its begin not known", "nothing known of it", "nothing known of both"],
+)
+def test_the_newest_checkpoint_is_the_one_that_began_last(checkpoints: list[CheckpointFacts], newest: int) -> None:
+    assert history(*checkpoints).newest.number == newest
+
+
+def test_pipelines_stand_by_their_names() -> None:
+    names = ["d", "b", "e", "a", "c"]
+    assert [one.pipeline for one in checkpoint_histories(seen(pipeline=name) for name in names)] == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "completed", "failures"),
+    [
+        ([seen(1, started_ms=5)], None, 0),
+        ([done(1, 500), done(2, 900), done(3, 700)], 900, 0),
+        ([done(1, 500), seen(2, started_ms=450, failed_ms=500)], 500, 0),
+        ([done(1, 500), seen(2, started_ms=450, failed_ms=501)], 500, 1),
+        ([seen(1, failed_ms=400), seen(2, failed_ms=500, failures=3)], None, 4),
+        ([seen(1, failed_ms=400), done(2, 450), seen(3, failed_ms=500, failures=3)], 450, 3),
+    ],
+    ids=["none ended", "three completed", "failed as one completed", "failed since", "none completed", "failed before"],
+)
+def test_what_failed_since_the_last_that_completed_is_counted(
+    checkpoints: list[CheckpointFacts], completed: int | None, failures: int
+) -> None:
+    found = history(*checkpoints)
+    assert (found.completed_ms, found.failures) == (None if completed is None else T0 + completed, failures)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "p99_ms"),
+    [
+        ([], 0),
+        ([done(1, 500, took=70)], 70),
+        ([done(1, 500, took=70), seen(2, started_ms=600, failed_ms=900)], 70),
+        # Of two hundred the second longest; an older one counts no more, whatever its number.
+        ([done(n, 500 + n, took=90 if n < 3 else 70) for n in range(1, DURATIONS_CONSIDERED + 1)], 90),
+        (
+            [*(done(n, 501 + n, took=90 if n < 2 else 70) for n in range(DURATIONS_CONSIDERED, 0, -1)), done(999, 500)],
+            70,
+        ),
+    ],
+    ids=["none completed", "one", "one failed", "two hundred", "one more before them"],
+)
+def test_a_checkpoint_usually_takes_as_long_as_the_longest_of_the_last(
+    checkpoints: list[CheckpointFacts], p99_ms: int
+) -> None:
+    assert history(*checkpoints, RUNNING).p99_ms == p99_ms
+    failed = seen(1_000, started_ms=9_000_001, failed_ms=9_000_002)
+    assert history(*checkpoints, failed).p99_ms == p99_ms
+
+
+def test_a_pipeline_whose_newest_checkpoint_completed_is_told_by_it() -> None:
+    newest = done(2, 900)
+    found = history(done(1, 500), newest, seen(3, started_ms=100, failed_ms=950, failures=2))
+    assert (found.pipeline, found.newest, found.completed_ms, found.failures) == ("p", newest, T0 + 900, 2)
+
+
+def begun(gaps: Sequence[int]) -> list[CheckpointFacts]:
+    at = accumulate(gaps, initial=0)
+    return [seen(number, started_ms=ms, job="j") for number, ms in enumerate(at, 1)]
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "gap_ms"),
+    [
+        (begun([]), 0),
+        (begun([7]), 7),
+        (begun([1, 100, 3]), 3),
+        (begun([1, 100, 3])[::-1], 3),
+        ([*begun([7]), seen(8, failed_ms=1, job="j")], 7),
+        # Of the last twenty half are long.
+        (begun([1, *[1_000] * 10, *[1] * 10]), 1_000),
+        (begun([1, *[1_000] * 10, *[1] * 11]), 1),
+    ],
+    ids=["one", "two", "four", "in another order", "a begin not known", "twenty-one", "twenty-two"],
+)
+def test_the_usual_time_between_flinks_checkpoints_is_that_of_the_last_twenty(
+    checkpoints: list[CheckpointFacts], gap_ms: int
+) -> None:
+    assert history(*checkpoints).gap_ms == gap_ms
+
+
+def test_aborts_since_a_time_are_recent_and_what_is_open_is_none() -> None:
+    statuses = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_ABORT)
+    ended = only_view(*(broker_record(status, at, transaction="shop-1") for at, status in enumerate(statuses, 899)))
+    running = only_view(broker_record(BrokerStatus.ONGOING, 0, transaction="shop-2"))
+    clues = [AbortClues(view=view) for view in (ended, running)]
+    (abort,) = recent_aborts(clues, T0 + 899)
+    cause = AbortCause.CLIENT
+    assert abort == AbortSeen(application="shop", transaction="shop-1", at_ms=T0 + 900, cause=cause)
+    assert recent_aborts(clues, T0 + 900) == []
