@@ -37,7 +37,7 @@ class Stage:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "history.duckdb"
         self.snapshot = AlertSnapshot(now_ms=now_ms())
-        self.notified = 0
+        self.notified = self.changes = 0
         self.open()
 
     def open(self) -> None:
@@ -48,13 +48,16 @@ class Stage:
             lambda: self.snapshot,
             settings=SETTINGS,
             receivers=["webhook"],
-            changed=lambda: None,
+            changed=self.change,
             notified=self.note,
         )
         self.evaluator.start()
 
     def note(self) -> None:
         self.notified += 1
+
+    def change(self) -> None:
+        self.changes += 1
 
     def close(self) -> None:
         self.evaluator.stop()
