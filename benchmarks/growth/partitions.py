@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -21,9 +21,9 @@ from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions
+from resource_managers.kafka.partitions import KafkaPartitions, Partition
 
-PER_TOPIC = 1_000
+TOPIC, PER_TOPIC = "sink_", 1_000
 CREATE_LIMIT_S = 300.0
 HEAP_FLAG = "-Xmx3g"
 """After the broker's own flag for its heap, so that it counts: ten thousands of partitions do not fit into that."""
@@ -60,13 +60,22 @@ def require_kernel(partitions: int) -> None:
 
 
 def make_topics(connection: KafkaConnection, partitions: int) -> None:
-    """Create topics of at most PER_TOPIC partitions, of so many in all. Raises KafkaException."""
+    """Create topics of at most PER_TOPIC partitions, of so many in all, and wait until each partition has a leader.
+
+    Raises KafkaException, TimeoutError.
+    """
     admin = AdminClient(connection.for_librdkafka(log_level=2))
     for start in range(0, partitions, PER_TOPIC):
         name = _topic(start)
         count = min(PER_TOPIC, partitions - start)
         created = admin.create_topics([NewTopic(name, count, 1)], operation_timeout=CREATE_LIMIT_S)
         created[name].result(CREATE_LIMIT_S)
+    layout = KafkaPartitions(connection, "").layout
+    idle.wait_until(f"{partitions} leaders", lambda: _leaders(layout().leaders) >= partitions, CREATE_LIMIT_S)
+
+
+def _leaders(leaders: Mapping[Partition, int]) -> int:
+    return sum(partition[0].startswith(TOPIC) for partition in leaders)
 
 
 def hidden_to_api(connection: KafkaConnection, collector: RunningCollector, size: int, facts: int) -> dict[str, float]:
@@ -103,7 +112,7 @@ def measure(work: Path, sizes: Sequence[int], options: Options) -> Iterator[Poin
 
 
 def _topic(partition: int) -> str:
-    return f"sink_{partition // PER_TOPIC:03}"
+    return f"{TOPIC}{partition // PER_TOPIC:03}"
 
 
 CURVE = Curve(
