@@ -117,6 +117,6 @@ def test_alerts_are_judged_on_after_a_look_that_failed(stage: Stage) -> None:
         notified=lambda: None,
     )
     evaluator.start()
-    assert judged.wait(30)
+    assert judged.wait(10)
     evaluator.stop()
     assert [one.alert.state for one in evaluator.alerts()] == [PENDING]
