@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.client.collector_client import CollectorClient, CollectorError
@@ -70,16 +71,39 @@ def write(markup: Html) -> None:
 def auto_refresh(body: Callable[[], None], *, every_s: float | None) -> None:
     """Run ``body`` now and every ``every_s`` seconds (None: not by itself); it reads all that it needs before it writes.
 
-    If a request fails, the fragment writes the error instead, and tries again after ``every_s``, or after 5 s.
+    If a request fails, the fragment writes the error instead, and tries again after ``every_s``, or after 5 s. One that runs by
+    itself goes on showing what it showed before while the collector is away: the line at the top says how old that is.
     """
+    shown = f"shown-{body.__module__}-{body.__qualname__}"
+
+    def write_now() -> None:
+        if every_s is None:
+            body()
+            return
+        with collector().last_answers.keeping():
+            body()
+        st.session_state[shown] = True
+
+    def write_as_before(error: CollectorError) -> bool:
+        if not (error.is_lost and st.session_state.get(shown)):
+            return False
+        try:
+            with collector().last_answers.looking_back():
+                body()
+        except (CollectorError, StreamlitAPIException):
+            # Not all was kept, or a part of it was written already.
+            return False
+        return True
 
     @st.fragment(run_every=every_s, key=f"{body.__module__}-{body.__qualname__}")
     def refresh() -> None:
         if st.session_state.pop("show_dialog", False):
             st.rerun()
         try:
-            body()
+            write_now()
         except CollectorError as error:
+            if write_as_before(error):
+                return
             write(el("div", el("b", "✖ "), str(error), class_="lost", role="alert"))
             if every_s is None:
                 _try_again(f"again-{body.__module__}-{body.__qualname__}")

@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocket, expect
 
 from demo.ports import free_port
 from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, wait_whole, watched
 from tests.integration.app_process import running_app
-from tests.unit.app.contract_rows import batch
+from tests.unit.app.contract_rows import batch, checkpoint
 from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
@@ -82,6 +82,26 @@ def test_the_picture_stays_while_the_collector_is_gone(page: Page, parts: Parts)
     expect_old(page, "Orders are off")
     parts.start_collector()
     expect_live(page)
+
+
+def test_tables_that_refresh_themselves_stay_while_the_collector_is_gone(page: Page, parts: Parts) -> None:
+    parts.answers.checkpoints = [checkpoint(41)]
+    sockets: list[WebSocket] = []
+    page.on("websocket", lambda socket: sockets.append(socket) if "_stcore/stream" in socket.url else None)
+    open_whole(page, f"{parts.address}/pipeline?name=ip-count")
+    table = page.locator(".st-key-pipeline-checkpoints table")
+    expect(table).to_contain_text("41")
+    parts.collector.close()
+    expect(table).to_have_css("opacity", "0.45", timeout=SHOWN_LIMIT_MS)
+    # The fragment runs again each 5 s: what it writes then is a frame of Streamlit's socket.
+    with sockets[0].expect_event("framereceived", timeout=SHOWN_LIMIT_MS):
+        pass
+    expect(table).to_contain_text("41")
+    assert exceptions(page) == []
+    parts.answers.checkpoints = [checkpoint(42)]
+    parts.start_collector()
+    expect(table).to_contain_text("42", timeout=SHOWN_LIMIT_MS)
+    expect(table).to_have_css("opacity", "1", timeout=SHOWN_LIMIT_MS)
 
 
 def test_the_picture_stays_while_the_app_is_gone_and_nothing_lies_over_it(page: Page, parts: Parts) -> None:
