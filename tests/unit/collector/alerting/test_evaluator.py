@@ -250,6 +250,7 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
         # The side that is not seen would look as if it were missing.
         ([status("database mysql"), status("database postgres", DOWN)], {Source.DATABASES}),
         ([status("database mysql"), status("database postgres")], set()),
+        ([status("partitions", DOWN)], {Source.PARTITIONS}),
         ([], set()),
     ],
 )

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collector.alerting.snapshot import AbortSeen, CheckpointHistory
-from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts
+from collector.alerting.partition_snapshot import blocked_partitions
+from collector.alerting.snapshot import AbortSeen, CheckpointHistory, Source
+from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts, take_snapshot
+from collector.config.alerts import AlertSettings
+from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.records.observations import Observed, Position
+from collector.sources.source import ObserverState
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.judging import DURATIONS_CONSIDERED
-from lifecycle.verdicts import AbortCause
-from tests.unit.collector.observations import T0, broker_record, only_view
+from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views.current_state import CurrentState
+from lifecycle.events import EventType
+from lifecycle.verdicts import AbortCause, Verdict
+from tests.unit.collector.alerting.test_evaluator import status
+from tests.unit.collector.observations import PREFIX, T0, broker_record, event, only_view, run_started
+from tests.unit.collector.partition_sightings import partition_findings
 
 
 def seen(number: int = 1, pipeline: str = "p", **times: Any) -> CheckpointFacts:
@@ -138,3 +149,27 @@ def test_aborts_since_a_time_are_recent_and_what_is_open_is_none() -> None:
     cause = AbortCause.CLIENT
     assert abort == AbortSeen(application="shop", transaction="shop-1", at_ms=T0 + 900, cause=cause)
     assert recent_aborts(clues, T0 + 900) == []
+
+
+def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    current.see_decision_log(DecisionLogStatus.READABLE)
+    failed = event(EventType.CHECKPOINT_FAILED, 900, batch=1)
+    ghost = event(EventType.CHECKPOINT_FAILED, 900, batch=1, pipeline="ghost")
+    told = [run_started(), broker_record(BrokerStatus.ONGOING, 0), failed, ghost]
+    positions = (Position(source="s", partition=0, offset=n) for n in range(len(told)))
+    current.observe([Observed(position=at, observation=one) for at, one in zip(positions, told, strict=True)])
+    down, absent = status("lifecycle events", ObserverState.DOWN), status("decision log", ObserverState.ABSENT)
+    partitions = partition_findings()
+    found = take_snapshot(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
+    assert [(one.view.transaction, one.judgement.verdict) for one in found.transactions] == [
+        ("ip-count-0-1", Verdict.ABORT_IT)
+    ]
+    assert [one.pipeline for one in found.checkpoints] == [PREFIX], "nobody ran the other"
+    assert list(found.pipelines) == [PREFIX]
+    assert found.observers == (down,)
+    assert found.unavailable_sources == {Source.CHECKPOINTS}
+    assert found.blocked == blocked_partitions(partitions)
+    assert [one.producer_id for one in found.hanging] == [7]
+    store.close()
