@@ -35,15 +35,17 @@ def shown(stage: Stage) -> list[tuple[AlertState, str]]:
 
 
 def test_what_fires_comes_first_then_the_most_severe_the_newest_and_the_name(stage: Stage) -> None:
-    first, gone, newer, latest, equal = (replace(HELD, batch=number) for number in (1, 4, 2, 3, 5))
+    gone, newer, latest = (replace(HELD, batch=number) for number in (4, 2, 3))
+    equal = tuple(replace(HELD, batch=number) for number in (9, 6, 5, 8, 1, 7))
     waits = BlockedPartition(partition="orders-0", since_ms=0, groups=("g",))
-    stage.judge(0, one_sided=(equal, first, gone))
+    stage.judge(0, one_sided=(*equal, gone))
     stage.judge(10_000)
-    stage.judge(1_000, one_sided=(equal, first))
-    stage.judge(1_000, one_sided=(equal, first, newer), blocked=(waits,))
+    stage.judge(1_000, one_sided=equal)
+    stage.judge(1_000, one_sided=(*equal, newer), blocked=(waits,))
     stage.judge(10_000)
-    stage.judge(1_000, one_sided=(equal, first, newer, latest))
-    expected = [(FIRING, "2"), (FIRING, "1"), (FIRING, "5"), (FIRING, "A4"), (PENDING, "3"), (RESOLVED, "4")]
+    stage.judge(1_000, one_sided=(*equal, newer, latest))
+    expected = [(FIRING, name) for name in ("2", "1", "5", "6", "7", "8", "9", "A4")]
+    expected += [(PENDING, "3"), (RESOLVED, "4")]
     assert shown(stage) == expected
     assert shown(stage) == expected, "shown again"
     stage.judge(10_000)
