@@ -150,9 +150,12 @@ def test_the_dialog_of_an_order_is_right_in_light_and_dark(
 def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckCluster) -> None:
     audited = len(stuck.collector.rows("audit"))
     open_whole(page, f"{stuck.app}/transactions")
+    field = page.locator("[data-testid=stTextInput] input").first
+    # Streamlit loads its form fields by themselves, perhaps after the live regions have their rows.
+    expect(field).to_be_visible()
     page.keyboard.press("/")
-    expect(page.locator("[data-testid=stTextInput] input").first).to_be_focused()
-    page.locator("[data-testid=stTextInput] input").first.blur()
+    expect(field).to_be_focused()
+    field.blur()
     items = page.locator("[data-item]")
     for key, place in (("j", 0), ("j", 1), ("k", 0)):
         page.keyboard.press(key)
