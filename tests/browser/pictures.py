@@ -43,6 +43,11 @@ WITH_FAULT = (
     ("transactions-batches", "/transactions?show=batches"),
     ("alerts", "/alerts"),
 )
+SIDEBAR_RESTS = """isClosed => {
+    const edges = document.querySelector("[data-testid=stSidebar]")?.getBoundingClientRect();
+    return !edges || (isClosed ? edges.right <= 0 : edges.left === 0);
+}"""
+"""It slides away when the page becomes narrow, and comes back."""
 HAS_REGIONS = """() => document.querySelectorAll(".region-blocks").length > 0
     && [...document.querySelectorAll(".region-blocks")].every(blocks => blocks.childElementCount > 0)
     && !document.querySelector("[data-stale=true], [data-testid=stSkeleton]")"""
@@ -73,6 +78,7 @@ def take(page: Page, into: Path, name: str) -> None:
         page.set_viewport_size(size)
         show_in(page, scheme)
         page.wait_for_function(HAS_REGIONS, timeout=SHOWN_LIMIT_MS)
+        page.wait_for_function(SIDEBAR_RESTS, arg=variant == "phone", timeout=SHOWN_LIMIT_MS)
         write_small(page.screenshot(), into / f"{name}-{variant}.png")
 
 
