@@ -133,9 +133,10 @@ def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
     (before,) = found("A1", first)
     (same,) = found("A1", first)
     assert same is before
-    (decided_since,) = found("A1", replace(of_transaction(48_000, *DECIDED), near=first.near))
+    decided = replace(of_transaction(48_000, *DECIDED), near=first.near)
+    (decided_since,) = found("A1", decided)
     assert decided_since.severity is Severity.CRITICAL
-    (later,) = found("A1", replace(first, now_ms=T0 + 49_000))
+    (later,) = found("A1", replace(decided, now_ms=T0 + 49_000))
     assert "has 11 s left" in later.summary
     foreign = replace(of_transaction(48_000, *FOREIGN), near=Remembered())
     found("A1", foreign)
