@@ -119,7 +119,7 @@ def _take_one(counts: dict[str, int], name: str) -> None:
 
 def application_commits(state: State, transaction: str) -> bool:
     """Say whether a committed transaction is in memory of this id, or of another one of the same application."""
-    return transaction in state.commits_of_id or name_by_id(transaction) in state.committing_ids
+    return name_by_id(transaction) in state.committing_ids
 
 
 def holds_offsets(state: State, partitions: Iterable[str]) -> bool:
