@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, WebSocket, expect
+from playwright.sync_api import Locator, Page, WebSocket, expect
 
 from demo.ports import free_port
 from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, wait_whole, watched
@@ -115,15 +115,21 @@ def test_the_picture_stays_while_the_app_is_gone_and_nothing_lies_over_it(page: 
     expect_live(page)
 
 
-def test_an_order_under_way_shows_at_once_and_survives_a_reload(page: Page, parts: Parts) -> None:
-    wrong = watched(page)
-    open_whole(page, parts.address)
+def order_under_way(page: Page, parts: Parts) -> Locator:
+    """Give the first card's order, which gets no answer yet; return its dialog once that says so."""
     parts.answers.may_answer.clear()
     page.locator(".st-key-overview [data-order=commit]").first.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("its driver is frozen")
     dialog.locator(".st-key-order-go button").click()
     expect(dialog).to_contain_text("Under way for")
+    return dialog
+
+
+def test_an_order_under_way_shows_at_once_and_survives_a_reload(page: Page, parts: Parts) -> None:
+    wrong = watched(page)
+    open_whole(page, parts.address)
+    order_under_way(page, parts)
     assert parts.answers.order_came.wait(LIMIT_S)
     page.reload()
     wait_whole(page)
@@ -139,12 +145,7 @@ def test_an_order_under_way_shows_at_once_and_survives_a_reload(page: Page, part
 
 def test_a_dialog_that_waits_for_its_answer_shows_it(page: Page, parts: Parts) -> None:
     open_whole(page, parts.address)
-    parts.answers.may_answer.clear()
-    page.locator(".st-key-overview [data-order=commit]").first.click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Reason").fill("its driver is frozen")
-    dialog.locator(".st-key-order-go button").click()
-    expect(dialog).to_contain_text("Under way for")
+    dialog = order_under_way(page, parts)
     parts.answers.may_answer.set()
     expect(dialog.locator(".st-key-order-result")).to_contain_text("committed 4 of 4", timeout=SHOWN_LIMIT_MS)
     expect(dialog.locator(".st-key-order-under-way")).to_have_count(0)

@@ -44,16 +44,21 @@ def listed(number: int = 1, of_job: str = A, *ids: Committable, **fields: Any) -
     return FlinkCommittables(**told)
 
 
+def see(found: FlinkState, one: Any) -> None:
+    """Put a checkpoint, what one lists, or a job into what is known."""
+    match one:
+        case FlinkCheckpoint():
+            found.see_checkpoint(one)
+        case FlinkCommittables():
+            found.see_committables(one)
+        case _:
+            found.see_job(one)
+
+
 def state(*seen: Any, **fields: Any) -> FlinkState:
     found = FlinkState(**fields)
     for one in seen:
-        match one:
-            case FlinkCheckpoint():
-                found.see_checkpoint(one)
-            case FlinkCommittables():
-                found.see_committables(one)
-            case _:
-                found.see_job(one)
+        see(found, one)
     return found
 
 
@@ -270,13 +275,7 @@ def test_every_change_gives_another_version() -> None:
     found = FlinkState()
     versions = [found.version]
     for one in (job(), checkpoint(1), listed()):
-        match one:
-            case FlinkCheckpoint():
-                found.see_checkpoint(one)
-            case FlinkCommittables():
-                found.see_committables(one)
-            case _:
-                found.see_job(one)
+        see(found, one)
         versions.append(found.version)
     for answered in (True, True, False, False):
         found.see_polled(CLUSTER, T0, answered=answered)
