@@ -166,7 +166,7 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     assert [(one.view.transaction, one.judgement.verdict) for one in found.transactions] == [
         ("ip-count-0-1", Verdict.ABORT_IT)
     ]
-    assert [one.pipeline for one in found.checkpoints] == [PREFIX], "nobody ran the other"
+    assert [one.pipeline for one in found.checkpoints] == [PREFIX], "no driver ran the other"
     assert list(found.pipelines) == [PREFIX]
     assert found.observers == (down,)
     assert found.unavailable_sources == {Source.CHECKPOINTS}

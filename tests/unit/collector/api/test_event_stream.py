@@ -33,7 +33,7 @@ def test_a_stream_that_waits_is_woken_from_another_thread():
     assert asyncio.run(follow()) == 7
 
 
-def test_what_changes_while_a_stream_pauses_is_told_as_one_and_wakes_nobody(monkeypatch):
+def test_what_changes_while_a_stream_pauses_is_told_as_one_and_does_not_wake_the_loop(monkeypatch):
     async def follow() -> int:
         changes = Changes()
         changes.attach(asyncio.get_running_loop())

@@ -312,7 +312,7 @@ NOT_KNOWN, NOT_NAMED, NO_JOB = "do not say whose it is", "only its owner knows",
 @pytest.mark.parametrize(
     ("jobs", "lists", "of_sink", "found", "says"),
     [
-        # jobs, what their checkpoints list, what is known of the prefix, whose it is, why nobody's
+        # jobs, what their checkpoints list, what is known of the prefix, whose it is, why no job owns it
         ([ran()], [], sink(), JOB, ""),
         ([ran()], [DAMAGED], sink(), JOB, ""),
         ([ran()], [NAMES], sink(), JOB, ""),
@@ -366,7 +366,7 @@ def test_a_job_is_its_where_its_lists_name_it_and_no_other(
         assert says in why
 
 
-def test_an_id_of_nobody_is_told_of_no_flink_job() -> None:
+def test_an_id_without_a_known_owner_is_told_of_no_flink_job() -> None:
     strange = transaction("ip-count-0-9")
     unknown = Sink(prefix="ip-count")
     for state in (flink(ran()), FlinkState(jobs={JOB: ran(**ENDED)})):
