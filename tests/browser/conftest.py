@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, BrowserType, Playwright, sync_playwright
 
 from demo.prerequisites import ROOT, find_chromium
 from tests.browser.demo_process import DemoProcess
@@ -36,6 +37,30 @@ def browser_type_launch_args() -> dict[str, Any]:
 def browser_context_args() -> dict[str, Any]:
     """A desktop screen in UTC."""
     return {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    """Playwright for the tests of one module.
+
+    The plugin's own lasts for the session, and its event loop counts as running in this thread: asyncio.run would fail in
+    every later test of the process.
+    """
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser_type(playwright: Playwright) -> BrowserType:
+    """Chromium."""
+    return playwright.chromium
+
+
+@pytest.fixture(scope="module")
+def browser(browser_type: BrowserType, browser_type_launch_args: dict[str, Any]) -> Iterator[Browser]:
+    """A browser for the tests of one module."""
+    with browser_type.launch(**browser_type_launch_args) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

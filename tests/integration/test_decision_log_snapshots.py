@@ -71,11 +71,12 @@ def committed(decision: Decision) -> Outcome:
 
 
 def batches(log: DecisionLog, attempt: int, first: int, count: int) -> None:
-    """Decide and settle so many batches."""
+    """Decide and settle so many batches; all of it is in the log then."""
     for batch in range(first, first + count):
         decision = commit(attempt, batch)
         log.decide(decision)
-        log.append_soon(committed(decision))
+        last = batch == first + count - 1
+        (log.append if last else log.append_soon)(committed(decision))
 
 
 def answers(log: DecisionLog) -> dict:

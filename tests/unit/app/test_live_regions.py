@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -60,12 +59,6 @@ async def running(server: ContractServer, shown: Shown) -> AsyncGenerator[Hub]:
         await hub.stop()
 
 
-def run(view: Coroutine[None, None, None]) -> None:
-    """Run it in a thread of its own: a browser test before in this process leaves an event loop running in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, view).result()
-
-
 async def until(what: str, messages: AsyncGenerator[str], holds: Any) -> dict[str, Any]:
     """Return the first message that holds."""
     try:
@@ -106,7 +99,7 @@ def test_a_viewer_gets_the_picture_and_then_only_what_changed(served, known):
             assert second["blocks"] == {"b": "<p>new&lt;x&gt;</p>"}
             assert second["order"] == ["b", "a"]
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_a_slow_rendering_is_followed_by_a_longer_pause_that_a_new_viewer_ends(served, known, monkeypatch):
@@ -126,7 +119,7 @@ def test_a_slow_rendering_is_followed_by_a_longer_pause_that_a_new_viewer_ends(s
             other = await until("blocks", hub.messages("shown", {"words": "new"}), has_blocks)
             assert other["blocks"] == {"a": "<p>secondnew</p>"}
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_one_rendering_serves_all_who_see_the_same(served, known):
@@ -144,7 +137,7 @@ def test_one_rendering_serves_all_who_see_the_same(served, known):
             # Another sign of change may have come between.
             assert shown.renderings - before <= 3
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_the_regions_of_one_rendering_share_the_collectors_answers(served, known):
@@ -162,7 +155,7 @@ def test_the_regions_of_one_rendering_share_the_collectors_answers(served, known
             # Each rendering asks for the overview once, whatever it renders.
             assert 2 * (known.asked.count("overview") - asked) <= shown.renderings - before
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_the_last_picture_stays_while_the_collector_is_away(served, known):
@@ -181,7 +174,7 @@ def test_the_last_picture_stays_while_the_collector_is_away(served, known):
             assert back["blocks"] == {"a": "<p>back</p>"}
             assert back["lost"] == ""
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_the_collector_is_left_alone_while_nobody_watches(served, known):
@@ -198,7 +191,7 @@ def test_the_collector_is_left_alone_while_nobody_watches(served, known):
             await until("blocks", hub.messages("shown", {"words": "later"}), has_blocks)
             assert shown.renderings == before + 1
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_a_region_that_fails_says_so_and_the_others_go_on(served):
@@ -213,7 +206,7 @@ def test_a_region_that_fails_says_so_and_the_others_go_on(served):
             assert "cannot be shown" in failed["blocks"]["error"]
             await until("blocks", hub.messages("shown", {}), has_blocks)
 
-    run(view())
+    asyncio.run(view())
 
 
 def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
@@ -226,7 +219,7 @@ def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
             with pytest.raises(TooManyViews, match="close some tabs"):
                 await anext(hub.messages("shown", {"words": "more"}))
 
-    run(view())
+    asyncio.run(view())
 
 
 @pytest.mark.parametrize(
@@ -280,4 +273,4 @@ def test_a_region_without_a_block_says_so_in_whole_json(served):
         async with running(served, shown) as hub:
             await until("a heartbeat", hub.messages("shown", {}), lambda message: shown.renderings > 0)
 
-    run(view())
+    asyncio.run(view())
