@@ -84,11 +84,16 @@ def test_a_collector_sees_judges_and_ends_them(connection: KafkaConnection, sink
     topic = f"lifecycle-{uuid.uuid4().hex[:8]}"
     admin = AdminClient(connection.for_librdkafka())
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(LIMIT_S)
-    # What a producer that commits has just begun is left alone for so long.
-    settings = {"INDOUBT_LIFECYCLE_TOPIC": topic, "INDOUBT_FOREIGN_OLD_MS": "10000"}
-    with running(connection.bootstrap_servers, tmp_path, environment=settings) as collector:
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": topic}
+    # What a producer that commits has just begun is left alone for so long: for all of a test, then for a moment.
+    long, short = {"INDOUBT_FOREIGN_OLD_MS": "60000"}, {"INDOUBT_FOREIGN_OLD_MS": "300"}
+    id_ = f"foreign-{uuid.uuid4().hex[:8]}"
+    with running(connection.bootstrap_servers, tmp_path, environment=settings | long) as collector:
         ours(collector, ReportedPipeline(connection, topic))
-        foreign(collector, sink, f"foreign-{uuid.uuid4().hex[:8]}")
+        producer = foreign_in_progress(collector, sink, id_)
+    with running(connection.bootstrap_servers, tmp_path, environment=settings | short) as collector:
+        abort_foreign(collector, id_, producer)
+        time_out(collector, sink, f"{id_}-slow")
 
 
 def ours(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
@@ -106,8 +111,8 @@ def ours(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     wait_until("only the decided row is read", lambda: pipeline.visible() == [b"decided"])
 
 
-def foreign(collector: CollectorProcess, sink: Sink, id_: str) -> None:
-    """See two transactions of one producer and epoch apart, abort the third by order, and time one out."""
+def foreign_in_progress(collector: CollectorProcess, sink: Sink, id_: str) -> Producer:
+    """See two transactions of one producer and epoch apart; leave a third of it open."""
     producer = Producer(sink.connection.for_librdkafka(**{"transactional.id": id_, "linger.ms": 0}))
     producer.init_transactions(LIMIT_S)
     for _ in range(2):
@@ -119,6 +124,11 @@ def foreign(collector: CollectorProcess, sink: Sink, id_: str) -> None:
     producer.produce(sink.topic, b"never", partition=0)
     assert producer.flush(LIMIT_S) == 0
     collector.wait_for(id_, state="open", verdict="in progress", rule=35, may_abort=False)
+    return producer
+
+
+def abort_foreign(collector: CollectorProcess, id_: str, producer: Producer) -> None:
+    """End the transaction that this producer left open, by an order: the producer cannot commit it any more."""
     row = collector.wait_for(id_, state="open", verdict="foreign", may_abort=True)
     assert collector.order("abort", row, confirm=id_).json()["steps"][0]["outcome"] == "aborted"
     with pytest.raises(KafkaException):
@@ -128,12 +138,16 @@ def foreign(collector: CollectorProcess, sink: Sink, id_: str) -> None:
         lambda: [r["cause"] for r in collector.rows("aborts") if r["transaction"] == id_] == ["operator"],
         LIMIT_S,
     )
-    settings = {"transactional.id": f"{id_}-slow", "transaction.timeout.ms": 1_000, "linger.ms": 0}
+
+
+def time_out(collector: CollectorProcess, sink: Sink, id_: str) -> None:
+    """Have the broker end a transaction by its timeout."""
+    settings = {"transactional.id": id_, "transaction.timeout.ms": 1_000, "linger.ms": 0}
     slow = Producer(sink.connection.for_librdkafka(**settings))
     slow.init_transactions(LIMIT_S)
     slow.begin_transaction()
     slow.produce(sink.topic, b"never", partition=0)
     assert slow.flush(LIMIT_S) == 0
-    collector.wait_for(f"{id_}-slow", state="aborted")
-    (abort,) = [r for r in collector.rows("aborts") if r["transaction"] == f"{id_}-slow"]
+    collector.wait_for(id_, state="aborted")
+    (abort,) = [r for r in collector.rows("aborts") if r["transaction"] == id_]
     assert abort["cause"] == "timeout"
