@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.mutants.judged_modules import JUDGED
 from tests.mutants.not_counted import REVIEWED
 from tests.mutants.operators import MutatedModule
-from tests.mutants.trials import TestsFail, survivors
+from tests.mutants.trials import TestsFail, tried
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,16 +56,19 @@ def _judge(path: str, at_once: int, used: set[object]) -> int:
             reasons[known[0].reason] += 1
         else:
             counted.append(mutant)
-    lived = survivors(module, path.removesuffix(".py").replace("/", "."), counted, JUDGED[path], at_once)
-    for mutant in lived:
-        print(f"survived: {path}:{mutant}")
+    found = tried(module, path.removesuffix(".py").replace("/", "."), counted, JUDGED[path], at_once)
+    for at in found.lived:
+        print(f"survived: {path}:{counted[at]}")
+    for at in found.endless:
+        print(f"did not end within {found.limit_s:.0f} s: {path}:{counted[at]}")
+    survivors = len(found.lived)
     left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     print(
-        f"{path}: {len(counted)} changes, {len(counted) - len(lived)} noticed, {len(lived)} survived in "
+        f"{path}: {len(counted)} changes, {len(counted) - survivors} noticed, {survivors} survived in "
         f"{time.monotonic() - began:.0f} s; not counted: {left_out or 'none'}",
         flush=True,
     )
-    return len(lived)
+    return survivors
 
 
 if __name__ == "__main__":

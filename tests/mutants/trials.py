@@ -9,8 +9,10 @@ import os
 import pickle
 import signal
 import sys
+import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType, FrameType, ModuleType
 
@@ -20,8 +22,9 @@ import pytest
 import tests.property_tests  # noqa: F401
 from tests.mutants.operators import Mutant, MutatedModule
 
-LIMIT_S = 120
-"""A change that makes a loop endless is noticed: the tests would not end."""
+LIMIT_S, TIMES_AS_LONG = 30.0, 10
+"""A change that makes a loop endless is noticed: the tests would not end. This is how long a trial may take beyond ten
+times what the tests take together without any change."""
 LEFT_OUT = (
     "cacheprovider",
     "hypothesispytest",
@@ -36,37 +39,56 @@ LEFT_OUT = (
 ARGUMENTS = ["-x", "-s", "-o", "addopts=", "--noconftest", *(f"-pno:{name}" for name in LEFT_OUT)]
 
 
+class _WithoutTracebacks:
+    """A pytest plugin: what a failure looked like takes longer to put together than most tests, and is not read."""
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.option.tbstyle = "value"
+
+
 class TestsFail(Exception):
     """The tests fail without any change, or none could be collected."""
 
 
-def survivors(
-    module: MutatedModule, name: str, mutants: Sequence[Mutant], tests: Sequence[str], at_once: int
-) -> list[Mutant]:
-    """Return those that no test noticed, in the order given. Raises TestsFail when the tests fail unchanged."""
-    in_functions = [mutant for mutant in mutants if mutant.function]
-    in_body = [mutant for mutant in mutants if not mutant.function]
-    lived = _in_fork(lambda: _of_functions(module, name, in_functions, tests, at_once))
-    if lived is None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of changes: those that no test noticed, and those with which the tests did not end."""
+
+    lived: list[int]
+    endless: list[int]
+    limit_s: float
+
+
+def tried(module: MutatedModule, name: str, mutants: Sequence[Mutant], tests: Sequence[str], at_once: int) -> Tried:
+    """Try each change; the numbers are its places. Raises TestsFail when the tests fail unchanged."""
+    in_functions = [at for at, mutant in enumerate(mutants) if mutant.function]
+    in_body = [at for at, mutant in enumerate(mutants) if not mutant.function]
+    found = _in_fork(lambda: _of_functions(module, name, [mutants[at] for at in in_functions], tests, at_once))
+    if found is None:
         raise TestsFail(f"the tests of {name} fail as they are: {' '.join(tests)}")
-    unnoticed = {in_functions[at] for at in lived}
-    trials = (_forked(lambda mutant=mutant: _of_body(module, name, mutant, tests)) for mutant in in_body)
-    unnoticed |= {in_body[at] for at in _noted(trials, at_once)}
-    return [mutant for mutant in mutants if mutant in unnoticed]
+    trials = (
+        _forked(lambda at=at: _of_body(module, name, mutants[at], tests), found.limit_s + LIMIT_S) for at in in_body
+    )
+    lived, endless = _noted(trials, at_once)
+    return Tried(
+        lived=sorted([*(in_functions[at] for at in found.lived), *(in_body[at] for at in lived)]),
+        endless=sorted([*(in_functions[at] for at in found.endless), *(in_body[at] for at in endless)]),
+        limit_s=found.limit_s,
+    )
 
 
 def _of_body(module: MutatedModule, name: str, mutant: Mutant, tests: Sequence[str]) -> bool:
     """Import the module changed, then run all tests; return whether all passed."""
     sys.meta_path.insert(0, _Changed(name, module.compiled(mutant)))
-    return pytest.main([*ARGUMENTS, *tests]) == pytest.ExitCode.OK
+    return pytest.main([*ARGUMENTS, *tests], plugins=[_WithoutTracebacks()]) == pytest.ExitCode.OK
 
 
 def _of_functions(
     module: MutatedModule, name: str, mutants: Sequence[Mutant], tests: Sequence[str], at_once: int
-) -> list[int] | None:
+) -> Tried | None:
     session = _Session(module, name, mutants, at_once)
-    ended = pytest.main([*ARGUMENTS, *tests], plugins=[session])
-    return session.lived if ended == pytest.ExitCode.OK else None
+    ended = pytest.main([*ARGUMENTS, *tests], plugins=[session, _WithoutTracebacks()])
+    return session.tried if ended == pytest.ExitCode.OK else None
 
 
 class _Session:
@@ -74,10 +96,12 @@ class _Session:
 
     def __init__(self, module: MutatedModule, name: str, mutants: Sequence[Mutant], at_once: int) -> None:
         self.module, self.name, self.mutants, self.at_once = module, name, mutants, at_once
-        self.lived: list[int] | None = None
+        self.tried: Tried | None = None
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        began = time.monotonic()
         callers: dict[str, list[int]] | None = _in_fork(lambda: self._callers(session.items))
+        limit_s = LIMIT_S + TIMES_AS_LONG * (time.monotonic() - began)
         if callers is None:
             session.testsfailed = 1
             return True
@@ -88,11 +112,13 @@ class _Session:
             _forked(
                 lambda mutant=mutant, number=number: self._passes(
                     mutant, number, session.items, callers.get(mutant.function, ()), noticed
-                )
+                ),
+                limit_s,
             )
             for number, mutant in enumerate(self.mutants, 1)
         )
-        self.lived = list(_noted(trials, self.at_once))
+        lived, endless = _noted(trials, self.at_once)
+        self.tried = Tried(lived=lived, endless=endless, limit_s=limit_s)
         return True
 
     def _callers(self, items: Sequence[pytest.Item]) -> dict[str, list[int]] | None:
@@ -121,8 +147,8 @@ class _Session:
         self, mutant: Mutant, number: int, items: Sequence[pytest.Item], callers: Sequence[int], noticed: memoryview
     ) -> bool:
         _patch(sys.modules[self.name], self.module.compiled(mutant))
-        tried = sorted(callers, key=lambda at: -noticed[at])
-        for at, following in zip(tried, [*tried[1:], None], strict=True):
+        in_turn = sorted(callers, key=lambda at: -noticed[at])
+        for at, following in zip(in_turn, [*in_turn[1:], None], strict=True):
             if not _run(items[at], items[following] if following is not None else None):
                 noticed[at] = number
                 return False
@@ -181,12 +207,12 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self.code, vars(module))
 
 
-def _forked(trial: Callable[[], bool]) -> int:
-    """Start a trial in a fork; return its process id. It exits with 0 if all tests passed."""
+def _forked(trial: Callable[[], bool], limit_s: float) -> int:
+    """Start a trial in a fork; return its process id. It exits with 1 if a test failed."""
     pid = os.fork()
     if pid:
         return pid
-    signal.alarm(LIMIT_S)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
@@ -196,22 +222,28 @@ def _forked(trial: Callable[[], bool]) -> int:
         os._exit(1)
 
 
-def _noted(trials: Iterator[int], at_once: int) -> Iterator[int]:
-    """Run trials, so many at a time; yield the place of each in which all tests passed."""
+def _noted(trials: Iterator[int], at_once: int) -> tuple[list[int], list[int]]:
+    """Run trials, so many at a time; return the places of those that nothing noticed, and of those that did not end."""
     running: dict[int, int] = {}
+    lived: list[int] = []
+    endless: list[int] = []
+
+    def wait_for_one() -> None:
+        pid, status = os.wait()
+        at, code = running.pop(pid), os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGALRM:
+            endless.append(at)
+        # Something else may have killed it, which says nothing about the change.
+        elif code != 1:
+            lived.append(at)
+
     for at, pid in enumerate(trials):
         running[pid] = at
         if len(running) >= at_once:
-            yield from _ended(running)
+            wait_for_one()
     while running:
-        yield from _ended(running)
-
-
-def _ended(running: dict[int, int]) -> Iterator[int]:
-    pid, status = os.wait()
-    at = running.pop(pid)
-    if status == 0:
-        yield at
+        wait_for_one()
+    return lived, endless
 
 
 def _in_fork(work: Callable[[], object]) -> object:
