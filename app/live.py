@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.client.collector_client import CollectorClient, CollectorError
+from app.components import viewer_choices
 from app.components.markup import Html, el
-from app.components.paging import ROWS_COOKIE, chosen_rows
-from app.components.time_text import zone_named
+from app.components.time_text import UTC_NAME, is_zone, zone_named
 from app.settings import Settings
 from app.sign_in.guard import SIGN_OUT_HEADER
 from lifecycle.orders import Role
@@ -25,7 +25,6 @@ SHARED_FOR_S = 0.25
 URGENT_EVERY_S = 0.5
 LIVE_EVERY_S = 1.0
 CHARTS_EVERY_S = 5.0
-TIMES_COOKIE, LOCAL = "indoubt-times", "local"
 
 
 @st.cache_resource
@@ -50,17 +49,17 @@ def asking_person() -> Person | None:
 
 def zone() -> tzinfo:
     """Return the zone in which this user reads absolute times."""
-    return UTC if shows_utc() else zone_named(st.context.timezone)
+    return zone_named(zone_name())
 
 
-def shows_utc() -> bool:
-    """Return whether this user reads times in UTC, not in the browser's zone: as chosen, or as this browser remembers."""
-    return str(st.session_state.get("times", st.context.cookies.get(TIMES_COOKIE, ""))) != LOCAL
+def zone_name() -> str:
+    """Return the name of that zone: the one in the address, else the one that was chosen or is remembered, else UTC."""
+    return viewer_choices.ZONE.read(is_zone) or UTC_NAME
 
 
 def remembered() -> dict[str, str]:
     """Return what this browser keeps of the user's choices, by the names of its cookies; empty: nothing was chosen."""
-    return {TIMES_COOKIE: str(st.session_state.get("times") or ""), ROWS_COOKIE: chosen_rows()}
+    return {choice.cookie: choice.remembered for choice in (viewer_choices.ZONE, viewer_choices.ROWS)}
 
 
 def write(markup: Html) -> None:

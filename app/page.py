@@ -2,7 +2,7 @@
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
-- ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (those under way), ``times`` (UTC or local)
+- ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (those under way), ``times`` (the zone)
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
@@ -39,7 +39,9 @@ from pathlib import Path
 import streamlit as st
 
 from app import live
+from app.components import viewer_choices
 from app.components.keys import KEYS
+from app.components.time_text import UTC_NAME
 from app.dialogs import (
     batch_dialog,
     filter_order_dialog,
@@ -141,17 +143,23 @@ def main() -> None:
 
 
 def _times_choice() -> None:
-    zone = st.context.timezone or "UTC"
-    if zone in ("UTC", "Etc/UTC", "Etc/GMT"):
+    of_browser, shown = st.context.timezone or UTC_NAME, live.zone_name()
+    if of_browser in ("Etc/UTC", "Etc/GMT"):
+        of_browser = UTC_NAME
+    # A link may ask for a zone that is neither.
+    zones = list(dict.fromkeys([UTC_NAME, of_browser, shown]))
+    if len(zones) == 1:
         return
+    # The address says what is shown, also where a link to another zone was followed.
+    st.session_state["times"] = shown
     st.segmented_control(
         "Times",
-        ["UTC", live.LOCAL],
-        default="UTC" if live.shows_utc() else live.LOCAL,
+        zones,
         required=True,
-        format_func=lambda choice: "times in UTC" if choice == "UTC" else zone,
+        format_func=lambda zone: "times in UTC" if zone == UTC_NAME else zone,
         key="times",
         label_visibility="collapsed",
+        on_change=lambda: viewer_choices.ZONE.choose(st.session_state["times"]),
     )
 
 

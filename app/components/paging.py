@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from app.components import viewer_choices
 from app.components.markup import Html, el
 from app.components.presses import link
 
@@ -15,31 +16,29 @@ Row = TypeVar("Row")
 
 
 SIZES = (20, 50, 100, 500)
-ROWS = "rows"
-"""Part of a live region's query: how many rows a page has."""
+ROWS = viewer_choices.ROWS.name
+"""The part of an address, and of a live region's query, that says how many rows a page has."""
 PAGE = "page"
 """The part of an address that names the page of a long list."""
-ROWS_COOKIE = "indoubt-rows"
-_CHOSEN, _CHOICE = "rows-chosen", "rows-a-page"
+_CHOICE = "rows-a-page"
 
 
 def rows_a_page(default: int) -> int:
-    """Return how many rows a page has: as this browser was told last, on whichever list, else as is usual for this one."""
-    kept = str(st.session_state.get(_CHOSEN) or st.context.cookies.get(ROWS_COOKIE, ""))
-    return next((size for size in SIZES if str(size) == kept), default)
+    """Return how many rows a page has: as the address says, or as was chosen on whichever list, else as is usual here."""
+    return int(viewer_choices.ROWS.read(_is_size) or default)
 
 
-def chosen_rows() -> str:
-    """Return the number of rows that was chosen, for the browser to remember; empty where none was."""
-    return str(rows_a_page(0) or "")
+def _is_size(text: str) -> bool:
+    return text in map(str, SIZES)
 
 
 def choose_rows(default: int) -> None:
     """Write the choice of rows a page."""
+    # The address says how many there are, also where a link was followed.
+    st.session_state[_CHOICE] = rows_a_page(default)
     st.selectbox(
         "Rows a page",
         SIZES,
-        index=SIZES.index(rows_a_page(default)),
         key=_CHOICE,
         format_func=lambda size: f"{size} rows a page",
         on_change=_keep_rows,
@@ -49,8 +48,8 @@ def choose_rows(default: int) -> None:
 
 
 def _keep_rows() -> None:
-    st.session_state[_CHOSEN] = st.session_state[_CHOICE]
-    first_page()
+    first = {PAGE: "1"} if PAGE in st.query_params else {}
+    viewer_choices.ROWS.choose(str(st.session_state[_CHOICE]), **first)
 
 
 def first_page() -> None:
@@ -76,15 +75,16 @@ def page_of(rows: Sequence[Row], *, page_size: int, key: str) -> Sequence[Row]:
             # As many pages as there are now: a widget of another number of pages would keep its own choice.
             widget = f"{key}-of-{pages}"
             st.session_state[widget] = number
-            st.pagination(pages, key=widget, on_change=_keep_page, args=(widget,))
+            st.pagination(pages, key=widget, on_change=_keep_page, args=(widget, rows_a_page(page_size)))
         choose_rows(page_size)
     return shown
 
 
-def _keep_page(widget: str) -> None:
+def _keep_page(widget: str, rows: int) -> None:
     number = st.session_state[widget]
     if number > 1:
-        st.query_params[PAGE] = str(number)
+        # A page's number says which rows it has only with how many each page has.
+        st.query_params.update({PAGE: str(number), ROWS: str(rows)})
     else:
         first_page()
 

@@ -14,16 +14,27 @@ from lifecycle import durations
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 
 NOTHING = "–"
+UTC_NAME = "UTC"
 
 
 def zone_named(name: str | None) -> tzinfo:
     """Return the zone of that name, or UTC if there is none."""
-    if not name or name == "UTC":
+    return _zone(name) or UTC
+
+
+def is_zone(name: str) -> bool:
+    """Say whether there is a zone of that name."""
+    return _zone(name) is not None
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    if name == UTC_NAME:
         return UTC
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        return UTC
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # An address names any: a folder of the system's zones is an OSError.
+        return None
 
 
 def moment_ms(text: str, zone: tzinfo) -> int | None:

@@ -34,7 +34,7 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
         may_order=bool(st.session_state.get("may_order")),
         may_silence=bool(st.session_state.get("is_operator")),
         why_not=str(st.session_state.get("why_no_orders", "")),
-        in_utc=live.shows_utc(),
+        zone=live.zone_name(),
         remember=live.remembered(),
     )
 

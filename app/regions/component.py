@@ -28,14 +28,14 @@ def show(
     may_order: bool,
     may_silence: bool,
     why_not: str,
-    in_utc: bool,
+    zone: str,
     remember: Mapping[str, str],
 ) -> None:
     """Write the region ``name`` for this query; ``pressed`` is called with the text of a pressed element's data-press.
 
     It runs before the page is written again, as a widget's callback does. Elements with the attribute data-order are off unless
     ``may_order``, buttons about a silence unless ``may_silence``; ``why_not`` is the title of what is off. The browser keeps
-    what is to ``remember`` in cookies of these names.
+    what is to ``remember`` in cookies of these names. ``zone``: of its times, by name.
     """
     key = f"live-{name}"
 
@@ -51,7 +51,7 @@ def show(
             "mayOrder": may_order,
             "maySilence": may_silence,
             "whyNot": why_not,
-            "utc": in_utc,
+            "zone": zone,
             "remember": dict(remember),
         },
         on_pressed_change=on_pressed,

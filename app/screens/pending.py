@@ -82,6 +82,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     of_any_verdict = {name: text for name, text in query.items() if name != VERDICT}
     found = grouped(_asked(client, of_any_verdict)) if _chosen(query) else matches
     shown, number, pages = page_in_address(matches, query, page_size=size_of(query, GROUPS_A_PAGE))
+    links = page_links(PATH, query, number, pages)
     query = {name: text for name, text in query.items() if name != ROWS}
     picture: Picture = {
         "filters": _filters(found, query, counts),
@@ -97,7 +98,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         of_whom = _of_whom(group)
         is_whole = counts.get(of_whom) == whole.get(of_whom)
         picture[f"row-{group.token}"] = _row(group, waits, _count(group, matches, counts), is_whole=is_whole)
-    if links := page_links(PATH, query, number, pages):
+    if links:
         picture["pages"] = links
     return picture
 

@@ -86,7 +86,7 @@ def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> P
     picture: Picture = {"columns": _COLUMN_NAMES}
     for partition in shown:
         picture[f"partition-{widget_token(partition.topic_partition)}"] = _row(partition, hanging, most_hidden)
-    if links := page_links(PATH, {name: text for name, text in query.items() if name != ROWS}, number, pages):
+    if links := page_links(PATH, query, number, pages):
         picture["pages"] = links
     if blocked.more:
         picture["more"] = el("p", f"{counted(blocked.more, 'partition')} with shorter waits not shown.", class_="more")

@@ -51,7 +51,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     shown, number, pages = page_in_address(rows, query, page_size=size_of(query, CARDS_A_PAGE))
     for timeout in shown:
         picture[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout, UTC)
-    if links := page_links("/pipelines", {name: text for name, text in query.items() if name != ROWS}, number, pages):
+    if links := page_links("/pipelines", query, number, pages):
         picture["pages"] = links
     if rows.more:
         picture["more"] = el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more")

@@ -1,6 +1,6 @@
 // A live region: opens the app's WebSocket, puts each changed block in place, counts times, and reports what is pressed.
 // Idiomorph (vendor/) stands before this text. One clock serves all regions of a page.
-const clock = (window.indoubtClock ??= { offsetMs: 0, timer: null, utc: true });
+const clock = (window.indoubtClock ??= { offsetMs: 0, timer: null, zone: "", format: null });
 const two = (number) => String(number).padStart(2, "0");
 const STALE_MS = 6000;
 const RETRY_MS = 1000;
@@ -19,14 +19,33 @@ function countdown(ms) {
   return `${two(Math.floor(s / 60))}:${two(s % 60)}`;
 }
 
+// The reader's zone, which the app has checked; a browser that does not know it shows UTC, and says so.
+function showTimesIn(zone) {
+  if (clock.zone === zone) return;
+  const parts = { hourCycle: "h23", timeZoneName: "short" };
+  for (const name of ["month", "day", "hour", "minute", "second"]) parts[name] = "2-digit";
+  const formatIn = (timeZone) => new Intl.DateTimeFormat("en-GB", { ...parts, year: "numeric", timeZone });
+  clock.zone = zone;
+  try {
+    clock.format = formatIn(zone);
+  } catch {
+    clock.format = formatIn("UTC");
+  }
+}
+
 function absolute(ms, withDate) {
-  const at = new Date(ms);
-  const part = (utc, local) => two(clock.utc ? at[utc]() : at[local]());
-  const time = `${part("getUTCHours", "getHours")}:${part("getUTCMinutes", "getMinutes")}:${part("getUTCSeconds", "getSeconds")}`;
-  if (!withDate) return time;
-  const year = clock.utc ? at.getUTCFullYear() : at.getFullYear();
-  const month = two((clock.utc ? at.getUTCMonth() : at.getMonth()) + 1);
-  return `${year}-${month}-${part("getUTCDate", "getDate")} ${time}${clock.utc ? " UTC" : ""}`;
+  if (!clock.format) showTimesIn("UTC");
+  const part = Object.fromEntries(clock.format.formatToParts(ms).map(({ type, value }) => [type, value]));
+  const time = `${part.hour}:${part.minute}:${part.second}`;
+  return withDate ? `${part.year}-${part.month}-${part.day} ${time} ${part.timeZoneName}` : time;
+}
+
+// A link copied from the address bar shows its reader the same times. This is no step back for the browser, as a push would be.
+function keepZoneInAddress() {
+  const { pathname, search, hash } = location;
+  if (!clock.zone || new URLSearchParams(search).has("zone")) return;
+  const zone = `zone=${encodeURIComponent(clock.zone)}`;
+  history.replaceState(history.state, "", `${pathname}${search ? `${search}&` : "?"}${zone}${hash}`);
 }
 
 const write = (element, text) => {
@@ -44,6 +63,7 @@ function followTheme() {
 
 function tick() {
   followTheme();
+  keepZoneInAddress();
   const now = Date.now() + clock.offsetMs;
   each("[data-until]", (element) => {
     const left = number(element, "until") - now;
@@ -154,7 +174,7 @@ class Region {
   show({ data, report }) {
     this.report = report;
     this.data = data;
-    clock.utc = data.utc;
+    showTimesIn(data.zone);
     this.remember();
     if (this.path !== data.path) this.open(data.path);
     this.root.querySelectorAll("[aria-busy]").forEach((element) => element.removeAttribute("aria-busy"));

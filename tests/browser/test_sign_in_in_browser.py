@@ -51,7 +51,7 @@ def sign_in(page: Page, address: str) -> list[str]:
     """Sign in at the provider, to which the address leads; return a list that takes up what is wrong on the page."""
     page.get_by_role("button", name=CARLA).click()
     wrong = watched(page)
-    expect(page).to_have_url(address, timeout=SHOWN_LIMIT_MS)
+    expect(page).to_have_url(re.compile(f"^{re.escape(address)}&zone=UTC$"), timeout=SHOWN_LIMIT_MS)
     wait_whole(page)
     return wrong
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
+from app import live
 from app.client.audit_entries import AuditEntry
 from app.client.collector_client import CollectorClient
+from app.components import viewer_choices
 from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
 from app.components.partition_name import partition_links
@@ -134,8 +136,9 @@ def _open_for(row: EndedTransactionRow, longest_ms: int) -> Html:
 
 
 def page_address(path: str) -> str:
-    """Return the whole address of a page of this app, as the browser has it."""
+    """Return the whole address of a page of this app, as the browser has it: whoever opens it reads times in the same zone."""
     parts = urlsplit(st.context.url or "")
+    path = f"{path}{'&' if '?' in path else '?'}{urlencode({viewer_choices.ZONE.name: live.zone_name()})}"
     return f"{parts.scheme}://{parts.netloc}{path}" if parts.netloc else path
 
 

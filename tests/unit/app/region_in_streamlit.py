@@ -60,7 +60,7 @@ def show(
     may_order: bool,
     may_silence: bool,
     why_not: str,
-    in_utc: bool,
+    zone: str,
     remember: Mapping[str, str],
 ) -> None:
     """Do what app.regions.component.show does, once per run of the page."""

@@ -146,7 +146,7 @@ def test_it_can_be_pasted_as_an_incident_note(answers):
     note = next(code.value for code in page.code if code.language == "markdown")
     assert note.startswith("## ip\\-count, batch 1841: commit it\n")
     assert page_paths.transaction(key) in note
-    assert page_paths.transaction(key) in [code.value for code in page.code]
+    assert f"{page_paths.transaction(key)}&zone=UTC" in [code.value for code in page.code]
 
 
 def test_alerts_about_it_or_its_batch_are_linked(answers):

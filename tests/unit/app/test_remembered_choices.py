@@ -12,11 +12,12 @@ from app import live
 from app.components import downloads, paging
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.row_json import read_row
-from tests.unit.app.contract_rows import batch, blocked
+from tests.unit.app.contract_rows import batch, blocked, loss
 from tests.unit.app.contract_server import Answers
-from tests.unit.app.page_driver import answering, labels, opened
+from tests.unit.app.page_driver import answering, labels, opened, said
 
 pytestmark = pytest.mark.slow
+IN_JANUARY_MS = 1_767_225_600_000
 
 
 @pytest.fixture
@@ -36,22 +37,41 @@ def test_a_chosen_number_of_rows_holds_on_every_list(answers):
     assert commits(page) == 20
     page = page.selectbox(key="rows-a-page").set_value(50).run()
     assert commits(page) == 50
-    assert page.session_state["rows-chosen"] == 50
+    assert page.query_params["rows"] == "50"
 
 
 def test_a_browser_says_at_its_next_visit_what_was_chosen(answers, monkeypatch):
-    kept = {"indoubt-rows": "100", "indoubt-times": "local"}
+    kept = {"indoubt-rows": "100", "indoubt-zone": "Europe/Berlin"}
     monkeypatch.setattr(type(st.context), "cookies", kept)
     assert commits(opened("pending")) == 60
-    assert live.shows_utc() is False
-    assert live.remembered() == {"indoubt-times": "", "indoubt-rows": "100"}
+    assert live.zone_name() == "Europe/Berlin"
+    assert live.remembered() == kept
+
+
+def test_the_address_wins_for_this_session_and_is_no_choice(answers, monkeypatch):
+    kept = {"indoubt-rows": "100", "indoubt-zone": "Europe/Berlin"}
+    monkeypatch.setattr(type(st.context), "cookies", kept)
+    answers.losses = [loss(at_ms=IN_JANUARY_MS)]
+    page = opened("losses", zone="Asia/Tokyo")
+    assert "2026-01-01 09:00:00.000 JST" in said(page)
+    del page.query_params["zone"]
+    page = page.run()
+    assert "09:00:00.000 JST" in said(page), "another page of the same session"
+    assert "zone-chosen" not in page.session_state
+    assert commits(opened("pending", rows="50")) == 50
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "Europe", "../../etc/passwd", "x" * 300])
+def test_a_zone_that_is_none_changes_nothing(answers, zone):
+    answers.losses = [loss(at_ms=IN_JANUARY_MS)]
+    assert "2026-01-01 00:00:00.000 UTC" in said(opened("losses", zone=zone))
 
 
 @pytest.mark.parametrize("kept", ["", "7", "x"])
 def test_a_cookie_that_is_no_choice_changes_nothing(kept, monkeypatch):
-    monkeypatch.setattr(type(st.context), "cookies", {"indoubt-rows": kept, "indoubt-times": kept})
+    monkeypatch.setattr(type(st.context), "cookies", {"indoubt-rows": kept, "indoubt-zone": kept})
     assert paging.rows_a_page(50) == 50
-    assert live.shows_utc() is True
+    assert live.zone_name() == "UTC"
 
 
 @pytest.mark.parametrize(

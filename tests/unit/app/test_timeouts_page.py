@@ -57,7 +57,7 @@ def test_of_very_many_a_page_is_shown_and_its_address_names_the_next(answers):
     page = opened("timeouts")
     assert "application-019" in said(page)
     assert "application-020" not in said(page)
-    assert 'href="/pipelines?page=2"' in said(page)
+    assert 'href="/pipelines?rows=20&amp;page=2"' in said(page)
     page.query_params["page"] = "3"
     page = page.run()
     assert "page 3 of 3" in said(page)

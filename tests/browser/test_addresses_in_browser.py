@@ -1,0 +1,72 @@
+"""In Chromium the address has what is shown: whoever opens a link sees the same times in the same zone.
+
+The pages ask a collector that answers by docs/api.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, watched
+from tests.integration.app_process import running_app
+from tests.unit.app.contract_rows import alert, loss
+from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
+IN_JANUARY_MS = 1_767_225_600_000
+"""2026-01-01 00:00 UTC; an hour later in Berlin."""
+IN_UTC, IN_BERLIN = "2026-01-01 00:00:00", "2026-01-01 01:00:00"
+BERLIN = re.compile(r"[?&]zone=Europe(%2F|/)Berlin")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[str]:
+    """Return the address of an app with an alert and two losses of a known time."""
+    answers = Answers(
+        alerts=[alert(state="resolved", since_ms=IN_JANUARY_MS)],
+        losses=[loss("few", at_ms=IN_JANUARY_MS, rows=1), loss("many", at_ms=IN_JANUARY_MS, rows=9)],
+    )
+    with (
+        ContractServer(answers) as server,
+        running_app(tmp_path, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
+    ):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def page(browser: Browser, app: str) -> Iterator[Page]:
+    """Return a page of a reader in New York, while the app is there; the test fails with any error on it."""
+    with browser.new_context(viewport={"width": 1440, "height": 1000}, timezone_id="America/New_York") as context:
+        page = context.new_page()
+        wrong = watched(page)
+        yield page
+        assert wrong + exceptions(page) == []
+
+
+def test_a_link_shows_every_reader_times_in_its_zone_until_they_choose_another(page: Page, app: str) -> None:
+    open_whole(page, f"{app}/alerts?zone=Europe/Berlin")
+    expect(page.locator(".st-key-alerts")).to_contain_text(f"{IN_BERLIN} CET")
+    page.get_by_role("link", name="History").click()
+    page.get_by_role("radio", name="Losses").click()
+    losses = page.locator(".st-key-loss-table")
+    expect(losses).to_contain_text(IN_BERLIN, timeout=SHOWN_LIMIT_MS)
+    expect(page).to_have_url(BERLIN)
+    page.locator(".st-key-times").get_by_text("times in UTC").click()
+    expect(losses).to_contain_text(IN_UTC, timeout=SHOWN_LIMIT_MS)
+    expect(page).to_have_url(re.compile(r"[?&]zone=UTC"))
+    open_whole(page, f"{app}/alerts")
+    expect(page.locator(".st-key-alerts")).to_contain_text(f"{IN_UTC} UTC")
+    page.wait_for_url(re.compile(r"/alerts\?zone=UTC$"), timeout=SHOWN_LIMIT_MS)
+
+
+def test_the_zone_comes_into_the_address_without_a_step_back(page: Page, app: str) -> None:
+    page.goto("about:blank")
+    before = page.evaluate("history.length")
+    open_whole(page, f"{app}/alerts")
+    page.wait_for_url(re.compile(r"\?zone=UTC$"), timeout=SHOWN_LIMIT_MS)
+    assert page.evaluate("history.length") == before + 1
