@@ -88,8 +88,10 @@ class KeptVerdicts:
 
 def _may_be_kept(case: Case, found: Judged) -> bool:
     t = case.transaction
-    told = (t.reported, t.branch, t.listing, t.outcome, t.first_decision, case.flink, case.read_process_write)
-    if t.ours or found.judgement.rule not in TIMELESS_RULES or any(each is not None for each in told):
+    # What was decided of its batch stands with it, also once another log began: a decision about another handle tells of it.
+    told = (t.reported, t.branch, t.listing, t.outcome, t.first_decision, t.proven_batch_attempt)
+    applied = (case.flink, case.read_process_write)
+    if t.ours or found.judgement.rule not in TIMELESS_RULES or any(each is not None for each in (*told, *applied)):
         return False
     # It ages, and another transaction of its application may yet be seen to be committed.
     return found.judgement.rule != 7 or not is_young(t, case.limits.foreign_old_ms, case.now_ms)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
@@ -92,8 +92,16 @@ def sorted_by_key(judged: Iterable[Judged]) -> list[Judged]:
 
 
 looked = st.integers(0, 20).map(lambda tens: 10_000 * tens)
+ANOTHER_LOG_DECIDES_ITS_BATCH: list[Step] = [
+    broker_record(BrokerStatus.EMPTY, 0, transaction="payments", epoch=3),
+    decided(0, handle("payments", 3)),
+    forget_decisions,
+    broker_record(BrokerStatus.PREPARE_COMMIT, 0, transaction="payments", epoch=3),
+    decided(1, handle(OURS, 3)),
+]
 
 
+@example(ANOTHER_LOG_DECIDES_ITS_BATCH, [0] * 26, DecisionLogStatus.READABLE)
 @given(steps, st.lists(looked, min_size=26, max_size=26), st.sampled_from(DecisionLogStatus))
 def test_they_are_those_that_judging_everything_anew_gives(
     seen: list[Step], looks: list[int], status: DecisionLogStatus
