@@ -7,8 +7,8 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
 - Pending: ``filter-words-field``, ``pending`` (the live region)
-- the pages of objects: ``transaction``, ``batch``, ``pipeline``, ``alert``, ``partition``; ``copy-link``; of a transaction
-  ``incident-note``, ``event-kind``, ``event-table``, ``order-table``, ``earlier-table``; of a pipeline ``pipeline-checkpoints``,
+- the pages of objects: ``transaction``, ``batch``, ``pipeline``, ``alert``, ``partition``; ``copy-link``, ``incident-note``; of a
+  transaction ``event-kind``, ``event-table``, ``order-table``, ``earlier-table``; of a pipeline ``pipeline-checkpoints``,
   ``pipeline-aborts``
 - the live regions of the other lists: ``readers``, ``batches``, ``pipelines``, ``alerts``
 - Batches: ``batch-pipeline-field``, ``batch-table``; the dialogs of batches and pipelines: ``batch-order-…``, ``pipeline-order-…``,

@@ -1,19 +1,24 @@
-"""What an engineer pastes into an incident: a transaction, batch or alert as Markdown, with its times, evidence and orders."""
+"""What an engineer pastes into an incident: one object's page as Markdown, with its times, evidence and orders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from app.client.audit_entries import AuditEntry
+from app.client.collector_rows import Rows
 from app.components.time_text import amount, duration, exact_time
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.events import EventKind, RawEventRow
-from lifecycle.rows.transactions import TransactionDetailRow
+from lifecycle.rows.partitions import GroupRow, HangingRow, PartitionRow
+from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import Evidence
 from lifecycle.visible_text import visible
 
+LISTED = 20
+"""So many transactions or checkpoints are in a note at most."""
 _SPECIAL = "\\`*_{}[]()<>#+-.!|~"
 
 
@@ -84,8 +89,67 @@ def batch_note(
         ]
         lines += _section(f"Run {attempt.attempt}: {_text(attempt.verdict)}", facts)
     lines += _section("Alerts", map(_alert, alerts))
-    lines += _section("Orders", (f"{exact_time(order.at_ms)}: {_text(order.action)} {_text(order.outcome)}, by {_text(order.who)}, "
-                                 f"audit {order.audit}. Reason: {_text(order.reason)}" for order in orders))  # fmt: skip
+    lines += _section("Orders", map(_order, orders))
+    return "\n".join(lines) + "\n"
+
+
+def application_note(
+    name: str,
+    *,
+    link: str,
+    at_ms: int,
+    pipeline: PipelineRow | None,
+    jobs: Sequence[JobRow],
+    needs: Attention | None,
+    running: Rows[TransactionRow],
+    checkpoints: Sequence[CheckpointRow],
+    timeout: TimeoutRow | None,
+    alerts: Sequence[AlertRow],
+    orders: Sequence[AuditEntry],
+) -> str:
+    """Return the note about an application, as ``transaction_note`` does; ``pipeline``: its own supervisor's row, if it has one.
+
+    ``running``: what is not settled, the most urgent first.
+    """
+    lines = [f"## {_text(name)}", "", f"Application {_code(name)}, as of {exact_time(at_ms)}. Page: {link}", ""]
+    if needs is not None:
+        lines += [f"- {_text(needs.headline)}", f"- Without action: {_text(needs.consequence)}"]
+    if pipeline is not None:
+        flow = f": {_code(pipeline.source)} → {_code(pipeline.sink)}" if pipeline.source and pipeline.sink else ""
+        lines.append(f"- Reported last: {_text(pipeline.state)}{flow}")
+        lines.append(f"- Run {pipeline.attempt} began: {exact_time(pipeline.run_at_ms)}")
+        heartbeat = _text(pipeline.last_heartbeat or "none")
+        lines.append(f"- Last sign of life: {exact_time(pipeline.last_seen_at_ms)}, {heartbeat}")
+    for job in jobs:
+        restored = f", restored from checkpoint {job.restored_from}" if job.restored_from is not None else ""
+        lines.append(f"- Flink job {_code(job.job)} on {_text(job.cluster)}: {_text(job.state)}{restored}")
+    if timeout is not None:
+        lines.append(f"- Timeout {duration(timeout.timeout_ms)}: {_text(timeout.risk)}. {_text(timeout.advice)}")
+    more = len(running) - LISTED + running.more
+    listed = [*map(_unsettled, running[:LISTED]), *([f"and {more:,} more"] if more > 0 else [])]
+    lines += _section("Not settled", listed or ["nothing"])
+    lines += _section("Newest checkpoints", map(_checkpoint, checkpoints[:LISTED]))
+    lines += _section("Alerts", map(_alert, alerts))
+    lines += _section("Orders", map(_order, orders))
+    return "\n".join(lines) + "\n"
+
+
+def partition_note(row: PartitionRow, *, link: str, at_ms: int) -> str:
+    """Return the note about a topic-partition, as ``transaction_note`` does."""
+    name = f"{row.topic}-{row.partition}"
+    lines = [f"## {_text(name)}", "", f"Partition {_code(name)}, as of {exact_time(at_ms)}. Page: {link}", ""]
+    readers = row.readers
+    if readers is not None:
+        stable, end = amount(readers.last_stable_offset), amount(readers.high_watermark)
+        lines += [
+            f"- Last stable offset {stable}, end {end}",
+            f"- Hidden from read\\_committed readers: {amount(readers.hidden)}",
+        ]
+        if readers.holder:
+            lines.append(f"- Held back by: {_code(readers.holder)}, since {exact_time(readers.held_since_ms)}")
+        lines += _section("Readers", map(_reader, readers.groups))
+    lines += _section("Hanging", map(_hanging, row.hanging))
+    lines += _section("Open on it", map(_unsettled, row.open[:LISTED]))
     return "\n".join(lines) + "\n"
 
 
@@ -104,6 +168,33 @@ def alert_note(alert: AlertRow, *, link: str, at_ms: int) -> str:
     lines += _section("What it rests on", map(_fact, alert.evidence))
     lines += _section("Labels", (f"{_text(name)}: {_code(text)}" for name, text in alert.labels.items()))
     return "\n".join(lines) + "\n"
+
+
+def _unsettled(row: TransactionRow) -> str:
+    opened = f", opened {exact_time(row.opened_at_ms)}" if row.opened_at_ms is not None else ""
+    until = f", the broker aborts it at {exact_time(row.deadline_ms)}" if row.deadline_ms is not None else ""
+    return f"{_code(row.transaction)}: {_text(row.verdict.value)}, {_text(row.state.value)}{opened}{until}"
+
+
+def _checkpoint(row: CheckpointRow) -> str:
+    why = f". {_text(row.reason)}" if row.reason else ""
+    return f"{row.number}: {row.state.value}, started {exact_time(row.started_at_ms)}, took {duration(row.duration_ms)}{why}"
+
+
+def _reader(group: GroupRow) -> str:
+    waited = f" for {duration(group.waited_ms)}" if group.waited_ms is not None else ""
+    return f"{_code(group.group)}: {_text(group.kind)}{waited}, lag {amount(group.lag)}, since {exact_time(group.since_ms)}"
+
+
+def _hanging(row: HangingRow) -> str:
+    name = _code(row.transaction or f"producer {row.producer_id}")
+    where = f"from offset {amount(row.start_offset)}, since {exact_time(row.since_ms)}"
+    return f"{name}: {_text(row.verdict.value)}, {where}. Remedy: {_text(row.remedy)}"
+
+
+def _order(order: AuditEntry) -> str:
+    what = f"{_text(order.action)} {_text(order.outcome)}, by {_text(order.who)}, audit {order.audit}"
+    return f"{exact_time(order.at_ms)}: {what}. Reason: {_text(order.reason)}"
 
 
 def _alert(alert: AlertRow) -> str:

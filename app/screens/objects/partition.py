@@ -7,9 +7,11 @@ from datetime import UTC
 
 import streamlit as st
 
-from app.client.collector_client import CollectorClient
+from app import live
+from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.application_name import application_name
 from app.components.facts import evidence_list
+from app.components.incident_note import partition_note
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
 from app.components.time_text import amount, at, duration, since
@@ -17,7 +19,7 @@ from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
-from app.screens.objects.parts import ended_table, link_to, not_there, open_table, page_address
+from app.screens.objects.parts import ended_table, link_to, not_there, open_table, page_address, share
 from app.screens.readers import KINDS
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -30,8 +32,22 @@ def show() -> None:
     topic, number = st.query_params.get("topic", ""), st.query_params.get("partition", "")
     with st.container(key="partition"):
         show_region("partition", {"topic": topic, "partition": number})
-    if number.isdigit():
-        link_to(page_address(page_paths.partition(topic, int(number))))
+    if topic and number.isdigit():
+        live.auto_refresh(_share, every_s=live.CHARTS_EVERY_S)
+
+
+def _share() -> None:
+    topic, number, client = st.query_params.get("topic", ""), int(st.query_params["partition"]), live.collector()
+    address = page_address(page_paths.partition(topic, number))
+    try:
+        row = client.partition(topic, number)
+    except CollectorError as error:
+        if error.failure is not Failure.UNKNOWN_KEY:
+            raise
+        link_to(address)
+        return
+    note = partition_note(row, link=address, at_ms=client.status().now_ms)
+    share(address, note, f"incident-{topic}-{number}.md")
 
 
 def render(client: CollectorClient, query: Query) -> Picture:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 import streamlit as st
 
 from app import live
+from app.client.audit_entries import AuditEntry
 from app.client.collector_client import CollectorClient
+from app.client.collector_rows import Rows
 from app.components import brush
 from app.components.charts import waiting_chart
+from app.components.incident_note import application_note
 from app.components.markup import Html, el
 from app.components.presses import link
 from app.components.time_text import ago, amount, at, duration, written
@@ -19,13 +23,15 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
-from app.screens.objects.parts import alert_list, link_to, open_table, order_list, orders_about, page_address
+from app.screens.objects.parts import alert_list, open_table, order_list, orders_about, page_address, share
 from app.screens.pipelines import STATES, pipeline_buttons
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
+from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.ends import AbortRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.transactions import TransactionRow
 
 CHECKPOINTS_SHOWN = 30
 MOST_OPEN = 100
@@ -37,35 +43,81 @@ def show() -> None:
     name = st.query_params.get("name", "")
     with st.container(key="pipeline"):
         show_region("pipeline", {"name": name})
-    link_to(page_address(page_paths.pipeline(name)))
+    live.auto_refresh(_share, every_s=live.CHARTS_EVERY_S)
     over_time.show(name)
     live.auto_refresh(_past, every_s=live.CHARTS_EVERY_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What the collector knows of an application now; ``ours``: its pipeline, None where it has none of indoubt's."""
+
+    ours: PipelineRow | None
+    needs: Attention | None
+    jobs: Sequence[JobRow]
+    timeout: TimeoutRow | None
+    running: Rows[TransactionRow]
+    alerts: Sequence[AlertRow]
+    orders: Sequence[AuditEntry]
+
+    @classmethod
+    def of(cls, client: CollectorClient, name: str) -> _Known:
+        """Ask the collector. Raises CollectorError."""
+        ours = next((row for row in client.pipelines() if row.pipeline == name), None)
+        needs: Sequence[Attention] = ()
+        if ours is not None:
+            needs = client.attention(kind=AttentionKind.PIPELINE, keys=[ours.key], limit=1)
+        return cls(
+            ours=ours,
+            needs=next(iter(needs), None),
+            jobs=[row for row in client.jobs() if row.pipeline == name],
+            timeout=next((row for row in client.timeouts() if row.pipeline == name), None),
+            running=client.transactions(pipeline=name, limit=MOST_OPEN),
+            alerts=[alert for alert in client.alerts() if alert.labels.get("pipeline") == name],
+            orders=orders_about(client, [ours.key]) if ours is not None else (),
+        )
+
+
+def _share() -> None:
+    name, client = st.query_params.get("name", ""), live.collector()
+    address, known = page_address(page_paths.pipeline(name)), _Known.of(client, name)
+    note = application_note(
+        name,
+        link=address,
+        at_ms=client.status().now_ms,
+        pipeline=known.ours,
+        jobs=known.jobs,
+        needs=known.needs,
+        running=known.running,
+        checkpoints=client.checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN),
+        timeout=known.timeout,
+        alerts=known.alerts,
+        orders=known.orders,
+    )
+    share(address, note, f"incident-{name}.md")
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return the upper part of the page for the application ``name``."""
     name = query.get("name", "")
-    ours = next((row for row in client.pipelines() if row.pipeline == name), None)
-    jobs = [row for row in client.jobs() if row.pipeline == name]
-    timeout = next((row for row in client.timeouts() if row.pipeline == name), None)
-    running = client.transactions(pipeline=name, limit=MOST_OPEN)
+    known = _Known.of(client, name)
     picture: Picture = {"path": el("h2", name, class_="object-name")}
-    if ours is not None:
-        needs = client.attention(kind=AttentionKind.PIPELINE, keys=[ours.key], limit=1)
-        picture["pipeline"] = _pipeline(ours, next(iter(needs), None))
-    for job in jobs:
+    if known.ours is not None:
+        picture["pipeline"] = _pipeline(known.ours, known.needs)
+    for job in known.jobs:
         picture[f"job-{job.cluster}-{job.job}"] = _job(job)
-    if ours is None and not jobs:
+    if known.ours is None and not known.jobs:
         text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
         picture["foreign"] = el("p", text, class_="empty")
+    running = known.running
     more = f" and {running.more:,} more" if running.more else ""
     heading = el("h3", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
     nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
     picture["open"] = el("section", heading, open_table(running) if running else nothing)
-    if ours is not None:
-        picture["orders"] = order_list(orders_about(client, [ours.key]))
-    picture["timeout"] = _timeout(timeout)
-    picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.labels.get("pipeline") == name])
+    if known.ours is not None:
+        picture["orders"] = order_list(known.orders)
+    picture["timeout"] = _timeout(known.timeout)
+    picture["alerts"] = alert_list(known.alerts)
     return picture
 
 

@@ -5,14 +5,37 @@ from __future__ import annotations
 from functools import partial
 
 from app.client.audit_entries import read_audit
-from app.components.incident_note import alert_note, batch_note, transaction_note
+from app.client.collector_rows import Rows
+from app.components.incident_note import (
+    LISTED,
+    alert_note,
+    application_note,
+    batch_note,
+    partition_note,
+    transaction_note,
+)
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.events import RawEventRow
+from lifecycle.rows.partitions import PartitionRow
+from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.row_json import read_row
-from lifecycle.rows.transactions import TransactionDetailRow
-from tests.unit.app.contract_rows import alert, batch, loss, raw_event, shared_batch, transaction
+from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from tests.unit.app.contract_rows import (
+    alert,
+    batch,
+    blocked,
+    checkpoint,
+    hanging,
+    job,
+    loss,
+    pipeline,
+    raw_event,
+    shared_batch,
+    timeout,
+    transaction,
+)
 from tests.unit.app.contract_server import Answers
 
 T0 = 1_795_000_000_000
@@ -100,3 +123,56 @@ def test_an_alert_has_what_it_rests_on_and_what_ends_it() -> None:
     for text in ("## A2 commit overdue: batch 41 of ip\\-count", "critical, firing since 2026-11-18 11:06:40.000 UTC",
                  "decision 88213 lists it", "- pipeline: `ip-count`"):  # fmt: skip
         assert text in note, text
+
+
+def application(running: list[TransactionRow], more: int = 0, **changes: object) -> str:
+    facts: dict[str, object] = {
+        "pipeline": None, "jobs": (), "needs": None, "checkpoints": (), "timeout": None, "alerts": (), "orders": (),
+    }  # fmt: skip
+    return application_note("ip-count", link=LINK, at_ms=T0, running=Rows(running, more), **{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_the_note_of_an_application_has_what_it_reported_what_is_open_and_its_checkpoints() -> None:
+    note = application(
+        [read_row(TransactionRow, transaction(opened_at_ms=T0, deadline_ms=T0 + 60_000))],
+        pipeline=read_row(PipelineRow, pipeline()),
+        jobs=[read_row(JobRow, job())],
+        checkpoints=[read_row(CheckpointRow, checkpoint(41, state="failed", reason="it *broke*"))],
+        timeout=read_row(TimeoutRow, timeout()),
+    )
+    for text in (
+        "Application `ip-count`, as of 2026-11-18 11:06:40.000 UTC",
+        "- Last sign of life: ",
+        "- Flink job ",
+        "- Timeout ",
+        "opened 2026-11-18 11:06:40.000 UTC, the broker aborts it at 2026-11-18 11:07:40.000 UTC",
+        "- 41: failed",
+        "it \\*broke\\*",
+    ):
+        assert text in note, text
+
+
+def test_the_note_of_an_application_lists_so_many_and_counts_the_others() -> None:
+    assert "### Not settled\n\n- nothing\n" in application([])
+    row = read_row(TransactionRow, transaction())
+    note = application([row] * (LISTED + 3), more=1_000)
+    assert note.count(f"`{row.transaction}`") == LISTED
+    assert "- and 1,003 more" in note
+    assert "more" not in application([row] * LISTED)
+
+
+def test_the_note_of_a_partition_has_who_holds_it_who_waits_and_what_hangs() -> None:
+    row = read_row(PartitionRow, {
+        "topic": "orders", "partition": 2, "readers": blocked(holder_transaction="billing-`1`"), "hanging": [hanging()],
+        "open": [], "ended": [],
+    })  # fmt: skip
+    note = partition_note(row, link=LINK, at_ms=T0)
+    for text in (
+        "Last stable offset",
+        "- Held back by: billing\\-\\`1\\`, since",
+        "### Readers",
+        "### Hanging",
+        "Remedy: ",
+    ):
+        assert text in note, text
+    assert "### Open on it" not in note

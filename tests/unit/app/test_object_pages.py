@@ -149,6 +149,36 @@ def test_it_can_be_pasted_as_an_incident_note(answers):
     assert f"{page_paths.transaction(key)}&zone=UTC" in [code.value for code in page.code]
 
 
+def test_a_pipeline_and_a_partition_can_be_pasted_as_incident_notes(answers):
+    answers.pipelines, answers.alerts = [pipeline()], [alert()]
+    name = answers.transactions[0]["key"]
+    answers.partition = {
+        "topic": "orders", "partition": 2, "readers": blocked(), "hanging": [], "open": [foreign("billing-1")], "ended": [],
+    }  # fmt: skip
+    notes = {}
+    for path in (page_paths.pipeline("ip-count"), page_paths.partition("orders", 2)):
+        page = at(path)
+        notes[path] = next(code.value for code in page.code if code.language == "markdown")
+        assert f"Page: {path}&zone=UTC" in notes[path]
+        assert f"{path}&zone=UTC" in [code.value for code in page.code]
+    of_pipeline, of_partition = notes.values()
+    for text in (
+        "## ip\\-count\n",
+        "Reported last",
+        "### Not settled",
+        f"`{name.split(':')[1]}`: commit it",
+        "### Alerts",
+    ):
+        assert text in of_pipeline, text
+    for text in ("## orders\\-2\n", "### Readers", "`billing-1`: foreign", "Held back by"):
+        assert text in of_partition, text
+
+
+def test_a_partition_that_is_not_known_has_a_link_and_no_note(answers):
+    page = opened("objects.partition", topic="nothing", partition="1")
+    assert [code.language for code in page.code] == ["plaintext"]
+
+
 def test_alerts_about_it_or_its_batch_are_linked(answers):
     row = answers.transactions[0]
     answers.alerts = [
