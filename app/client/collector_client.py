@@ -211,13 +211,23 @@ class CollectorClient:
         wanted |= {"verdict": verdict} if verdict else {}
         return self._rows("/api/v1/losses", partial(read_row, LossRow), wanted)
 
-    def batches(self, *, pipeline: str = "", batch: int | None = None, limit: int = 500) -> Rows[BatchRow]:
+    def batches(
+        self,
+        *,
+        pipeline: str = "",
+        batch: int | None = None,
+        over: bool | None = None,
+        limit: int = 500,
+        after: str = "",
+    ) -> Rows[BatchRow]:
         """Return attempts at batches, those that need an operator first, each newest first.
 
-        ``pipeline``, ``batch``: of this pipeline, and of the batch with this number, only.
+        ``pipeline``, ``batch``: of this pipeline, and of the batch with this number, only. ``over``: those that are, newest
+        first, or the others; ``after``: what the page before had as ``next``.
         """
         wanted = {"limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
         wanted |= {"batch": str(batch)} if batch is not None else {}
+        wanted |= _part(over, after)
         return self._rows("/api/v1/batches", partial(read_row, BatchRow), wanted)
 
     def checkpoints(self, *, limit: int = 500, **filters: str) -> Rows[CheckpointRow]:
@@ -251,9 +261,13 @@ class CollectorClient:
         """Return the records that could not be understood, newest first."""
         return self._rows("/api/v1/quarantined", partial(read_row, QuarantinedRow), {"limit": str(limit)})
 
-    def alerts(self) -> Rows[AlertRow]:
-        """Return alerts: firing ones first, then pending, then resolved."""
-        return self._rows("/api/v1/alerts", partial(read_row, AlertRow), {})
+    def alerts(self, *, over: bool | None = None, limit: int = 500, after: str = "") -> Rows[AlertRow]:
+        """Return alerts: firing ones first, then pending, then resolved.
+
+        ``over``: the resolved ones, newest first, or the others; ``after``: what the page before had as ``next``.
+        """
+        wanted = {"limit": str(limit)} | _part(over, after)
+        return self._rows("/api/v1/alerts", partial(read_row, AlertRow), wanted)
 
     def silences(self) -> Rows[SilenceRow]:
         """Return silences, also those that ended."""
@@ -359,7 +373,9 @@ class CollectorClient:
 
     def _rows(self, path: str, read: Callable[[Any], Row], filters: Filters) -> Rows[Row]:
         answer = self._get_shared(path, filters)
-        return self._understand(path, lambda value: Rows(map(read, value["rows"]), int(value["more"])), answer)
+        return self._understand(
+            path, lambda value: Rows(map(read, value["rows"]), int(value["more"]), value["next"]), answer
+        )
 
     def _understand(self, path: str, read: Callable[[Any], Row], answer: Any) -> Row:
         try:
@@ -403,6 +419,10 @@ class CollectorClient:
         if answer.is_success and value is not None:
             return value
         raise CollectorError(_FAILURES.get(answer.status_code, Failure.UNEXPECTED), _message(answer.status_code, value))
+
+
+def _part(over: bool | None, after: str) -> dict[str, str]:
+    return ({} if over is None else {"over": str(over).lower()}) | ({"after": after} if after else {})
 
 
 def _message(status: int, value: Any) -> str:

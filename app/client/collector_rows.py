@@ -11,11 +11,11 @@ Row = TypeVar("Row")
 
 
 class Rows(list[Row]):
-    """Rows of a table, and how many ``more`` there are behind them."""
+    """Rows of a table, and how many ``more`` there are behind them; ``next`` leads to those, None where nothing does."""
 
-    def __init__(self, rows: Iterable[Row], more: int) -> None:
+    def __init__(self, rows: Iterable[Row], more: int, next: str | None = None) -> None:
         super().__init__(rows)
-        self.more = more
+        self.more, self.next = more, next
 
 
 class FoundPage(list[FoundTransactionRow]):

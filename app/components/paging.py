@@ -20,6 +20,8 @@ ROWS = viewer_choices.ROWS.name
 """The part of an address, and of a live region's query, that says how many rows a page has."""
 PAGE = "page"
 """The part of an address that names the page of a long list."""
+AFTER = "after"
+"""The same of a list that the collector cuts into pages: what it said as ``next``."""
 _CHOICE = "rows-a-page"
 
 
@@ -54,7 +56,26 @@ def _keep_rows() -> None:
 
 def first_page() -> None:
     """Take the page of a long list out of the address: another filter or order begins at its first page."""
-    st.query_params.pop(PAGE, None)
+    for name in (PAGE, AFTER):
+        st.query_params.pop(name, None)
+
+
+def after_in_address() -> str:
+    """Return behind which row the page begins that the address asks for, as the collector says it; empty: the first page."""
+    return st.query_params.get(AFTER, "")
+
+
+def older_and_newest(following: str | None, *, key: str) -> None:
+    """Write the buttons that lead on in a list that the collector cuts into pages, and back to its first page.
+
+    ``following``: what the collector said as ``next``. The address keeps it: rows that came since do not move the page.
+    """
+    st.button("Newest", key=f"{key}-newest", disabled=not after_in_address(), on_click=first_page)
+    st.button("Older", key=f"{key}-older", disabled=following is None, on_click=_go_on, args=(following,))
+
+
+def _go_on(after: str) -> None:
+    st.query_params[AFTER] = after
 
 
 def size_of(query: Mapping[str, str], default: int) -> int:

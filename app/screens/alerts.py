@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, tzinfo
 
 import streamlit as st
 
@@ -14,19 +14,21 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import remedies
 from app.components.markup import Html, el, widget_token
+from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.presses import link, silence_button
-from app.components.time_text import exact, since
+from app.components.time_text import exact, since, written
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import fact_line, table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
+from app.screens import news
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.attention import Attention
 
 STANDING_SHOWN = 50
-RESOLVED_SHOWN = 50
+ROWS_A_PAGE = 50
 SEVERITIES = {
     "critical": ("✖", Tone.URGENT, "rows are lost or invisible, or soon will be: act now"),
     "warning": ("△", Tone.WARNING, "nothing is lost yet: act within the hour"),
@@ -35,24 +37,24 @@ SEVERITIES = {
 
 
 def show() -> None:
-    """Write the page."""
-    downloads.offer("alerts", live.collector().alerts)
+    """Write the page: what stands as a live region, and the resolved alerts."""
+    downloads.offer("alerts", lambda: live.collector().alerts(over=False))
     with st.container(key="alerts"):
         show_region("alerts")
+    live.auto_refresh(_resolved, every_s=None)
 
 
 def render(client: CollectorClient, query: Query) -> Picture:
-    """Return a card for each batch or application that alerts are about, then silences, receivers and what is resolved."""
-    alerts, silences, receivers = client.alerts(), client.silences(), client.receivers()
-    standing = [alert for alert in alerts if not alert.is_over]
+    """Return a card for each batch or application that alerts are about, then silences and receivers."""
+    standing, silences, receivers = client.alerts(over=False), client.silences(), client.receivers()
     active = {silence.silence: silence for silence in silences if silence.is_active}
     needs = _needs(client, [alert.key for alert in standing[:STANDING_SHOWN]])
-    picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(alerts)))}
+    picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(standing)))}
     if not standing:
         picture["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
     for group, about in _by_group(standing[:STANDING_SHOWN]).items():
         picture[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
-    if less_urgent := max(0, len(standing) - STANDING_SHOWN) + alerts.more:
+    if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
         text = f"{counted(less_urgent, 'less urgent alert')} not shown: python -m collector alerts lists them."
         picture["more"] = el("p", text, class_="more")
     if active:
@@ -61,10 +63,26 @@ def render(client: CollectorClient, query: Query) -> Picture:
     for silence in active.values():
         picture[f"silence-{silence.silence}"] = _silence_card(silence)
     picture["receivers"] = el("div", el("h3", "Receivers of notifications"), _receivers(receivers))
-    if resolved := [alert for alert in alerts if alert.is_over][:RESOLVED_SHOWN]:
-        head = el("h3", "Resolved", el("small", f" the newest {len(resolved)}"))
-        picture["resolved"] = el("div", head, _resolved(resolved))
     return picture
+
+
+def _resolved() -> None:
+    after = after_in_address()
+    resolved = live.collector().alerts(over=True, limit=rows_a_page(ROWS_A_PAGE), after=after)
+    live.write(el("h3", "Resolved", el("small", " newest first")))
+    if not after:
+        news.show("alerts", [alert.since_ms for alert in resolved])
+    if not resolved and not after:
+        live.write(el("p", "No alert has been resolved yet.", class_="empty"))
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        behind = f"{resolved.more:,} older behind them" if resolved.more else "no older one"
+        live.write(el("p", f"{counted(len(resolved), 'alert')}, {behind}", class_="how-many"))
+        older_and_newest(resolved.next, key="resolved")
+        choose_rows(ROWS_A_PAGE)
+        downloads.offer("resolved-alerts", lambda: resolved)
+    with st.container(key="resolved-table"):
+        live.write(_table(resolved, live.zone()))
 
 
 def _needs(client: CollectorClient, alerts: Sequence[str]) -> dict[str, Attention]:
@@ -75,7 +93,7 @@ def _needs(client: CollectorClient, alerts: Sequence[str]) -> dict[str, Attentio
 
 def _how_many(alerts: Rows[AlertRow]) -> str:
     count = Counter(alert.state for alert in alerts)
-    silenced = sum(1 for alert in alerts if alert.silenced_by is not None and not alert.is_over)
+    silenced = sum(1 for alert in alerts if alert.silenced_by is not None)
     parts = [f"{count[state]} {state}" for state in ("firing", "pending") if count[state]]
     if silenced:
         parts.append(f"{silenced} of them silenced")
@@ -199,12 +217,12 @@ def _receivers(receivers: Rows[ReceiverRow]) -> Html:
     )
 
 
-def _resolved(alerts: Sequence[AlertRow]) -> Html:
+def _table(alerts: Sequence[AlertRow], zone: tzinfo) -> Html:
     return table(
         ["Resolved", "Severity", "Rule", "Summary", "Labels"],
         [
             [
-                exact(alert.since_ms),
+                written(alert.since_ms, zone),
                 badge(_severity(alert.severity)[0], alert.severity, Tone.CALM, _severity(alert.severity)[2]),
                 f"{alert.rule} {alert.name}",
                 link(_page_of(alert), alert.summary),

@@ -12,6 +12,7 @@ from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el, widget_token
+from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.presses import link, order_button
 from app.components.time_text import ago, amount, exact
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
@@ -27,9 +28,8 @@ from lifecycle.orders import Action
 from lifecycle.rows.batches import BatchRow, BatchSideRow
 
 PIPELINE = "batch-pipeline"
-MAX_ROWS = 200
 STANDING_SHOWN = 50
-ENDED_SHOWN = 50
+ROWS_A_PAGE = 50
 VERDICTS: WordSigns = {
     "one side only": ("◧", Tone.URGENT, "committed in one resource manager and not in another: their readers see different data"),
     "lost": ("✖", Tone.URGENT, "commit was decided, but a part was rolled back: only a replay restores its rows"),
@@ -52,32 +52,36 @@ def show() -> None:
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return a card for each batch that is not over, one block each."""
-    standing = [batch for batch in _asked(client, query) if not batch.is_over]
+    standing = client.batches(pipeline=query.get(PIPELINE, ""), over=False)
     picture: Picture = {"head": el("h3", "Batches", el("small", _how_many(standing)))}
     if not standing:
         picture["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
     for batch in standing[:STANDING_SHOWN]:
         picture[f"batch-{widget_token(batch.key)}"] = _card(batch)
-    if len(standing) > STANDING_SHOWN:
-        hidden = counted(len(standing) - STANDING_SHOWN, "less urgent batch", "less urgent batches")
+    if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
+        hidden = counted(less_urgent, "less urgent batch", "less urgent batches")
         text = f"{hidden} not shown: python -m collector batches lists them."
         picture["more"] = el("p", text, class_="more")
     return picture
 
 
-def _asked(client: CollectorClient, query: Query) -> Rows[BatchRow]:
-    return client.batches(pipeline=query.get(PIPELINE, ""), limit=MAX_ROWS)
-
-
 def _ended() -> None:
-    batches = _asked(live.collector(), in_address(PIPELINE))
-    ended = [batch for batch in batches if batch.is_over]
-    live.write(el("h3", "Ended", el("small", _newest(ended, batches))))
-    news.show("batches", [batch.updated_at_ms for batch in ended], in_address(PIPELINE).get(PIPELINE, ""))
-    downloads.offer("batches", lambda: batches)
+    pipeline, after = in_address(PIPELINE).get(PIPELINE, ""), after_in_address()
+    ended = live.collector().batches(pipeline=pipeline, over=True, limit=rows_a_page(ROWS_A_PAGE), after=after)
+    live.write(el("h3", "Ended", el("small", " newest first")))
+    if not after:
+        news.show("batches", [batch.updated_at_ms for batch in ended], pipeline)
+    if not ended and not after:
+        none = f"No ended batch is of {pipeline}." if pipeline else "The history has no ended batch."
+        live.write(el("p", none, class_="empty"))
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        live.write(el("p", _how_far(ended), class_="how-many"))
+        older_and_newest(ended.next, key="batch")
+        choose_rows(ROWS_A_PAGE)
+        downloads.offer("batches", lambda: ended)
     with st.container(key="batch-table"):
-        none = el("p", "The history has no ended batch.", class_="empty")
-        live.write(_table(ended[:ENDED_SHOWN]) if ended else none)
+        live.write(_table(ended))
 
 
 def _how_many(standing: Sequence[BatchRow]) -> str:
@@ -87,9 +91,9 @@ def _how_many(standing: Sequence[BatchRow]) -> str:
     return f" {', '.join(parts)}" if parts else ""
 
 
-def _newest(ended: Sequence[BatchRow], batches: Rows[BatchRow]) -> str:
-    hidden = max(0, len(ended) - ENDED_SHOWN) + batches.more
-    return f" {counted(hidden, 'older batch', 'older batches')} not shown" if hidden else ""
+def _how_far(ended: Rows[BatchRow]) -> str:
+    behind = f"{ended.more:,} older behind them" if ended.more else "no older one"
+    return f"{counted(len(ended), 'batch', 'batches')}, {behind}"
 
 
 def _card(batch: BatchRow) -> Html:

@@ -59,7 +59,11 @@ def _checkpoints(client: CollectorClient, pipeline: str) -> list[int | None]:
 
 
 def _batches(client: CollectorClient, pipeline: str) -> list[int | None]:
-    return [row.updated_at_ms for row in client.batches(pipeline=pipeline, limit=LOOKED_AT) if row.is_over]
+    return [row.updated_at_ms for row in client.batches(pipeline=pipeline, over=True, limit=LOOKED_AT)]
+
+
+def _alerts(client: CollectorClient, _: str) -> list[int | None]:
+    return [row.since_ms for row in client.alerts(over=True, limit=LOOKED_AT)]
 
 
 def _audit(client: CollectorClient, words: str) -> list[int | None]:
@@ -75,6 +79,7 @@ _LISTS: Mapping[str, Callable[[CollectorClient, str], list[int | None]]] = {
     "losses": _losses,
     "checkpoints": _checkpoints,
     "batches": _batches,
+    "alerts": _alerts,
     "audit": _audit,
     "quarantined": _quarantined,
 }

@@ -11,7 +11,7 @@ from app import live
 from app.client.collector_rows import FoundPage
 from app.components import downloads
 from app.components.markup import Html, el
-from app.components.paging import choose_rows, rows_a_page
+from app.components.paging import AFTER, after_in_address, choose_rows, first_page, older_and_newest, rows_a_page
 from app.components.partition_name import partition_links
 from app.components.presses import link
 from app.components.time_text import amount, duration, moment_ms, written
@@ -28,7 +28,6 @@ ANY = "any"
 SPANS = {"1 h": HOUR_MS, "24 h": DAY_MS, "7 days": 7 * DAY_MS, "all": None}
 SPAN = "24 h"
 ROWS_A_PAGE = 100
-AFTER = "after"
 _TEXTS = {
     "transaction": "transactional id, or a part of it",
     "pipeline": "application, its whole name",
@@ -44,12 +43,11 @@ def show() -> None:
 
 def _search() -> None:
     filters = _filters()
-    after = st.query_params.get(AFTER, "")
+    after = after_in_address()
     found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), **filters, **({AFTER: after} if after else {}))
     with st.container(horizontal=True, vertical_alignment="center", key="search-head"):
         live.write(el("p", _how_many(found, is_first=not after), class_="how-many"))
-        st.button("Newest", key="search-newest", disabled=not after, on_click=_go, args=(None,))
-        st.button("Older", key="search-older", disabled=found.next is None, on_click=_go, args=(found.next,))
+        older_and_newest(found.next, key="search")
         choose_rows(ROWS_A_PAGE)
         downloads.offer("search", lambda: found)
     if found:
@@ -62,17 +60,17 @@ def _filters() -> dict[str, str]:
     with st.container(horizontal=True, vertical_alignment="bottom", key="search-filters"):
         texts = {
             name: st.text_input(name.capitalize(), placeholder=hint, key=f"search-{name}", width=230, bind="query-params",
-                                on_change=_go, args=(None,))
+                                on_change=first_page)
             for name, hint in _TEXTS.items()
         }  # fmt: skip
         outcome = st.selectbox("Outcome", [ANY, *(one.value for one in SearchOutcome)], key="search-outcome", width=130,
-                               bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+                               bind="query-params", on_change=first_page)  # fmt: skip
         cause = st.selectbox("Cause of an abort", [ANY, *(one.value for one in AbortCause)], key="search-cause", width=150,
-                             bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+                             bind="query-params", on_change=first_page)  # fmt: skip
         span = st.segmented_control("Opened in the last", list(SPANS), default=SPAN, required=True, key="search-span",
-                                    bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+                                    bind="query-params", on_change=first_page)  # fmt: skip
         before = st.text_input("Before", placeholder="now, or 2026-11-21 14:00", key="search-until", width=190,
-                               bind="query-params", on_change=_go, args=(None,))  # fmt: skip
+                               bind="query-params", on_change=first_page)  # fmt: skip
     wanted = {name: actual((text or "").strip()) for name, text in texts.items()}
     wanted |= {"outcome": outcome if outcome != ANY else "", "cause": cause if cause != ANY else ""}
     return wanted | _times(SPANS.get(span or SPAN), (before or "").strip())
@@ -91,13 +89,6 @@ def _times(length_ms: int | None, before: str) -> dict[str, str]:
         end_ms = live.collector().status().now_ms if until_ms is None else until_ms
         wanted["since_ms"] = str(max(0, end_ms - length_ms) // 60_000 * 60_000)
     return wanted
-
-
-def _go(after: str | None) -> None:
-    if after is None:
-        st.query_params.pop(AFTER, None)
-    else:
-        st.query_params[AFTER] = after
 
 
 def _how_many(found: FoundPage, *, is_first: bool) -> str:

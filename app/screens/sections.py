@@ -11,7 +11,7 @@ from functools import partial
 
 import streamlit as st
 
-from app.components.paging import PAGE
+from app.components.paging import AFTER, PAGE
 
 SHOW = "show"
 
@@ -44,7 +44,7 @@ def search_field(name: str, placeholder: str) -> str:
 
 def _search(name: str, key: str) -> None:
     text = st.session_state[key].strip()
-    others = {other: value for other, value in st.query_params.to_dict().items() if other not in (name, PAGE)}
+    others = {other: value for other, value in st.query_params.to_dict().items() if other not in (name, PAGE, AFTER)}
     # In one step: each change of the address is a step back for the browser.
     st.query_params.from_dict(others | ({name: text} if text else {}))
 

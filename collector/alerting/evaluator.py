@@ -81,7 +81,7 @@ class AlertEvaluator:
         at_ms, known, alerts = now_ms(), self._silences, self._shown.alerts
         of, in_order = self._in_order
         if of is not alerts:
-            in_order = sorted(alerts.values(), key=_urgency)
+            in_order = sorted(alerts.values(), key=urgency)
             self._in_order = alerts, in_order
         if not known:
             return [ShownAlert(alert=alert, silence=None) for alert in in_order]
@@ -174,6 +174,7 @@ class AlertEvaluator:
         self._changed()
 
 
-def _urgency(alert: Alert) -> tuple[int, int, int, str]:
+def urgency(alert: Alert) -> tuple[int, int, int, str]:
+    """Return where an alert stands in the list: firing, pending, resolved; the most severe, then the newest, first."""
     finding = alert.finding
     return (URGENCY.index(alert.state), -finding.severity.rank, -alert.since_ms, finding.key)

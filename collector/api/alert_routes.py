@@ -12,17 +12,18 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from collector.alerting import rules, silences
-from collector.alerting.evaluator import AlertEvaluator, ShownAlert
+from collector.alerting.evaluator import AlertEvaluator, ShownAlert, urgency
 from collector.alerting.service import AlertService
 from collector.alerting.silences import MAX_REASON, MIN_REASON, InvalidSilence, Silence
+from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api import metrics
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
-from collector.api.paging import Page, first
+from collector.api.paging import Page, SortKey, first, page, place_of
 from collector.api.pipeline_labels import PipelineLabels
 from collector.api.request_body import json_object
-from collector.api.table_routes import Limit, row_answer, table_answer
+from collector.api.table_routes import After, Limit, row_answer, table_answer
 from collector.config.settings import MetricsAccess
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock import now_ms
@@ -56,18 +57,23 @@ def serve(
         rule: str | None = None,
         severity: str | None = None,
         pipeline: str | None = None,
+        over: bool | None = None,
         limit: Limit = 500,
+        after: After = None,
     ) -> Response:
-        rows = [alert_row(shown) for shown in evaluator.alerts()]
         found = [
-            row
-            for row in rows
-            if state in (None, row.state)
-            and rule in (None, row.rule)
-            and severity in (None, row.severity)
-            and pipeline in (None, row.labels.get("pipeline"))
+            shown
+            for shown in evaluator.alerts()
+            if state in (None, shown.alert.state.value)
+            and rule in (None, shown.alert.finding.rule)
+            and severity in (None, shown.alert.finding.severity.value)
+            and pipeline in (None, shown.alert.finding.labels.get("pipeline"))
+            and over in (None, shown.alert.state is AlertState.RESOLVED)
         ]
-        return table_answer(request, AlertRow, first(found, limit))
+        place = _newest_place if over else _urgent_place
+        return table_answer(
+            request, AlertRow, page(found, place, alert_row, limit, place_of(after, int, int, int, str))
+        )
 
     @app.get("/api/v1/receivers", dependencies=[Depends(caller_of_request)])
     def read_receivers(request: Request) -> Response:
@@ -99,6 +105,15 @@ def _serve_silences(app: FastAPI, evaluator: AlertEvaluator) -> None:
     @app.delete("/api/v1/silences/{number}")
     def end_silence(caller: KnownCaller, number: int, reason: Reason) -> Response:
         return row_answer(_end_silence(evaluator, number, reason, caller))
+
+
+def _urgent_place(shown: ShownAlert) -> SortKey:
+    return urgency(shown.alert)
+
+
+def _newest_place(shown: ShownAlert) -> SortKey:
+    # Of those that are over the severity is past.
+    return (0, 0, -shown.alert.since_ms, shown.alert.finding.key)
 
 
 def alert_row(shown: ShownAlert) -> AlertRow:

@@ -17,9 +17,16 @@ from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses
 from collector.views.aborts_and_losses import EVERY
-from collector.views.batches import BatchVerdict, batch_sort_key, complete_sort_key, current_batches
+from collector.views.batches import (
+    VERDICTS,
+    BatchVerdict,
+    batch_sort_key,
+    complete_sort_key,
+    current_batches,
+)
 from collector.views.current_state import CurrentState
 from collector.views.words import has, having
+from lifecycle.rows.batches import OVER
 from lifecycle.verdicts import URGENCY, Verdict
 
 
@@ -113,10 +120,10 @@ def losses(current: CurrentState, store: Store, query: ListQuery, *, transaction
     return _newest(found, [loss_row(loss) for loss in found], more)
 
 
-def batches(current: CurrentState, query: ListQuery, number: int | None) -> Page:
+def batches(current: CurrentState, query: ListQuery, number: int | None, is_over: bool | None) -> Page:
     """Return a page of GET /batches, most urgent first, then newest; ``number``: attempts at batches of that number only.
 
-    Raises InvalidCursor.
+    ``is_over``: only those that are, newest first whatever their verdict, or only the others. Raises InvalidCursor.
     """
     after = place_of(query.after, int, int, str)
     complete = current.complete_attempts()
@@ -128,6 +135,13 @@ def batches(current: CurrentState, query: ListQuery, number: int | None) -> Page
     if query.verdict in (None, BatchVerdict.COMPLETE.value):
         attempts = ((*at, opened_ms) for at, opened_ms in complete.items() if number in (None, at[1].batch))
         sort_keys |= {complete_sort_key(*attempt): attempt[1] for attempt in attempts}
+    if is_over is not None:
+        # Those that are over stand in one order, whatever their verdict.
+        sort_keys = {
+            (0, *at[1:]) if is_over else at: attempt
+            for at, attempt in sort_keys.items()
+            if (VERDICTS[at[0]].value in OVER) is is_over
+        }
     of_pipeline = [at for at in sort_keys if query.pipeline in (None, at[2].partition("/")[0])]
     shown, more = behind(of_pipeline, lambda at: at, query.limit, after)
     # Only now those that are complete are looked at: the others were.

@@ -146,11 +146,12 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         pipeline: str | None = None,
         batch: int | None = None,
         verdict: str | None = None,
+        over: bool | None = None,
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
         query = listings.ListQuery(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        return table_answer(request, BatchRow, listings.batches(dependencies.current, query, batch))
+        return table_answer(request, BatchRow, listings.batches(dependencies.current, query, batch, over))
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:

@@ -137,7 +137,8 @@ class Batch:
 
 
 _UNDONE = (TransactionState.ABORTED, TransactionState.LOST)
-_ORDER = list(BatchVerdict)
+VERDICTS = tuple(BatchVerdict)
+"""The most urgent first."""
 
 
 def is_committed(member: Judged) -> bool:
@@ -182,12 +183,12 @@ def batches(
 
 def batch_sort_key(batch: Batch) -> tuple[int, int, str]:
     """Return where a batch stands in the list: most urgent first, then newest."""
-    return (_ORDER.index(batch.verdict), -(batch.opened_ms or 0), batch.key)
+    return (VERDICTS.index(batch.verdict), -(batch.opened_ms or 0), batch.key)
 
 
 def complete_sort_key(pipeline: str, batch_attempt: BatchAttempt, opened_ms: int) -> tuple[int, int, str]:
     """Return where an attempt stands in the list that is known to be complete."""
-    return (_ORDER.index(BatchVerdict.COMPLETE), -opened_ms, batch_key(pipeline, batch_attempt))
+    return (VERDICTS.index(BatchVerdict.COMPLETE), -opened_ms, batch_key(pipeline, batch_attempt))
 
 
 def batch_key(pipeline: str, batch_attempt: BatchAttempt) -> str:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Verdict
 
+OVER = ("aborted", "replayed", "complete")
+"""The verdicts of attempts of which no part is open or missing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSideRow:
@@ -61,4 +64,4 @@ class BatchRow:
     @property
     def is_over(self) -> bool:
         """True when no part of it is open or missing."""
-        return self.verdict in ("aborted", "replayed", "complete")
+        return self.verdict in OVER

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from lifecycle.orders import common_beginning
 from lifecycle.persons import NAME_HEADER
+from lifecycle.rows.batches import OVER
 from tests.unit.app.contract_rows import now_ms, series, silence
 
 TOKEN = "operator-token-of-the-test"
@@ -356,8 +357,15 @@ def _card(verdict: str, pipeline: str, number: int | None, rows: list[dict[str, 
     }  # fmt: skip
 
 
-def _page(rows: list[dict[str, Any]], limit: int) -> dict[str, Any]:
-    return {"rows": rows[:limit], "more": max(0, len(rows) - limit), "next": None}
+def _page(rows: list[dict[str, Any]], limit: int, first: int = 0) -> dict[str, Any]:
+    """Return the rows from the place ``first`` on, which is the cursor."""
+    more = max(0, len(rows) - first - limit)
+    return {"rows": rows[first : first + limit], "more": more, "next": str(first + limit) if more else None}
+
+
+def _is_over(row: dict[str, Any]) -> bool:
+    """Say whether an attempt at a batch or an alert is over."""
+    return row["state"] == "resolved" if "rule" in row else row["verdict"] in OVER
 
 
 def _error(code: str, message: str) -> dict[str, Any]:
@@ -442,7 +450,9 @@ class _Handler(BaseHTTPRequestHandler):
                 rows = self.known.orders_given(query)
             for name in ("transaction", "pipeline", "batch", "cause", "verdict"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
-            return self._answer(200, _page(rows, limit))
+            for wanted in query.get("over", ()):
+                rows = [row for row in rows if _is_over(row) is (wanted == "true")]
+            return self._answer(200, _page(rows, limit, int(query.get("after", ["0"])[0])))
         if path == "series":
             return self._answer(200, self.known.series)
         if path == "checkpoints/gaps":

@@ -78,6 +78,25 @@ def test_what_is_resolved_stands_below_and_needs_nobody(answers):
     assert "Silence …" not in labels(page)
 
 
+def test_resolved_alerts_are_paged_by_the_collector_and_the_address_has_the_page(answers):
+    resolved = [alert(key=f"A2|{number}", state="resolved", summary=f"alert number {number}.") for number in range(120)]
+    answers.alerts += resolved
+    page = opened("alerts")
+    assert "50 alerts, 70 older behind them" in said(page)
+    page = press(page, "Older")
+    assert ("alert number 49." in said(page), "alert number 50." in said(page)) == (False, True)
+    assert "alert number 99." in said(opened("alerts", after="50"))
+    page = press(page, "Newest")
+    assert "alert number 0." in said(page)
+    assert "after" not in page.query_params
+
+
+def test_while_none_is_resolved_the_page_says_so(answers):
+    page = opened("alerts")
+    assert "No alert has been resolved yet." in said(page)
+    assert "Older" not in labels(page)
+
+
 def test_of_very_many_the_most_urgent_are_shown_and_the_others_counted(answers):
     answers.alerts = [alert(key=f"A2|{number}", summary=f"alert number {number}.") for number in range(60)]
     page = opened("alerts")

@@ -106,10 +106,32 @@ def test_of_very_many_the_most_urgent_are_shown_and_the_others_counted(answers):
         "60 one side only",
         "batch 1049, run 3",
         "10 less urgent batches not shown",
-        "100 older batches not shown",
+        "50 batches, 100 older behind them",
     ):
         assert text in said(page), text
     assert "batch 1050, run 3" not in said(page)
+
+
+def test_older_batches_are_paged_by_the_collector_and_the_address_has_the_page(answers):
+    answers.batches = [shared_batch(number, **OVER) for number in range(200, 320)]
+    page = press(opened("batches"), "Older")
+    assert ("249 · 3" in said(page), "250 · 3" in said(page)) == (False, True)
+    assert button(page, "Newest").disabled is False
+    page = press(page, "Older")
+    assert "20 batches, no older one" in said(page)
+    assert button(page, "Older").disabled is True
+    assert "250 · 3" in said(opened("batches", after="50"))
+    page = press(page, "Newest")
+    assert "200 · 3" in said(page)
+    assert "after" not in page.query_params
+
+
+def test_another_pipeline_begins_at_its_newest_batch(answers):
+    answers.batches = [shared_batch(number, **OVER) for number in range(200, 320)]
+    page = opened("batches", after="50")
+    page = page.text_input(key="batch-pipeline-field").set_value("nightly").run()
+    assert "after" not in page.query_params
+    assert "No ended batch is of nightly." in said(page)
 
 
 def test_text_from_outside_stays_text(answers):

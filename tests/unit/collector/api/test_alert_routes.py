@@ -15,7 +15,9 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from collector.alerting.evaluator import ShownAlert
 from collector.alerting.service import AlertService
+from collector.alerting.state_machine import AlertState
 from collector.api import alert_routes, backup_routes, standing_order_routes
 from collector.api.app import application
 from collector.api.dependencies import ApiDependencies
@@ -135,10 +137,37 @@ def test_alerts_come_most_urgent_first_with_every_column(api: AlertApi) -> None:
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [("rule=A1", 2), ("severity=warning", 1), ("state=resolved", 0), ("pipeline=ip-count", 2), ("limit=1", 1)],
-)
+    [("rule=A1", 2), ("severity=warning", 1), ("state=resolved", 0), ("pipeline=ip-count", 2), ("limit=1", 1),
+     ("over=true", 0), ("over=false", 3)],
+)  # fmt: skip
 def test_alerts_are_filtered(api: AlertApi, query: str, found: int) -> None:
     assert len(api.rows(f"alerts?{query}")) == found
+
+
+def test_pages_of_alerts_put_together_are_the_table(api: AlertApi) -> None:
+    rows: list[Any] = []
+    after = ""
+    for more in (2, 1, 0):
+        page = api.client.get(f"/api/v1/alerts?limit=1{after}", headers=VIEWER).json()
+        assert page["more"] == more
+        rows += page["rows"]
+        after = f"&after={page['next']}"
+    assert rows == api.rows("alerts")
+    assert page["next"] is None
+
+
+def test_resolved_alerts_stand_newest_first_whatever_their_severity(api: AlertApi, monkeypatch: Any) -> None:
+    alerts = {
+        shown.alert.finding.key: replace(shown.alert, state=AlertState.RESOLVED, since_ms=T0 + number)
+        for number, shown in enumerate(api.alerts.evaluator.alerts())
+    }
+    monkeypatch.setattr(
+        api.alerts.evaluator, "alerts", lambda: [ShownAlert(alert=one, silence=None) for one in alerts.values()]
+    )
+    first = api.client.get("/api/v1/alerts?over=true&limit=2", headers=VIEWER).json()
+    assert [row["since_ms"] for row in first["rows"]] == [T0 + 2, T0 + 1]
+    rest = api.client.get(f"/api/v1/alerts?over=true&after={first['next']}", headers=VIEWER).json()
+    assert [row["since_ms"] for row in rest["rows"]] == [T0]
 
 
 @pytest.mark.parametrize("path", ["alerts", "silences"])

@@ -98,6 +98,8 @@ def answer(api: Api, path: str, **parameters: Any) -> Any:
         ("losses?verdict=harmless", 3),
         ("losses?transaction=payments-3", 1),
         ("batches", 4),
+        ("batches?over=true", 2),
+        ("batches?over=false", 2),
         ("checkpoints", 5),
         ("timeouts", 3),
         ("ids", 5),
@@ -122,6 +124,14 @@ def test_pages_put_together_are_the_table(api: Api, path: str, least: int, limit
             break
         cursor = {"after": found["next"]}
     assert rows == whole["rows"]
+
+
+def test_batches_that_are_over_stand_newest_first_and_with_the_others_they_are_all(api: Api) -> None:
+    over, others = (answer(api, "batches", over=over)["rows"] for over in ("true", "false"))
+    assert {row["verdict"] for row in over} <= {"aborted", "replayed", "complete"}
+    assert [row["opened_at_ms"] for row in over] == sorted((row["opened_at_ms"] for row in over), reverse=True)
+    whole = answer(api, "batches")["rows"]
+    assert sorted(row["key"] for row in (*over, *others)) == sorted(row["key"] for row in whole)
 
 
 def test_what_is_left_unjoined_is_listed_as_if_it_were_joined(api: Api) -> None:
