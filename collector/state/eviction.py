@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collector.records.facts import BrokerIdentity, ReportedTransaction
+import heapq
+from collections.abc import Collection
+
+from collector.records.facts import BrokerIdentity, BrokerTransaction, ReportedTransaction
 from collector.state.state import State, of_handle, take_commit, take_from_older
 from lifecycle.decision_ledger import DecisionLedger
+from lifecycle.decisions import BatchAttempt
+
+SETTLED_AT_ONCE = 20
+"""Settled transactions leave memory when there is this part more of them than is kept: all who read wait meanwhile."""
 
 
 def forget_open_transactions(state: State) -> None:
@@ -19,40 +26,72 @@ def forget_decisions(state: State) -> None:
     state.last_decided.clear()
 
 
+def put_settled(state: State, transaction: BrokerTransaction, before: BrokerTransaction | None) -> None:
+    """Note that a transaction has ended; ``before``: what was known of it."""
+    settled_ms, identity = _settled_ms(transaction), transaction.identity
+    if identity not in state.settled or before is None or _settled_ms(before) != settled_ms:
+        state.settled.add(identity)
+        heapq.heappush(state.settled_order, (settled_ms, identity))
+
+
+def _settled_ms(transaction: BrokerTransaction) -> int:
+    return transaction.ended_ms or transaction.identity.start_ms
+
+
 def trim_when_needed(state: State) -> None:
-    """Trim once what could leave memory has grown by as much as is kept, so that its cost per observation stays small."""
+    """Trim once what could leave memory has grown, so that its cost per observation stays small.
+
+    Settled transactions come and go by the thousand, so they leave in small parts; everything else once it has grown by as
+    much as is kept.
+    """
+    if len(state.settled) > state.settled_kept + state.settled_kept // SETTLED_AT_ONCE:
+        _trim_settled(state)
     if _trimmable(state) > max(state.trim_at, 2 * state.settled_kept):
         trim(state)
 
 
 def _trimmable(state: State) -> int:
-    return len(state.settled) + len(state.reported) + len(state.checkpoints) + len(state.inits) + len(state.branches)
+    return len(state.reported) + len(state.checkpoints) + len(state.inits) + len(state.branches)
 
 
 def trim(state: State) -> None:
     """Drop the oldest settled transactions, and what was reported and decided of them, down to the number that is kept."""
-    listed_before = [t.listed.batch_attempt for t in state.reported.values() if t.listed is not None]
-    _trim_transactions(state)
+    _trim_settled(state)
+    _trim_reported(state)
     _trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
     for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
         del state.inits[id_]
-    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
-        del state.offsets[identity]
     for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
         del state.orders[key]
-    for batch_attempt in set(listed_before) - {
-        t.listed.batch_attempt for t in state.reported.values() if t.listed is not None
-    }:
-        state.ledger.forget(batch_attempt)
     state.trim_at = _trimmable(state) + state.settled_kept
 
 
-def _trim_transactions(state: State) -> None:
-    settled = [state.broker[identity] for identity in state.settled]
-    settled.sort(key=lambda t: (t.ended_ms or t.identity.start_ms, t.identity))
-    for transaction in settled[: max(0, len(settled) - state.settled_kept)]:
-        drop_transaction(state, transaction.identity)
+def _trim_settled(state: State) -> None:
+    """Drop the settled transactions that ended first."""
+    listed: set[BatchAttempt] = set()
+    while len(state.settled) > state.settled_kept:
+        settled_ms, identity = heapq.heappop(state.settled_order)
+        if identity not in state.settled or settled_ms != _settled_ms(state.broker[identity]):
+            continue  # it is gone, or has a better entry
+        reported = drop_transaction(state, identity)
+        if reported is not None and reported.listed is not None:
+            listed.add(reported.listed.batch_attempt)
+    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
+        del state.offsets[identity]
+    _forget_unlisted(state, listed)
+
+
+def _forget_unlisted(state: State, listed: Collection[BatchAttempt]) -> None:
+    """Drop the decisions about these attempts, of those of which nothing that they list is known any more."""
+    if listed:
+        kept = {t.listed.batch_attempt for t in state.reported.values() if t.listed is not None}
+        for batch_attempt in set(listed) - kept:
+            state.ledger.forget(batch_attempt)
+
+
+def _trim_reported(state: State) -> None:
+    """Drop the branches that went first, and what was reported first of transactions that no coordinator was seen to have."""
     gone = sorted((b.gone_ms, key) for key, b in state.branches.items() if b.gone_ms is not None)
     for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
         del state.branches[key]
@@ -62,10 +101,12 @@ def _trim_transactions(state: State) -> None:
         for t in state.reported.values()
         if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
     ]
+    decided = [t for t in unseen if t.listed is not None]
     # Apart: what events alone claim must not drive out what was decided.
-    for group in ([t for t in unseen if t.listed is None], [t for t in unseen if t.listed is not None]):
+    for group in ([t for t in unseen if t.listed is None], decided):
         for reported in _oldest(group, len(group) - state.settled_kept):
             del state.reported[reported.identity]
+    _forget_unlisted(state, {t.listed.batch_attempt for t in decided if t.listed is not None})
 
 
 def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTransaction]:
@@ -82,13 +123,12 @@ def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTran
     return older + same[: most - len(older)]
 
 
-def drop_transaction(state: State, identity: BrokerIdentity) -> None:
-    """Let one transaction leave memory, with what was reported of it."""
+def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransaction | None:
+    """Let one transaction leave memory, with what was reported of it: that is returned."""
     dropped = state.broker[identity]
     state.touched.add(identity)
     handle = dropped.handle_identity
-    if of_handle(state, handle) == identity:
-        state.reported.pop(handle, None)
+    reported = state.reported.pop(handle, None) if of_handle(state, handle) == identity else None
     take_from_older(state, identity, handle)
     del state.broker[identity]
     if dropped.is_committing:
@@ -98,6 +138,7 @@ def drop_transaction(state: State, identity: BrokerIdentity) -> None:
         members.discard(identity)
     if state.latest_of_id.get(identity.transaction) == identity:
         del state.latest_of_id[identity.transaction]
+    return reported
 
 
 def _trim_checkpoints(state: State) -> None:

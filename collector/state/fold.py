@@ -45,7 +45,7 @@ from collector.records.observations import (
     OperatorOrder,
 )
 from collector.records.observer_kind import ObserverKind
-from collector.state.eviction import trim_when_needed
+from collector.state.eviction import put_settled, trim_when_needed
 from collector.state.state import LastDecided, State, holds_offsets, put_commit, put_with_older, take_from_older
 from collector.state.transaction_join import named_by
 from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
@@ -154,7 +154,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     state.touched.add(identity)
     if after.is_final:
         state.open.discard(identity)
-        state.settled.add(identity)
+        put_settled(state, after, before)
         if before is None or not before.is_final:
             state.committed += after.is_committing
             state.rolled_back += not after.is_committing
@@ -171,10 +171,10 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     if latest is None or (latest.start_ms, latest.producer_id) <= (identity.start_ms, identity.producer_id):
         state.latest_of_id[identity.transaction] = identity
         if latest is not None and latest != identity:
-            state.settled.add(latest)
+            put_settled(state, state.broker[latest], state.broker[latest])
             put_with_older(state, latest)
     else:
-        state.settled.add(identity)
+        put_settled(state, after, before)
         put_with_older(state, identity)
 
 

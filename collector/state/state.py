@@ -71,6 +71,8 @@ class State:
     """Transactions whose end was not seen."""
     settled: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
+    settled_order: list[tuple[int, BrokerIdentity]] = field(default_factory=list, compare=False, repr=False)
+    """A heap of when they ended (eviction.py): an entry may be of one that is gone, or has another end by now."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
     last_decided: dict[str, LastDecided] = field(default_factory=dict)

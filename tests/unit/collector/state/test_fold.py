@@ -170,6 +170,23 @@ def test_memory_stays_bounded_and_open_transactions_stay() -> None:
     assert {v.transaction for v in views(state, settled=False)} == {"open"}
 
 
+def test_the_transactions_that_ended_last_stay() -> None:
+    state, ends = State(settled_kept=50), list(range(1, 1001))
+    for id_, end in (("late", 2_000), ("early", 1)):
+        # A later transaction of its id shows that it has ended; when, is told afterwards.
+        apply(state, broker_record(BrokerStatus.ONGOING, 0, transaction=id_))
+        apply(state, broker_record(BrokerStatus.ONGOING, 1, transaction=id_, start=1))
+        apply(state, broker_record(BrokerStatus.PREPARE_COMMIT, end, transaction=id_))
+    random.Random(7).shuffle(ends)
+    for end in ends:
+        apply(state, broker_record(BrokerStatus.ONGOING, 0, transaction=f"t-{end}"))
+        apply(state, broker_record(BrokerStatus.PREPARE_COMMIT, end, transaction=f"t-{end}"))
+        apply(state, broker_record(BrokerStatus.COMPLETE_COMMIT, end + 5, transaction=f"t-{end}"))
+        assert len(state.settled) <= 52
+    trim(state)
+    assert {identity.transaction for identity in state.settled} == {"late", *(f"t-{end}" for end in range(952, 1001))}
+
+
 def test_decisions_of_transactions_that_are_no_longer_kept_are_dropped_too() -> None:
     state = State(settled_kept=50)
     apply(state, run_started(0))
