@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 
 import pytest
@@ -61,34 +62,48 @@ class Tried:
 
 def tried(module: MutatedModule, name: str, mutants: Sequence[Mutant], tests: Sequence[str], at_once: int) -> Tried:
     """Try each change; the numbers are its places. Raises TestsFail when the tests fail unchanged."""
-    in_functions = [at for at, mutant in enumerate(mutants) if mutant.function]
-    in_body = [at for at, mutant in enumerate(mutants) if not mutant.function]
-    found = _in_fork(lambda: _of_functions(module, name, [mutants[at] for at in in_functions], tests, at_once))
+    found = _in_fork(lambda: _tried(module, name, mutants, tests, at_once))
     if found is None:
         raise TestsFail(f"the tests of {name} fail as they are: {' '.join(tests)}")
-    trials = (
-        _forked(lambda at=at: _of_body(module, name, mutants[at], tests), found.limit_s + LIMIT_S) for at in in_body
-    )
-    lived, endless = _noted(trials, at_once)
-    return Tried(
-        lived=sorted([*(in_functions[at] for at in found.lived), *(in_body[at] for at in lived)]),
-        endless=sorted([*(in_functions[at] for at in found.endless), *(in_body[at] for at in endless)]),
-        limit_s=found.limit_s,
-    )
+    return found
 
 
-def _of_body(module: MutatedModule, name: str, mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Import the module changed, then run all tests; return whether all passed."""
-    sys.meta_path.insert(0, _Changed(name, module.compiled(mutant)))
-    return pytest.main([*ARGUMENTS, *tests], plugins=[_WithoutTracebacks()]) == pytest.ExitCode.OK
-
-
-def _of_functions(
+def _tried(
     module: MutatedModule, name: str, mutants: Sequence[Mutant], tests: Sequence[str], at_once: int
 ) -> Tried | None:
-    session = _Session(module, name, mutants, at_once)
+    in_functions = [at for at, mutant in enumerate(mutants) if mutant.function]
+    in_body = [at for at, mutant in enumerate(mutants) if not mutant.function]
+    session = _Session(module, name, [mutants[at] for at in in_functions], at_once)
     ended = pytest.main([*ARGUMENTS, *tests], plugins=[session, _WithoutTracebacks()])
-    return session.tried if ended == pytest.ExitCode.OK else None
+    if ended != pytest.ExitCode.OK or session.tried is None:
+        return None
+    of_functions = session.tried
+    _forget_own_modules()
+    limit_s = of_functions.limit_s + LIMIT_S
+    if in_body and _noted(iter([_forked(lambda: _of_body(module, name, None, tests), limit_s)]), 1) != ([0], []):
+        return None
+    trials = (_forked(lambda at=at: _of_body(module, name, mutants[at], tests), limit_s) for at in in_body)
+    lived, endless = _noted(trials, at_once)
+    return Tried(
+        lived=sorted([*(in_functions[at] for at in of_functions.lived), *(in_body[at] for at in lived)]),
+        endless=sorted([*(in_functions[at] for at in of_functions.endless), *(in_body[at] for at in endless)]),
+        limit_s=of_functions.limit_s,
+    )
+
+
+def _forget_own_modules() -> None:
+    """Let this project's modules be imported again; what they import of others stays, which is most of the time."""
+    own = {package.parent.name for package in Path().glob("*/__init__.py")}
+    for name in list(sys.modules):
+        if name.partition(".")[0] in own and name != "tests" and not name.startswith(("tests.mutants", "tests.prop")):
+            del sys.modules[name]
+
+
+def _of_body(module: MutatedModule, name: str, mutant: Mutant | None, tests: Sequence[str]) -> bool:
+    """Import the module changed, or with None as it is, then run all tests; return whether all passed."""
+    if mutant is not None:
+        sys.meta_path.insert(0, _Changed(name, module.compiled(mutant)))
+    return pytest.main([*ARGUMENTS, *tests], plugins=[_WithoutTracebacks()]) == pytest.ExitCode.OK
 
 
 class _Session:
