@@ -118,7 +118,9 @@ def test_alerts_are_judged_on_after_a_look_that_failed(stage: Stage) -> None:
         changed=judged.set,
         notified=lambda: None,
     )
+    before = set(threading.enumerate())
     evaluator.start()
     assert judged.wait(10)
     evaluator.stop()
+    assert set(threading.enumerate()) <= before, "its thread has ended"
     assert [one.alert.state for one in evaluator.alerts()] == [PENDING]

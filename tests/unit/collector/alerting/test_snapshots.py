@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,24 @@ from typing import Any
 import pytest
 
 from collector.alerting.partition_snapshot import blocked_partitions
-from collector.alerting.snapshot import AbortSeen, CheckpointHistory, Source
+from collector.alerting.snapshot import AbortSeen, AlertSnapshot, CheckpointHistory, Source
 from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts, take_snapshot
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observed, Position
-from collector.sources.source import ObserverState
-from collector.verdicts.abort_causes import AbortClues
+from collector.records.log_settings import LogSettings
+from collector.records.observations import Observation, Observed, Position
+from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverState, ObserverStatus
+from collector.state.transactional_ids import LEAK_STALE_IDS
+from collector.verdicts.abort_causes import AbortClues, Certainty
+from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import DURATIONS_CONSIDERED
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
+from lifecycle.durations import HOUR_MS
 from lifecycle.events import EventType
 from lifecycle.verdicts import AbortCause, Verdict
 from tests.unit.collector.alerting.test_evaluator import status
@@ -173,3 +180,92 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     assert found.blocked == blocked_partitions(partitions)
     assert [one.producer_id for one in found.hanging] == [7]
     store.close()
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Iterator[CurrentState]:
+    store = Store(tmp_path / "history.duckdb")
+    made = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    made.see_decision_log(DecisionLogStatus.READABLE)
+    yield made
+    store.close()
+
+
+def observe(current: CurrentState, *observations: Observation) -> None:
+    positions = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
+    current.observe([Observed(position=at, observation=one) for at, one in zip(positions, observations, strict=True)])
+
+
+def snapshot(current: CurrentState, at: int, *observers: ObserverStatus, **given: Any) -> AlertSnapshot:
+    return take_snapshot(current, observers, AlertSettings(), T0 + at, **given)
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(2_000, Verdict.IN_PROGRESS), (60_000, Verdict.ABORT_IT)])
+def test_a_snapshot_judges_as_of_its_own_time(current: CurrentState, at: int, verdict: Verdict) -> None:
+    observe(current, run_started(), broker_record(BrokerStatus.ONGOING, 0))
+    found = snapshot(current, at)
+    assert found.now_ms == T0 + at
+    assert [one.judgement.verdict for one in found.transactions] == [verdict]
+
+
+def test_a_snapshot_has_what_is_wrong_with_the_decision_log_and_what_others_lost(current: CurrentState) -> None:
+    assert snapshot(current, 0).log_settings is None
+    wrong = LogSettings(topic="decisions", wrong=(("retention.ms", "1"),), at_ms=T0)
+    current.see_log_settings(wrong)
+    observe(current, broker_record(BrokerStatus.ONGOING, 0, transaction="shop-1"))
+    (judged,) = snapshot(current, 0).transactions
+    lost = Loss(view=judged.view, verdict=LossVerdict.LOST, certainty=Certainty.CERTAIN, why="")
+    found = snapshot(current, 0, losses=[lost])
+    assert (found.log_settings, found.losses) == (wrong, (lost,))
+
+
+def test_a_snapshot_has_the_applications_whose_ids_leak_and_no_others(current: CurrentState) -> None:
+    hour = now_ms() // HOUR_MS
+    with current.reading() as state:
+        for number in range(LEAK_STALE_IDS + 1):
+            state.ids.see(f"shop-{number}", (hour - 5 + number // LEAK_STALE_IDS * 4) * HOUR_MS)
+        state.ids.see("bank-1", hour * HOUR_MS)
+    (leak,) = snapshot(current, 0).id_leaks
+    assert (leak.application, leak.ids, leak.since_ms) == ("shop", LEAK_STALE_IDS + 1, (hour - 5) * HOUR_MS)
+    assert "were not used again" in leak.fact
+
+
+def test_a_snapshot_names_the_pipelines_whose_checkpoints_cannot_be_seen(current: CurrentState) -> None:
+    observe(current, run_started(), event(EventType.CHECKPOINT_STARTED, 900, batch=1), *checkpoint_of_flink("RUNNING"))
+    assert snapshot(current, 1_000, status("flink f")).unobserved_pipelines == frozenset()
+    dark = snapshot(current, 1_000, status("flink f", ObserverState.DOWN))
+    assert (dark.unobserved_pipelines, dark.unavailable_sources) == ({"f/RUNNING"}, frozenset())
+
+
+def checkpoint_of_flink(state: str) -> tuple[Observation, Observation]:
+    """Return a job of this state that is called by it, and a checkpoint of it that is under way."""
+    job = FlinkJob(cluster="f", job=state, name=state, state=state, started_ms=T0, changed_ms=T0)
+    under_way = FlinkCheckpoint(
+        cluster="f", job=state, job_name=state, number=7, status=FlinkStatus.IN_PROGRESS, kind=FlinkKind.CHECKPOINT,
+        triggered_ms=T0 + 1,
+    )  # fmt: skip
+    return job, under_way
+
+
+def test_of_pipelines_whose_newest_checkpoint_completed_no_more_is_asked(current: CurrentState) -> None:
+    observe(current, run_started(), event(EventType.CHECKPOINT_STARTED, 900, batch=1))
+    assert list(snapshot(current, 1_000).pipelines) == [PREFIX]
+    observe(current, run_started(), event(EventType.CHECKPOINT_COMPLETED, 950, batch=1))
+    found = snapshot(current, 1_000)
+    assert [one.completed_ms for one in found.checkpoints] == [T0 + 950]
+    assert list(found.pipelines) == []
+
+
+@pytest.mark.parametrize(("at", "is_recent"), [(60_899, True), (60_900, False)])
+def test_a_snapshot_has_the_aborts_of_its_window(current: CurrentState, at: int, is_recent: bool) -> None:
+    statuses = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
+    observe(current, *(broker_record(one, at, transaction="shop-1") for at, one in enumerate(statuses, 899)))
+    found = take_snapshot(current, [], AlertSettings(aborts_window_ms=60_000), T0 + at)
+    assert bool(found.aborts) is is_recent
+
+
+def test_a_snapshot_names_the_application_of_what_hangs(current: CurrentState) -> None:
+    (suspect,) = partition_findings().hanging
+    known = replace(suspect, doubt=replace(suspect.doubt, transaction="shop-7"))
+    findings = replace(partition_findings(), hanging=(known,))
+    assert [one.application for one in snapshot(current, 0, partitions=findings).hanging] == ["shop"]

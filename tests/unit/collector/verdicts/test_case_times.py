@@ -1,0 +1,141 @@
+"""The times that rules judge by: what recovery needs, since when a driver is silent or stopped, how long a decision waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.records.facts import PipelineFacts
+from collector.records.formats.transaction_state import BrokerStatus
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.verdict_case import CLOCK_SKEW_MS, Limits, PipelineHistory
+from lifecycle.decisions import Ruling
+from tests.unit.collector.observations import (
+    PREFIX,
+    T0,
+    broker_record,
+    case,
+    decided,
+    handle,
+    only_view,
+    pipeline,
+    run_started,
+)
+
+OPEN = only_view(run_started(), broker_record(BrokerStatus.ONGOING, 0))
+SILENT_AFTER_MS, NOW = 30_000, 100_000
+
+
+def facts(**times: int | None) -> PipelineFacts:
+    """Return what a pipeline reported; ``times``: fields, in ms after T0."""
+    return PipelineFacts(pipeline=PREFIX, **{name: None if at is None else T0 + at for name, at in times.items()})  # type: ignore[arg-type]
+
+
+def test_the_limits_are_those_of_the_settings() -> None:
+    limits = Limits()
+    assert (limits.commit_overdue_ms, limits.flink_commit_overdue_ms) == (2_000, 1_500)
+    assert (limits.driver_silent_ms, limits.foreign_old_ms) == (30_000, 30_000)
+
+
+def test_recovery_takes_an_interval_a_checkpoint_and_a_restart_delay() -> None:
+    history = pipeline(interval_ms=5_000, checkpoint_p99_ms=1_000, restart_delay_ms=20_000)
+    assert history.recovery_ms == 26_000
+    assert history.recovery_parts == "interval 5.0 s + checkpoint 1.0 s + restart delay 20 s"
+    unknown = PipelineHistory(facts=facts())
+    assert (unknown.interval_ms, unknown.checkpoint_p99_ms, unknown.restart_delay_ms) == (10_000, 0, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "run", "started", "restarting", "is_stopped"),
+    [
+        (None, 5, 5, 5, False),
+        (None, None, None, None, False),
+        (10, None, None, None, True),
+        (10, 9, 9, 9, True),
+        (10, 10, 9, 9, False),
+        (10, 9, 10, 9, False),
+        (10, 9, 9, 10, False),
+        (10, 11, None, None, False),
+        (10, None, 11, None, False),
+        (10, None, None, 11, False),
+    ],
+)
+def test_a_pipeline_is_stopped_where_nothing_of_a_run_came_since(
+    stopped: int | None, run: int | None, started: int | None, restarting: int | None, is_stopped: bool
+) -> None:
+    told = facts(stopped_ms=stopped, started_ms=started, restarting_ms=restarting)
+    history = pipeline(facts=told, latest_run_ms=None if run is None else T0 + run)
+    assert history.is_stopped is is_stopped
+
+
+@pytest.mark.parametrize(
+    ("limit", "interval", "p99", "silent_after"),
+    [
+        (30_000, 10_000, 10_000, 30_000),
+        (30_000, 10_001, 10_000, 30_003),
+        (30_000, 10_000, 10_001, 30_003),
+        (30_004, 10_001, 10_001, 30_004),
+    ],
+)
+def test_a_driver_may_say_nothing_for_three_intervals_or_checkpoints(
+    limit: int, interval: int, p99: int, silent_after: int
+) -> None:
+    history = pipeline(interval_ms=interval, checkpoint_p99_ms=p99)
+    assert history.silent_after_ms(Limits(driver_silent_ms=limit)) == silent_after
+
+
+def of_driver(*, opened: int | None = 0, **signs: int | None) -> Any:
+    """Return the case of a transaction whose driver gave these signs, at NOW."""
+    view = only_view(run_started(), broker_record(BrokerStatus.ONGOING, opened or 0, start=opened or 0))
+    if opened is None:
+        view = replace(view, broker=None)
+    return case(view, NOW, pipeline=pipeline(facts=facts(**signs)))
+
+
+LATEST = NOW + CLOCK_SKEW_MS
+
+
+@pytest.mark.parametrize(
+    ("signs", "since"),
+    [
+        ({"last_seen_ms": 20_000, "logged_ms": 10_000}, 20_000),
+        ({"last_seen_ms": 10_000, "logged_ms": 20_000}, 20_000),
+        ({"last_seen_ms": 10_000, "logged_ms": 10_000, "opened": 20_000}, 20_000),
+        ({}, 0),
+        ({"opened": None}, None),
+        ({"last_seen_ms": 5, "opened": None}, 5),
+        ({"last_seen_ms": NOW - SILENT_AFTER_MS}, None),
+        ({"last_seen_ms": NOW - SILENT_AFTER_MS - 1}, NOW - SILENT_AFTER_MS - 1),
+        # What is said of a time to come is no sign of now, but two clocks may differ.
+        ({"last_seen_ms": LATEST}, None),
+        ({"last_seen_ms": LATEST + 1}, 0),
+    ],
+)
+def test_since_when_a_driver_is_silent(signs: dict[str, int | None], since: int | None) -> None:
+    found = of_driver(**signs)
+    assert found.driver_silent_since_ms == (None if since is None else T0 + since)
+    assert found.is_driver_gone is (since is not None)
+
+
+def test_of_a_transaction_without_a_pipeline_no_driver_is_silent() -> None:
+    found = case(OPEN, NOW, pipeline=None)
+    assert found.driver_silent_since_ms is None
+    assert found.is_driver_gone is False
+
+
+def ruled(ruling: Ruling) -> TransactionView:
+    return only_view(run_started(), broker_record(BrokerStatus.ONGOING, 0), decided(1, handle(), ruling=ruling))
+
+
+def test_a_decision_waits_since_it_was_made() -> None:
+    assert case(OPEN, 9_000).overdue_ms == 0
+    assert case(ruled(Ruling.ABORT), 9_000).overdue_ms == 8_000
+    listed = ruled(Ruling.COMMIT)
+    assert listed.listing is not None
+    assert case(listed, 9_000).overdue_ms == 8_000
+    assert case(replace(listed, first_decision=None), 9_000).overdue_ms == 8_000
+    offset, decision, counts = listed.first_decision or (0, listed.listing[1], True)
+    earlier = replace(listed, first_decision=(offset, replace(decision, at_ms=T0), counts))
+    assert case(earlier, 9_000).overdue_ms == 8_000, "the decision that counts"
