@@ -24,7 +24,7 @@ from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
-from lifecycle.rows.orders import OrderPreview, OrderResult
+from lifecycle.rows.orders import OrderPreview, OrderResult, UnderWayRow
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -322,6 +322,10 @@ class CollectorClient:
         """
         seen = {item.key: item.revision for item in shown}
         return self._order(action, seen, reason, dry_run=dry_run, confirm=confirm, idempotency_key=idempotency_key)
+
+    def under_way(self, keys: Sequence[str]) -> Rows[UnderWayRow]:
+        """Return the orders about any of these keys (at most 100) that are under way, whoever gave them, newest first."""
+        return self._rows("/api/v1/orders/under-way", partial(read_row, UnderWayRow), {"key": tuple(keys)})
 
     def preview(self, action: Action, wanted: Mapping[str, str]) -> OrderPreview:
         """Return what an order by filter would be about; ``wanted``: as the API's filter. Too much for one typed text is raised."""

@@ -1,6 +1,7 @@
 """Orders that were given: each is sent by a thread of its own, so that a page shows at once that it is under way.
 
-They live as long as the app's process: their persons find them again after a reload of the page.
+They live as long as the app's process: their persons find them again after a reload of the page. After a restart of the app the
+page of what an order is about still shows it, because the collector knows it (screens/objects).
 """
 
 from __future__ import annotations

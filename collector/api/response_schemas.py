@@ -16,7 +16,7 @@ from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.json_schema import body_schema_of, schema_of
 from lifecycle.rows.order_request import IDEMPOTENCY_KEY, OF_TRANSACTIONS, ORDER_REQUESTS, REASON, PreviewRequest
-from lifecycle.rows.orders import PreviewedCondition, PreviewedVerdict
+from lifecycle.rows.orders import PreviewedCondition, PreviewedVerdict, UnderWayRow
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, HangingRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -74,6 +74,7 @@ TABLES: dict[str, type] = {
     "/api/v1/jobs": JobRow,
     "/api/v1/pipelines": PipelineRow,
     "/api/v1/audit": AuditRow,
+    "/api/v1/orders/under-way": UnderWayRow,
     "/api/v1/blocked": BlockedRow,
     "/api/v1/hanging": HangingRow,
     "/api/v1/quarantined": QuarantinedRow,

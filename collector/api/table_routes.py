@@ -16,6 +16,7 @@ from collector.api.openapi import ARROW
 from collector.api.overview import attention_about
 from collector.api.paging import Page, first, page, place_of
 from collector.history import sql
+from collector.orders.audit import Intent
 from collector.orders.pipelines import pipeline_row
 from collector.records.facts import CheckpointFacts
 from collector.rows.ids import id_row
@@ -31,6 +32,7 @@ from collector.views.words import having
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.orders import UnderWayRow
 from lifecycle.rows.partitions import BlockedRow, HangingRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
@@ -240,6 +242,12 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
         last = (rows[-1].audit,) if rows else None
         return table_answer(request, AuditRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
+    @app.get("/api/v1/orders/under-way", dependencies=protected)
+    def under_way(request: Request, key: Keys, limit: Limit = 500) -> Response:
+        rows = [under_way_row(intent) for intent in dependencies.actions.under_way()]
+        found = [row for row in rows if not key or not set(key).isdisjoint(row.keys)]
+        return table_answer(request, UnderWayRow, first(found, limit))
+
     @app.get("/api/v1/quarantined", dependencies=protected)
     def quarantined(request: Request, limit: Limit = 500, after: After = None) -> Response:
         before = place_of(after, int, int, str, int) or sql.QUARANTINED_FROM_NEWEST
@@ -252,6 +260,19 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
 def audit_row(row: Mapping[str, Any]) -> AuditRow:
     """Return a row of GET /audit from one of history."""
     return AuditRow(**{**row, "keys": tuple(json.loads(row["keys"])), "evidence": tuple(json.loads(row["evidence"]))})
+
+
+def under_way_row(intent: Intent) -> UnderWayRow:
+    """Return a row of GET /orders/under-way."""
+    keys = [planned.key for planned in intent.actions]
+    return UnderWayRow(
+        at_ms=intent.at_ms,
+        who=intent.who,
+        action=intent.action.value,
+        keys=tuple(key for key in keys if intent.first_audit is None or key in intent.unknown),
+        reason=intent.reason,
+        audit=intent.first_audit,
+    )
 
 
 def table_answer(request: Request, row: type, page: Page) -> Response:

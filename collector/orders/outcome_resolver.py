@@ -66,6 +66,11 @@ class OutcomeResolver:
             self._watched[intent.intent] = _Watched(intent, pauses, time.monotonic() + next(pauses))
             self._changed.notify()
 
+    def watched(self) -> list[Intent]:
+        """Return the intents of which something is unknown, in no order."""
+        with self._changed:
+            return [watched.intent for watched in self._watched.values()]
+
     def start(self) -> None:
         """Take up what history has unsettled, then probe, in a thread of its own. Raises StoreFailed."""
         for intent in self._history.unsettled():

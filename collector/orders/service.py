@@ -69,6 +69,8 @@ class Actions:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._keys = KeyLocks()
+        self._carried_out_now: dict[int, Intent] = {}
+        """Those that are being carried out, by their number: orders to pipelines run beside others."""
 
     def give(self, order: Order, who: str) -> OrderResult:
         """Carry out an order, or check it where it is a dry run; the same idempotency key again gets the first answer.
@@ -92,6 +94,13 @@ class Actions:
         except OrderRefused as error:
             return {"answer": None, "refused": str(error)}
         return {"answer": None if found is None else found.to_json(), "refused": None}
+
+    def under_way(self) -> list[Intent]:
+        """Return what is being carried out, and what it is not known of how it ended, the newest first."""
+        found = {
+            intent.intent: intent for intent in (*self._carried_out_now.copy().values(), *self._follow_up.watched())
+        }
+        return sorted(found.values(), key=lambda intent: -intent.intent)
 
     def refuse(self, order: Order, who: str, why: str) -> int:
         """Write down an order that its sender may not give; return the audit row's number. Raises StoreFailed."""
@@ -123,6 +132,18 @@ class Actions:
             steps = [planned.dry() for planned in plan.actions] + refused
             return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, typed)
         intent = self._history.intend(order, who, evidence, plan.actions)
+        self._carried_out_now[intent.intent] = intent
+        self._current.changed()
+        try:
+            return self._carry_out(order, who, plan, intent, refused, started)
+        finally:
+            del self._carried_out_now[intent.intent]
+
+    def _carry_out(
+        self, order: Order, who: str, plan: Plan, intent: Intent, refused: Sequence[Step], started: float
+    ) -> OrderResult:
+        """Do what was written down as ``intent``, and write down how it ended. Raises as ``give`` does."""
+        evidence = intent.evidence
         try:
             steps = [planned.step(end) for planned, end in zip(plan.actions, carry_out(plan), strict=True)]
             steps += refused

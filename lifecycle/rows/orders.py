@@ -1,4 +1,4 @@
-"""The answers of POST /orders and of its preview."""
+"""The answers of POST /orders and of its preview, and rows of GET /orders/under-way."""
 
 from __future__ import annotations
 
@@ -26,6 +26,21 @@ class OrderResult:
     outcome: str
     took_ms: int
     steps: tuple[OrderStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWayRow:
+    """An order that is being carried out, or whose end is looked up; ``keys``: of what has not ended as far as is known.
+
+    ``audit``: the number of the row that says so much; None while the order is carried out.
+    """
+
+    at_ms: int
+    who: str
+    action: str
+    keys: tuple[str, ...]
+    reason: str
+    audit: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

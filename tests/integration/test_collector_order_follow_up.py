@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -43,6 +44,10 @@ class Site:
     def audit(self, key: str) -> list[dict[str, Any]]:
         """Return the audit rows about a transaction, oldest first."""
         return [row for row in reversed(self.collector.rows("audit")) if key in row["keys"]]
+
+    def under_way(self, key: str) -> list[dict[str, Any]]:
+        """Return the orders about a transaction that are under way."""
+        return self.collector.rows(f"orders/under-way?key={quote(key, safe='')}")
 
     def outcomes(self, key: str) -> list[tuple[str, int | None]]:
         """Return (outcome, which audit row it refers to) of each."""
@@ -84,9 +89,20 @@ def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, ans
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
     row = site.collector.wait_for(handle.transaction, verdict="commit it", may_commit=True)
-    cut = site.proxy.at_next(END_TXN, site.broker.kill, answer_lost=answer_lost)
+    carried_out: list[dict[str, Any]] = []
+
+    def look_and_kill() -> None:
+        carried_out.extend(site.under_way(row["key"]))
+        site.broker.kill()
+
+    cut = site.proxy.at_next(END_TXN, look_and_kill, answer_lost=answer_lost)
     answer = site.collector.order("commit", row, idempotency_key=f"cut-{answer_lost}").json()
     assert cut.done.is_set()
+    assert [(one["action"], one["keys"], one["who"], one["audit"]) for one in carried_out] == [
+        ("commit", [row["key"]], "anna", None)
+    ]
+    assert [one["audit"] for one in site.under_way(row["key"])] == [answer["audit"]]
+    assert site.under_way("kafka:another:1:1") == []
     assert (answer["outcome"], [s["outcome"] for s in answer["steps"]]) in [
         ("pending", ["retry later"]),
         ("pending", ["unknown"]),
@@ -94,6 +110,7 @@ def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, ans
     assert site.outcomes(row["key"]) == [("pending", None)]
     site.broker.start()
     site.wait_settled(row["key"], answer["audit"])
+    wait_until("nothing is under way", lambda: site.under_way(row["key"]) == [])
     # A coordinator that was just started accepts the end before its markers are written.
     wait_until("the row is visible", pipeline.visible)
     assert pipeline.visible() == [b"once"]

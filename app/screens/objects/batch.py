@@ -29,6 +29,7 @@ from app.screens.objects.parts import (
     page_address,
     share,
     transaction_cells,
+    under_way,
 )
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -92,6 +93,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
                    el("b", f"batch {number}" if attempts else f"checkpoint {number}"),
                    class_="object-path", aria_label="Where this is")
     }  # fmt: skip
+    if attempts:
+        picture["under-way"] = under_way(client, _keys(attempts))
     for attempt in attempts:
         picture[f"attempt-{attempt.attempt}"] = _attempt(attempt)
     written = [] if attempts else _of_checkpoint(client, pipeline, int(number))

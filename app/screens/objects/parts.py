@@ -16,13 +16,14 @@ from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el
 from app.components.partition_name import partition_links
 from app.components.presses import link
-from app.components.time_text import amount, at, duration, since, time_left, written
+from app.components.time_text import ago, amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge
 from app.dialogs.order_text import table
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.batches import BatchTransactionRow
 from lifecycle.rows.events import EndedTransactionRow
+from lifecycle.rows.orders import UnderWayRow
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from lifecycle.verdicts import Verdict
 
@@ -68,6 +69,20 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
         for alert in alerts
     ]  # fmt: skip
     return el("section", el("h3", "Alerts"), el("ul", *items))
+
+
+def under_way(client: CollectorClient, keys: Sequence[str]) -> Html:
+    """Return a line for each order about these that is under way, whoever gave it: the collector knows, not this process."""
+    return el("section", *[_under_way(order) for order in client.under_way(keys[:MOST_KEYS])])
+
+
+def _under_way(order: UnderWayRow) -> Html:
+    what = el("b", f"◌ {order.action.capitalize()}")
+    by_whom = f". Ordered by {order.who}: {order.reason}"
+    if order.audit is None:
+        return el("p", what, ": under way for ", since(order.at_ms, UTC), by_whom, class_="more", role="status")
+    unknown = f", and the collector looks up how it ended (audit {order.audit})"
+    return el("p", what, ": sent ", ago(order.at_ms, UTC), unknown, by_whom, class_="more", role="status")
 
 
 def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditEntry]:

@@ -23,7 +23,7 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
-from app.screens.objects.parts import alert_list, open_table, order_list, orders_about, page_address, share
+from app.screens.objects.parts import alert_list, open_table, order_list, orders_about, page_address, share, under_way
 from app.screens.pipelines import STATES, pipeline_buttons
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -104,6 +104,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     picture: Picture = {"path": el("h2", name, class_="object-name")}
     if known.ours is not None:
         picture["pipeline"] = _pipeline(known.ours, known.needs)
+        picture["under-way"] = under_way(client, [known.ours.key])
     for job in known.jobs:
         picture[f"job-{job.cluster}-{job.job}"] = _job(job)
     if known.ours is None and not known.jobs:

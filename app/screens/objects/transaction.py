@@ -21,7 +21,7 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.objects import records
-from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, transaction_cells
+from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, transaction_cells, under_way
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
@@ -77,6 +77,7 @@ def _picture(client: CollectorClient, detail: TransactionDetailRow) -> Picture:
     return {
         "path": _path(detail, same_batch),
         "head": _head(detail, needs),
+        "under-way": under_way(client, [detail.key]),
         "life": life_line(detail, needs.waits if needs is not None else ()),
         "why": _why(detail),
         "writes": _writes(detail, blocked),

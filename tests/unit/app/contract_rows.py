@@ -258,6 +258,12 @@ def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
     }
 
 
+def parts_of_batch(transactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of transactions as a batch has them."""
+    names = ("key", "resource_manager", "slot", "state", "verdict", "rows")
+    return [{**{name: row[name] for name in names}, "committed": False} for row in transactions]
+
+
 def silence(number: int = 1, **changes: Any) -> dict[str, Any]:
     """Return a row of the silences: one of a whole pipeline, for an hour from now, unless changed."""
     return {

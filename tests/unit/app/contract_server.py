@@ -61,6 +61,7 @@ class Answers:
     silences: list[dict[str, Any]] = field(default_factory=list)
     receivers: list[dict[str, Any]] = field(default_factory=list)
     orders: list[dict[str, Any]] = field(default_factory=list)
+    under_way: list[dict[str, Any]] = field(default_factory=list)
     switches: list[dict[str, Any]] = field(default_factory=list)
     """What was sent to stop or start the standing orders."""
     answers: dict[str, Any] = field(default_factory=dict)
@@ -472,6 +473,9 @@ class _Handler(BaseHTTPRequestHandler):
         one = self.known.partition
         if one is not None and path == f"partitions/{one['topic']}/{one['partition']}":
             return self._answer(200, one)
+        if path == "orders/under-way":
+            rows = [row for row in self.known.under_way if not set(query["key"]).isdisjoint(row["keys"])]
+            return self._answer(200, _page(rows, 500))
         if path == "orders":
             nothing = {"answer": None, "refused": None}
             return self._answer(200, self.known.answers.get(query["idempotency_key"][0], nothing))

@@ -16,6 +16,7 @@ from tests.unit.app.contract_rows import (
     hanging,
     job,
     loss,
+    parts_of_batch,
     pipeline,
     raw_event,
     shared_batch,
@@ -39,13 +40,8 @@ def at(path: str):
     return opened(f"objects.{parts.path.strip('/')}", **dict(parse_qsl(parts.query)))
 
 
-def parts_of_batch(answers: Answers) -> list[dict[str, object]]:
-    names = ("key", "resource_manager", "slot", "state", "verdict", "rows")
-    return [{**{name: row[name] for name in names}, "committed": False} for row in answers.transactions]
-
-
 def test_a_transaction_says_what_it_is_what_to_do_and_why(answers):
-    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers))]
+    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers.transactions))]
     key = answers.transactions[1]["key"]
     page = at(page_paths.transaction(key))
     for text in ("commit it", "The broker aborts it, and decided rows are lost.", "decision 88213 lists this handle",
@@ -199,7 +195,7 @@ def test_an_unknown_transaction_leads_to_the_history(answers):
 
 
 def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
-    answers.batches = [shared_batch(transactions=parts_of_batch(answers)), shared_batch(11)]
+    answers.batches = [shared_batch(transactions=parts_of_batch(answers.transactions)), shared_batch(11)]
     page = at(page_paths.batch("word-count", 12))
     for text in ("one side only", "run 3", "kafka: 2 open of 2", "commit decided by run 3", "None about it."):
         assert text in said(page), text
@@ -318,7 +314,7 @@ def test_hostile_names_are_shown_as_text(answers):
 
 
 def test_a_batch_and_a_pipeline_have_the_orders_about_them(answers):
-    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers))]
+    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers.transactions))]
     answers.pipelines = [pipeline()]
     for number, key in enumerate((answers.transactions[1]["key"], answers.pipelines[0]["key"], "kafka:other:1:1@1")):
         answers.audit.append(

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app import live
 from app.client import sent_orders
 from app.dialogs import order_form
-from tests.unit.app.contract_rows import batch, pipeline
+from tests.unit.app.contract_rows import batch, parts_of_batch, pipeline, shared_batch
 from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, button, labels, opened, said
 
@@ -63,6 +63,36 @@ def test_a_reload_shows_what_is_under_way_and_its_result_until_it_is_dismissed(a
     assert "committed · audit 512" in said(reloaded)
     reloaded = button(reloaded, "Dismiss").click().run()
     assert "audit 512" not in said(reloaded)
+
+
+def under_way(key: str, **changes: object) -> dict[str, object]:
+    order = {"at_ms": 1, "who": "carla", "action": "commit", "keys": [key], "reason": "driver frozen", "audit": None}
+    return {**order, **changes}
+
+
+def test_after_a_restart_of_the_app_the_page_of_its_object_shows_an_order_under_way(answers):
+    key = answers.transactions[1]["key"]
+    answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers.transactions))]
+    answers.under_way = [
+        under_way(key),
+        under_way(answers.pipelines[0]["key"], action="restart", reason="stands still"),
+        under_way("kafka:another:1:1", reason="of another"),
+    ]
+    pages = {
+        path: said(opened(name, **query))
+        for path, (name, query) in {
+            "transaction": ("objects.transaction", {"key": key}),
+            "batch": ("objects.batch", {"pipeline": "ip-count", "number": "1841"}),
+            "pipeline": ("objects.pipeline", {"name": "ip-count"}),
+        }.items()
+    }
+    for path in ("transaction", "batch"):
+        assert "◌ Commit</b>: under way for" in pages[path], path
+        assert "Ordered by carla: driver frozen" in pages[path], path
+    assert "◌ Restart</b>: under way for" in pages["pipeline"]
+    assert not any("of another" in text for text in pages.values())
+    answers.under_way = [under_way(key, audit=7)]
+    assert "looks up how it ended (audit 7)" in said(opened("objects.transaction", key=key))
 
 
 def test_what_was_refused_after_a_reload_says_why(answers):

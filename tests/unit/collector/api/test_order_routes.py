@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.orders.audit import OrderHistory
+from collector.orders.plan import PlannedAction
+from collector.records import orders
 from collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
 from tests.unit.collector.observations import PREFIX, broker_record, database_handle, decided
@@ -49,6 +53,28 @@ def test_a_viewer_may_not_order_and_the_attempt_is_written_down(api: Api) -> Non
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
     row = api.rows("audit")[0]
     assert (row["who"], row["action"], row["outcome"], row["reason"]) == ("ben", "commit", "refused", "because")
+
+
+def test_an_order_that_was_cut_short_is_under_way_until_its_end_is_known(api: Api) -> None:
+    history, action = OrderHistory(api.store), PlannedAction(key="kafka:a:1:1", description="EndTxn(commit)", target={})
+    body = {"action": "commit", "keys": ["kafka:a:1:1"], "seen": {}, "reason": "it stands still", "dry_run": False}
+    order = orders.read(body)
+    intent = history.intend(order, "anna", [], [action])
+    api.follow_up.watch(intent)
+    (row,) = api.rows("orders/under-way")
+    assert row == {
+        "at_ms": intent.at_ms, "who": "anna", "action": "commit", "keys": ["kafka:a:1:1"], "reason": "it stands still",
+        "audit": None,
+    }  # fmt: skip
+    other = PlannedAction(key="kafka:b:1:1", description="EndTxn(commit)", target={})
+    later = history.intend(order, "anna", [], [action, other])
+    api.follow_up.watch(replace(later, first_audit=7, unknown=frozenset({other.key})))
+    assert [(row["keys"], row["audit"]) for row in api.rows("orders/under-way")] == [
+        (["kafka:b:1:1"], 7),
+        (["kafka:a:1:1"], None),
+    ]
+    assert [row["audit"] for row in api.rows("orders/under-way?key=kafka:b:1:1&key=x")] == [7]
+    assert api.rows("orders/under-way?key=kafka:c:1:1") == []
 
 
 def test_nobody_orders_in_read_only_mode(read_only_api: Api) -> None:
