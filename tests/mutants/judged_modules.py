@@ -15,6 +15,12 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_unread_lists.py",
     f"{VERDICTS}/test_flink_commits.py",
 )
+LOSSES = (
+    f"{VERDICTS}/test_data_loss.py",
+    f"{VERDICTS}/test_losses_of_ours.py",
+    f"{VERDICTS}/test_losses_of_flink.py",
+    f"{VERDICTS}/test_kept_losses.py",
+)
 ALERTING = "tests/unit/collector/alerting"
 ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
 
@@ -34,7 +40,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_checkpoints.py",
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_flink_branch_losses.py",
-        f"{VERDICTS}/test_data_loss.py",
+        f"{VERDICTS}/test_losses_of_flink.py",
     ),
     "collector/verdicts/flink_duplicates.py": (
         f"{VERDICTS}/test_flink_written_twice.py",
@@ -48,7 +54,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_unread_lists.py",
         f"{VERDICTS}/test_flink_duplicates.py",
         f"{VERDICTS}/test_flink_set_backs.py",
-        f"{VERDICTS}/test_data_loss.py",
+        f"{VERDICTS}/test_losses_of_flink.py",
     ),
     "collector/verdicts/flink_set_backs.py": (
         f"{VERDICTS}/test_flink_restored_jobs.py",
@@ -67,10 +73,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_flink_branch_losses.py",
-        f"{VERDICTS}/test_data_loss.py",
+        *LOSSES,
     ),
     "collector/verdicts/abort_causes.py": (f"{VERDICTS}/test_abort_causes.py",),
-    "collector/verdicts/data_loss.py": (f"{VERDICTS}/test_data_loss.py",),
+    "collector/verdicts/data_loss.py": LOSSES,
     "collector/verdicts/known_ends.py": (f"{VERDICTS}/test_known_ends.py",),
     "collector/verdicts/young_transactions.py": (f"{VERDICTS}/test_young_transactions.py",),
     "collector/verdicts/read_process_write.py": (f"{VERDICTS}/test_read_process_write.py",),

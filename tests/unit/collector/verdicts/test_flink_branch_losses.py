@@ -22,7 +22,7 @@ from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, database_handle, folded
-from tests.unit.collector.verdicts.test_data_loss import judged
+from tests.unit.collector.verdicts.loss_observations import judged
 from tests.unit.collector.verdicts.test_flink_branches import (
     BANK,
     FAILED_JOB,

@@ -21,7 +21,7 @@ from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, folded
-from tests.unit.collector.verdicts.test_data_loss import COMMITS, judged, transaction
+from tests.unit.collector.verdicts.loss_observations import COMMITS, judged, transaction
 
 LATER = "c" * 32
 TAKEN = [checkpoint(0), checkpoint(1), checkpoint(2), checkpoint(3)]

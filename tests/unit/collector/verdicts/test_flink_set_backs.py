@@ -23,7 +23,7 @@ from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, folded
-from tests.unit.collector.verdicts.test_data_loss import BEFORE, COMMITS, THIS, judged, transaction
+from tests.unit.collector.verdicts.loss_observations import BEFORE, COMMITS, THIS, judged, transaction
 
 LOST, HARMLESS, TWICE, NOT_LOST = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.DUPLICATED, LossVerdict.NOT_LOST
 UNKNOWN, CERTAIN, LIKELY, GUESS = LossVerdict.UNKNOWN, Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS

@@ -12,7 +12,7 @@ from collector.state.eviction import drop_transaction
 from collector.verdicts.loss_cases import clues, committed_and_written_again
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, folded, only_view
-from tests.unit.collector.verdicts.test_data_loss import BEFORE, COMMITS, transaction
+from tests.unit.collector.verdicts.loss_observations import BEFORE, COMMITS, transaction
 from tests.unit.collector.verdicts.test_flink_set_backs import LATER, restored, taken
 
 HANDLE = "kafka:sink-0-3:3:4"

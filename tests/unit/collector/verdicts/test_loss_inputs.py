@@ -28,7 +28,7 @@ from tests.unit.collector.observations import (
     handle,
     run_started,
 )
-from tests.unit.collector.verdicts.test_data_loss import COMMITS, THIS, judged, transaction
+from tests.unit.collector.verdicts.loss_observations import COMMITS, THIS, judged, transaction
 from tests.unit.collector.verdicts.test_flink_branch_losses import ENDED, ended
 from tests.unit.collector.verdicts.test_flink_branches import BANK, FAILED_JOB, LISTS, PREPARED, other_job
 from tests.unit.collector.verdicts.test_flink_set_backs import GONE, loss_of, ordered, taken
