@@ -18,6 +18,8 @@ from demo.prerequisites import JARS, ROOT, Missing, java_home
 KEPT = ROOT / ".run" / "brokers"
 TESTS = (
     "test_kafka_resource_manager.py",
+    "test_kafka_zombies.py",
+    "test_kafka_sink_records.py",
     "test_kafka_crashes.py",
     "test_kafka_arrow_producer.py",
     "test_kafka_producer_limits.py",

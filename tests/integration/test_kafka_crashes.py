@@ -21,7 +21,8 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
-from tests.integration.pipeline_process import ROOT, read_committed
+from tests.integration.pipeline_process import ROOT
+from tests.integration.sink_reader import seen
 
 pytestmark = pytest.mark.integration
 
@@ -65,10 +66,6 @@ def finish(sink: Sink, handle: Handle, how: str) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def seen(sink: Sink) -> Counter[bytes]:
-    return read_committed(sink.connection, sink.topic)
 
 
 @pytest.fixture

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
 from lifecycle.errors import (
-    Fenced,
-    RecordTooLarge,
     ResourceManagerError,
-    SettingsError,
-    ZombieWriter,
 )
-from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS
-from resource_managers.kafka.markers import KafkaMarkers
-from resource_managers.kafka.missing_markers import MissingMarkers
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.kafka.connection import PRODUCERS
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
-from tests.integration.pipeline_process import read_committed
+from tests.integration.sink_reader import arrow_in_the_long_run, expect, seen
 
 pytestmark = pytest.mark.integration
 
@@ -34,21 +24,6 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(params=PRODUCERS)
 def sink(connection, request) -> Sink:
     return make_sink(connection, producer=request.param)
-
-
-arrow_in_the_long_run = pytest.mark.parametrize(
-    "sink", [LIBRDKAFKA, pytest.param(ARROW, marks=pytest.mark.long)], indirect=True
-)
-"""On a test that takes seconds."""
-
-
-def seen(sink: Sink) -> Counter[bytes]:
-    return read_committed(sink.connection, sink.topic)
-
-
-def expect(sink: Sink, *values: bytes) -> None:
-    wait_until(f"{len(values)} committed rows in {sink.topic}", lambda: seen(sink).total() >= len(values))
-    assert seen(sink) == Counter(values)
 
 
 def test_prepared_rows_are_invisible_until_commit(sink):
@@ -126,16 +101,6 @@ def test_commit_of_a_fenced_handle_without_any_newer_commit_is_lost(sink):
     assert isinstance(sink.commit(handle), Lost)
 
 
-@pytest.mark.parametrize("batch", [4, 5], ids=["same id", "the slot's other id"])
-def test_a_stale_handle_does_not_commit_what_a_newer_attempt_has_open(sink, batch):
-    handle = sink.prepare(b"a", batch=4, attempt=1)
-    newer = sink.prepare(b"b", batch=batch, attempt=2)
-    assert isinstance(sink.commit(handle, batch=4), Lost)
-    assert sink.manager().check([newer])[0].reason == ""
-    assert isinstance(sink.commit(newer, batch=batch, attempt=2), Committed)
-    expect(sink, b"b")
-
-
 def test_commit_of_an_id_that_nobody_knows_is_unknown_never_lost(sink):
     real = sink.prepare(b"a")
     sink.manager().rollback([real], LIMIT_S)
@@ -183,120 +148,6 @@ def test_an_empty_slot_still_holds_its_marker(sink):
     assert isinstance(sink.commit(handle), Committed)
     assert sink.stable_marker(slot=0) == Marker(batch=0, attempt=1, checkpoint_id="L")
     assert sink.stable_marker(slot=1) is None
-
-
-def test_a_zombie_may_not_begin_again(sink):
-    sink.commit(sink.prepare(b"a", batch=3, attempt=5), batch=3, attempt=5)
-    for batch, attempt in ((3, 5), (3, 4), (2, 5)):
-        with pytest.raises(ZombieWriter, match="superseded"):
-            sink.begin(batch, attempt)
-    sink.begin(3, 6, decided={5}).abort()
-    sink.begin(4, 5).abort()
-    # A new checkpoint id starts from batch 0: markers of another checkpoint id prove nothing about it.
-    sink.begin(0, 9, checkpoint_id="M").abort()
-
-
-def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
-    left = sink.prepare(b"old", batch=1)
-    transaction = sink.begin(batch=2, attempt=2)
-    transaction.write(rows(b"new"))
-    handle = transaction.prepare(fingerprint_of(b"new"))
-    assert not sink.manager().check([left])[0].ready
-    assert isinstance(sink.commit(handle, batch=2, attempt=2), Committed)
-    expect(sink, b"new")
-
-
-def test_a_zombie_that_begins_spares_what_the_live_attempt_prepared(sink):
-    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
-    live = sink.prepare(b"b", batch=5, attempt=8)
-    with pytest.raises(ZombieWriter):
-        sink.begin(batch=4, attempt=3)
-    assert sink.manager().check([live])[0].ready
-    assert isinstance(sink.commit(live, batch=5, attempt=8), Committed)
-
-
-def test_a_zombie_that_aborts_late_spares_the_next_batch(sink, monkeypatch):
-    """It finds its slot's other transaction open and not superseded; then its batch is committed, and the next one prepared."""
-    left = sink.prepare(b"left", batch=3, attempt=1)
-    latest, live = KafkaMarkers.latest, []
-
-    def stand_still(markers, *arguments):
-        found = latest(markers, *arguments)
-        monkeypatch.undo()
-        sink.commit(sink.prepare(b"a", batch=4, attempt=2), batch=4, attempt=2)
-        live.append(sink.prepare(b"b", batch=5, attempt=2))
-        return found
-
-    monkeypatch.setattr(KafkaMarkers, "latest", stand_still)
-    with pytest.raises(ZombieWriter, match="superseded"):
-        sink.begin(batch=4, attempt=1)
-    assert not sink.manager().check([left])[0].ready
-    assert sink.manager().check(live)[0].ready
-    assert isinstance(sink.commit(live[0], batch=5, attempt=2), Committed)
-
-
-def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink):
-    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
-    sink.commit(sink.prepare(b"b", batch=5, attempt=8), batch=5, attempt=8)
-    live = sink.prepare(b"c", batch=6, attempt=8)
-    with pytest.raises(ZombieWriter):
-        sink.begin(batch=4, attempt=3)
-    assert isinstance(sink.commit(live, batch=6, attempt=8), Committed)
-
-
-@pytest.mark.parametrize("writes", [True, False])
-def test_a_zombie_that_asks_late_for_its_epoch_aborts_nothing(sink, monkeypatch, writes):
-    """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares.
-
-    The producer of our own is told them as it takes the id, and stands still right after.
-    """
-    holder, name = (
-        (KafkaResourceManager, "_identity")
-        if sink.producer == LIBRDKAFKA
-        else (MissingMarkers, "require_nothing_left_open")
-    )
-    ask, successors = getattr(holder, name), []
-
-    def late(*arguments):
-        monkeypatch.undo()
-        successors.append(sink.prepare(b"successor", attempt=2))
-        return ask(*arguments)
-
-    monkeypatch.setattr(holder, name, late)
-    zombie = sink.begin(attempt=1)
-    if writes:
-        zombie.write(rows(b"zombie"))
-        with pytest.raises(Fenced):
-            zombie.prepare(fingerprint_of(b"zombie"))
-    zombie.abort()
-    assert sink.manager().check(successors)[0].ready
-    assert isinstance(sink.commit(successors[0], attempt=2), Committed)
-    expect(sink, b"successor")
-
-
-def test_a_writer_knows_for_certain_who_it_is_whatever_its_id_had_before(sink):
-    def begun(batch, attempt):
-        transaction = sink.begin(batch, attempt)
-        assert transaction._identity.is_certain
-        return transaction
-
-    begun(0, 1).prepare(fingerprint_of())
-    over_open = begun(0, 2).prepare(fingerprint_of())
-    sink.commit(over_open, 0, 2)
-    over_committed = begun(2, 2).prepare(fingerprint_of())
-    sink.manager().rollback([over_committed], LIMIT_S)
-    begun(2, 3).abort()
-    begun(2, 4).abort()
-
-
-def test_a_writer_whose_id_was_taken_cannot_prepare(sink):
-    transaction = sink.begin(attempt=1)
-    transaction.write(rows(b"a"))
-    sink.begin(attempt=2).abort()
-    with pytest.raises(Fenced, match="newer producer"):
-        transaction.prepare(fingerprint_of())
-    transaction.abort()
-    assert seen(sink).total() == 0
 
 
 def test_abort_undoes_and_may_be_called_twice(sink):
@@ -404,115 +255,3 @@ def test_hundred_handles_are_committed_in_one_go(sink):
     many: list[Handle] = [*absent[:125], *handles, *absent[125:]]
     outcomes = sink.manager().commit(many, [marker] * len(many), LIMIT_S)
     assert [type(outcome) for outcome in outcomes] == [*[Unknown] * 125, *[Committed] * 8, *[Unknown] * 125]
-
-
-def test_a_record_that_the_client_does_not_take_is_named_with_its_size(sink):
-    transaction = sink.begin()
-    with pytest.raises(RecordTooLarge, match=r"2,000,001 bytes.*message\.max\.bytes"):
-        transaction.write(rows(b"small", b"x" * 2_000_000))
-    transaction.abort()
-    assert seen(sink).total() == 0
-    assert sink.manager().recover(sink.prefix) == []
-
-
-@pytest.mark.parametrize("batches", [1, 30], ids=["found at prepare", "found while writing"])
-def test_a_record_that_the_topic_refuses_is_named_though_flush_returns_0(connection, batches):
-    sink = make_sink(connection, producer=LIBRDKAFKA, **{"max.message.bytes": "2000"})
-    transaction = sink.begin()
-
-    def write_and_prepare() -> None:
-        for _ in range(batches):
-            transaction.write(rows(b"x" * 5_000))
-            assert transaction._sender.sender.producer.flush(LIMIT_S) == 0, "as if all were well"
-        transaction.prepare(fingerprint_of())
-
-    with pytest.raises(RecordTooLarge, match=sink.topic):
-        write_and_prepare()
-    transaction.abort()
-    assert seen(sink).total() == 0
-
-
-@pytest.mark.parametrize(
-    ("batch", "named"),
-    [
-        (pa.record_batch({"key": pa.array([b"a"])}), "value"),
-        (pa.record_batch({"value": pa.array([1, 2])}), "int64"),
-        (pa.record_batch({"key": pa.array([1.5]), "value": pa.array([b"a"])}), "double"),
-    ],
-    ids=["no value", "number", "number as key"],
-)
-def test_wrong_columns_are_refused_by_name(sink, batch, named):
-    transaction = sink.begin()
-    with pytest.raises(SettingsError, match=named):
-        transaction.write(batch)
-    transaction.abort()
-    with pytest.raises(SettingsError, match=named):
-        sink.manager().verify([(field.name, field.type) for field in batch.schema])
-
-
-def test_columns_of_other_sinks_are_left_to_them(sink):
-    columns = {"word": pa.array(["x"]), "value": pa.array([b"a"]), "count": pa.array([1]), "key": pa.array([b"k"])}
-    batch = pa.record_batch(columns)
-    assert sink.manager().verify([(field.name, field.type) for field in batch.schema]) == {"key", "value"}
-    transaction = sink.begin()
-    transaction.write(batch)
-    handle = transaction.prepare(fingerprint_of(b"a"))
-    assert (handle.rows, handle.bytes) == (1, 2)
-    assert isinstance(sink.commit(handle), Committed)
-    expect(sink, b"a")
-
-
-@arrow_in_the_long_run
-def test_what_no_restart_will_mend_is_a_wrong_setting(sink):
-    value = [("value", pa.binary())]
-    with pytest.raises(SettingsError, match="no-such-topic"):
-        dataclasses.replace(sink, topic="no-such-topic").manager().verify(value)
-    with pytest.raises(SettingsError, match=r"transaction\.max\.timeout\.ms"):
-        sink.manager(3_600_000).verify(value)
-
-
-@arrow_in_the_long_run
-def test_missing_sink_topic_is_named(sink):
-    absent = dataclasses.replace(sink, topic="no-such-topic")
-    with pytest.raises(ResourceManagerError, match="no-such-topic"):
-        absent.prepare(b"a")
-
-
-def test_at_least_once_waits_for_delivery_and_says_what_failed(connection):
-    sink = make_sink(connection, **{"max.message.bytes": "2000"})
-    writer = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
-    writer.write(rows(b"a", b"b"))
-    writer.finish()
-    assert (writer.rows, writer.bytes) == (2, 4)
-    expect(sink, b"a", b"b")
-    failing = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
-    failing.write(rows(b"x" * 5_000))
-    with pytest.raises(ResourceManagerError, match=f"{sink.topic}.*too large"):
-        failing.finish()
-    failing.abort()
-
-
-def test_none_sends_and_reports_nothing(connection):
-    sink = make_sink(connection, **{"max.message.bytes": "2000"})
-    # A topic that was made a moment ago may not take a record yet, and without acknowledgement nobody would hear of it.
-    first = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
-    first.write(rows(b"first"))
-    first.finish()
-    writer = sink.manager().begin_without_transaction(DeliveryGuarantee.NONE)
-    writer.write(rows(b"a"))
-    writer.finish()
-    expect(sink, b"first", b"a")
-    refused = sink.manager().begin_without_transaction(DeliveryGuarantee.NONE)
-    refused.write(rows(b"x" * 5_000))
-    refused.finish()
-    assert seen(sink) == Counter([b"first", b"a"])
-
-
-def test_broker_tells_its_largest_timeout(sink):
-    assert sink.manager().broker_max_transaction_timeout_ms() == 900_000
-
-
-def test_a_timeout_above_the_brokers_is_refused_by_name(sink):
-    marker = Marker(batch=0, attempt=1, checkpoint_id="L")
-    with pytest.raises(ResourceManagerError, match=r"transaction\.max\.timeout\.ms"):
-        sink.manager(3_600_000).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=marker))

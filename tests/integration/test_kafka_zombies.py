@@ -1,0 +1,145 @@
+"""A writer that is superseded: it may not begin, ends nothing of its successor, and its own work ends with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lifecycle.errors import Fenced, ZombieWriter
+from lifecycle.outcomes import Committed, Lost
+from resource_managers.kafka.connection import LIBRDKAFKA, PRODUCERS
+from resource_managers.kafka.markers import KafkaMarkers
+from resource_managers.kafka.missing_markers import MissingMarkers
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows
+from tests.integration.sink_reader import expect, seen
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(params=PRODUCERS)
+def sink(connection, request) -> Sink:
+    return make_sink(connection, producer=request.param)
+
+
+@pytest.mark.parametrize("batch", [4, 5], ids=["same id", "the slot's other id"])
+def test_a_stale_handle_does_not_commit_what_a_newer_attempt_has_open(sink, batch):
+    handle = sink.prepare(b"a", batch=4, attempt=1)
+    newer = sink.prepare(b"b", batch=batch, attempt=2)
+    assert isinstance(sink.commit(handle, batch=4), Lost)
+    assert sink.manager().check([newer])[0].reason == ""
+    assert isinstance(sink.commit(newer, batch=batch, attempt=2), Committed)
+    expect(sink, b"b")
+
+
+def test_a_zombie_may_not_begin_again(sink):
+    sink.commit(sink.prepare(b"a", batch=3, attempt=5), batch=3, attempt=5)
+    for batch, attempt in ((3, 5), (3, 4), (2, 5)):
+        with pytest.raises(ZombieWriter, match="superseded"):
+            sink.begin(batch, attempt)
+    sink.begin(3, 6, decided={5}).abort()
+    sink.begin(4, 5).abort()
+    # A new checkpoint id starts from batch 0: markers of another checkpoint id prove nothing about it.
+    sink.begin(0, 9, checkpoint_id="M").abort()
+
+
+def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
+    left = sink.prepare(b"old", batch=1)
+    transaction = sink.begin(batch=2, attempt=2)
+    transaction.write(rows(b"new"))
+    handle = transaction.prepare(fingerprint_of(b"new"))
+    assert not sink.manager().check([left])[0].ready
+    assert isinstance(sink.commit(handle, batch=2, attempt=2), Committed)
+    expect(sink, b"new")
+
+
+def test_a_zombie_that_begins_spares_what_the_live_attempt_prepared(sink):
+    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
+    live = sink.prepare(b"b", batch=5, attempt=8)
+    with pytest.raises(ZombieWriter):
+        sink.begin(batch=4, attempt=3)
+    assert sink.manager().check([live])[0].ready
+    assert isinstance(sink.commit(live, batch=5, attempt=8), Committed)
+
+
+def test_a_zombie_that_aborts_late_spares_the_next_batch(sink, monkeypatch):
+    """It finds its slot's other transaction open and not superseded; then its batch is committed, and the next one prepared."""
+    left = sink.prepare(b"left", batch=3, attempt=1)
+    latest, live = KafkaMarkers.latest, []
+
+    def stand_still(markers, *arguments):
+        found = latest(markers, *arguments)
+        monkeypatch.undo()
+        sink.commit(sink.prepare(b"a", batch=4, attempt=2), batch=4, attempt=2)
+        live.append(sink.prepare(b"b", batch=5, attempt=2))
+        return found
+
+    monkeypatch.setattr(KafkaMarkers, "latest", stand_still)
+    with pytest.raises(ZombieWriter, match="superseded"):
+        sink.begin(batch=4, attempt=1)
+    assert not sink.manager().check([left])[0].ready
+    assert sink.manager().check(live)[0].ready
+    assert isinstance(sink.commit(live[0], batch=5, attempt=2), Committed)
+
+
+def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink):
+    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
+    sink.commit(sink.prepare(b"b", batch=5, attempt=8), batch=5, attempt=8)
+    live = sink.prepare(b"c", batch=6, attempt=8)
+    with pytest.raises(ZombieWriter):
+        sink.begin(batch=4, attempt=3)
+    assert isinstance(sink.commit(live, batch=6, attempt=8), Committed)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_zombie_that_asks_late_for_its_epoch_aborts_nothing(sink, monkeypatch, writes):
+    """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares.
+
+    The producer of our own is told them as it takes the id, and stands still right after.
+    """
+    holder, name = (
+        (KafkaResourceManager, "_identity")
+        if sink.producer == LIBRDKAFKA
+        else (MissingMarkers, "require_nothing_left_open")
+    )
+    ask, successors = getattr(holder, name), []
+
+    def late(*arguments):
+        monkeypatch.undo()
+        successors.append(sink.prepare(b"successor", attempt=2))
+        return ask(*arguments)
+
+    monkeypatch.setattr(holder, name, late)
+    zombie = sink.begin(attempt=1)
+    if writes:
+        zombie.write(rows(b"zombie"))
+        with pytest.raises(Fenced):
+            zombie.prepare(fingerprint_of(b"zombie"))
+    zombie.abort()
+    assert sink.manager().check(successors)[0].ready
+    assert isinstance(sink.commit(successors[0], attempt=2), Committed)
+    expect(sink, b"successor")
+
+
+def test_a_writer_knows_for_certain_who_it_is_whatever_its_id_had_before(sink):
+    def begun(batch, attempt):
+        transaction = sink.begin(batch, attempt)
+        assert transaction._identity.is_certain
+        return transaction
+
+    begun(0, 1).prepare(fingerprint_of())
+    over_open = begun(0, 2).prepare(fingerprint_of())
+    sink.commit(over_open, 0, 2)
+    over_committed = begun(2, 2).prepare(fingerprint_of())
+    sink.manager().rollback([over_committed], LIMIT_S)
+    begun(2, 3).abort()
+    begun(2, 4).abort()
+
+
+def test_a_writer_whose_id_was_taken_cannot_prepare(sink):
+    transaction = sink.begin(attempt=1)
+    transaction.write(rows(b"a"))
+    sink.begin(attempt=2).abort()
+    with pytest.raises(Fenced, match="newer producer"):
+        transaction.prepare(fingerprint_of())
+    transaction.abort()
+    assert seen(sink).total() == 0
