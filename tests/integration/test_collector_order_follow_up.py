@@ -83,7 +83,10 @@ def _collector(connection: KafkaConnection, directory: Path) -> CollectorProcess
     return CollectorProcess(connection.bootstrap_servers, directory, environment=settings)
 
 
-@pytest.mark.parametrize("answer_lost", [False, True], ids=["request lost", "answer lost"])
+@pytest.mark.parametrize(
+    "answer_lost",
+    [pytest.param(False, id="request lost", marks=pytest.mark.long), pytest.param(True, id="answer lost")],
+)
 def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, answer_lost: bool) -> None:
     pipeline = ReportedPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)
     handle = pipeline.prepare(b"once")

@@ -96,6 +96,7 @@ def test_fence_rolls_back_what_recover_found(sink):
     assert sink.manager().fence(views, LIMIT_S) == [""], "gone is gone"
 
 
+@pytest.mark.parametrize("sink", ["mysql", pytest.param("postgres", marks=pytest.mark.long)], indirect=True)
 def test_two_hundred_branches_are_committed_in_one_call(sink):
     manager = sink.manager()
     handles = [sink.prepare(counts(**{f"word{slot}": slot}), slot=slot) for slot in range(200)]

@@ -29,7 +29,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
-@pytest.fixture(params=["kafka", "mysql", "postgres"])
+@pytest.fixture(params=["kafka", *[pytest.param(kind, marks=pytest.mark.long) for kind in ("mysql", "postgres")]])
 def sinks(request, own_broker, tmp_path) -> ProtocolSinks:
     fixtures = {"mysql": ["mariadb"], "postgres": ["postgres"]}.get(request.param, [])
     servers = [request.getfixturevalue(name) for name in fixtures]

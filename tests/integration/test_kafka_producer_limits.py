@@ -17,7 +17,7 @@ from lifecycle.errors import RecordTooLarge, Unreachable
 from lifecycle.identity import Marker
 from lifecycle.outcomes import Committed
 from resource_managers.kafka.batch_delivery import BatchDelivery
-from resource_managers.kafka.connection import ARROW, PRODUCERS, KafkaConnection
+from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS, KafkaConnection
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
 from tests.integration.certificates import make_authority
@@ -102,7 +102,7 @@ def quota(connection: KafkaConnection, bytes_per_s: float) -> Iterator[None]:
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_megabytes_are_written_over_tls(connection, producer):
-    write(large_sink(connection, producer), [batch for seed in range(4) for batch in noise(10_000, seed)])
+    write(large_sink(connection, producer), [batch for seed in range(2) for batch in noise(10_000, seed)])
 
 
 def test_a_broker_of_another_authority_is_not_written_to(connection, authority, monkeypatch):
@@ -112,7 +112,7 @@ def test_a_broker_of_another_authority_is_not_written_to(connection, authority, 
         Sink(connection=other, topic="any", prefix="any", producer=ARROW).begin()
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
+@pytest.mark.parametrize("producer", [ARROW, pytest.param(LIBRDKAFKA, marks=pytest.mark.long)])
 def test_a_producer_that_is_held_back_loses_and_doubles_no_row(connection, producer, monkeypatch):
     take, held_back = BatchDelivery._take, []
 

@@ -37,7 +37,7 @@ from tests.integration.pipeline_process import read_committed
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 
-@pytest.fixture(scope="module", params=[2, 1])
+@pytest.fixture(scope="module", params=[2, pytest.param(1, marks=pytest.mark.long)])
 def level(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

@@ -26,7 +26,7 @@ from tests.integration.reported_pipeline import ReportedPipeline
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.long)])
 def level(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
