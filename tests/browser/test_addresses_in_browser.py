@@ -14,8 +14,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, watched
 from tests.integration.app_process import running_app
-from tests.unit.app.contract_rows import alert, loss
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import alert
+from tests.unit.app.contract_knowledge import TOKEN
+from tests.unit.app.contract_rows import loss
+from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 IN_JANUARY_MS = 1_767_225_600_000

@@ -14,8 +14,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, violations, wait_whole, watched
 from tests.integration.app_process import running_app
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import foreign
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 NUMBER = 620

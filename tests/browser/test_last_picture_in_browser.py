@@ -15,8 +15,11 @@ from playwright.sync_api import Locator, Page, WebSocket, expect
 from demo.ports import free_port
 from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, wait_whole, watched
 from tests.integration.app_process import running_app
-from tests.unit.app.contract_rows import batch, checkpoint
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
+from tests.unit.app.contract_pipeline_rows import checkpoint
+from tests.unit.app.contract_rows import batch
+from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 LIMIT_S = 30.0

@@ -15,8 +15,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, wait_whole, watched
 from tests.browser.test_filter_orders_in_browser import LIMIT_S, NUMBER, abort_all, hook
 from tests.integration.app_process import running_app
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import foreign
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 PROXY = ("--trusted-proxy", "127.0.0.1", "--operator-group", "oncall")

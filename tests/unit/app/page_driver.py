@@ -17,7 +17,9 @@ from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
 from tests.unit.app import region_in_streamlit
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
+from tests.unit.app.contract_server import ContractServer
 
 HOSTILE = "<img src=x onerror=alert(1)> **bold** :red[x]"
 

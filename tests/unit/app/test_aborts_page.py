@@ -6,8 +6,8 @@ import pytest
 
 from app.screens import aborts
 from lifecycle import page_paths
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import now_ms
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, opened, said
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.unit.app.contract_rows import alert, attention, now_ms, silence
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import alert, attention, silence
+from tests.unit.app.contract_rows import now_ms
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

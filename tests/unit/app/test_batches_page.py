@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import shared_batch
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

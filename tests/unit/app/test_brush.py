@@ -10,8 +10,8 @@ import streamlit as st
 
 from app.components import brush
 from app.components.time_text import zone_named
-from tests.unit.app.contract_rows import checkpoint, checkpoint_gaps
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
 from tests.unit.app.page_driver import answering, opened, said
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from app.components.charts import checkpoint_chart
 from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.series import CheckpointGapsRow
-from tests.unit.app.contract_rows import checkpoint, checkpoint_gap, checkpoint_gaps
+from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gap, checkpoint_gaps
 
 T0 = 1_795_000_020_000
 MINUTE_MS = 60_000

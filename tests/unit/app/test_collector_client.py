@@ -14,8 +14,10 @@ from app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
 from app.settings import TOKEN as TOKEN_VARIABLE
 from lifecycle.orders import Action, Role
 from lifecycle.verdicts import Verdict
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch, foreign
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_server import ContractServer
 
 
 @pytest.fixture

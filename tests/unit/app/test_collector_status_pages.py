@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.app.contract_rows import job, prefix_ids, quarantined
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import quarantined
+from tests.unit.app.contract_pipeline_rows import job, prefix_ids
 from tests.unit.app.page_driver import HOSTILE, answering, opened, said
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.screens import fault_injection
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.page_driver import answering, button, opened, said
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from app.client import filter_runs
 from app.client.filter_runs import FilterOrder, FilterRun, FilterRuns
 from lifecycle.orders import Action, Role
 from lifecycle.persons import Person
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import batch, foreign
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

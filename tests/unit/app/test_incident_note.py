@@ -22,21 +22,10 @@ from lifecycle.rows.partitions import PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
-from tests.unit.app.contract_rows import (
-    alert,
-    batch,
-    blocked,
-    checkpoint,
-    hanging,
-    job,
-    loss,
-    pipeline,
-    raw_event,
-    shared_batch,
-    timeout,
-    transaction,
-)
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import alert
+from tests.unit.app.contract_pipeline_rows import checkpoint, job, pipeline, timeout
+from tests.unit.app.contract_rows import batch, blocked, hanging, loss, raw_event, shared_batch, transaction
 
 T0 = 1_795_000_000_000
 LINK = "https://indoubt.example/transaction?key=k"

@@ -6,8 +6,9 @@ import pytest
 
 from app.client import last_answers
 from app.client.last_answers import LastAnswers
-from tests.unit.app.contract_rows import foreign, pipeline
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_pipeline_rows import pipeline
+from tests.unit.app.contract_rows import foreign
 from tests.unit.app.page_driver import answering, opened, said
 
 

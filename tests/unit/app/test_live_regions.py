@@ -18,7 +18,9 @@ from app.regions import hub as hub_module
 from app.regions.hub import Hub, TooManyViews
 from app.regions.picture import Picture, Query, changes, edits
 from app.settings import Settings
-from tests.unit.app.contract_server import TOKEN, Answers, ContractServer
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
+from tests.unit.app.contract_server import ContractServer
 
 LIMIT_S = 20.0
 

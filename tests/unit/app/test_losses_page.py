@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, opened, said
 
 pytestmark = pytest.mark.slow

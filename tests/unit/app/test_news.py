@@ -7,8 +7,9 @@ import pytest
 from app import live
 from app.components.markup import join
 from app.screens import news
-from tests.unit.app.contract_rows import checkpoint, loss, now_ms
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_pipeline_rows import checkpoint
+from tests.unit.app.contract_rows import loss, now_ms
 from tests.unit.app.page_driver import answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

@@ -7,22 +7,20 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from lifecycle import page_paths
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import alert
+from tests.unit.app.contract_pipeline_rows import job, pipeline, timeout
 from tests.unit.app.contract_rows import (
-    alert,
     batch,
     blocked,
     ended_transaction,
     foreign,
     hanging,
-    job,
     loss,
     parts_of_batch,
-    pipeline,
     raw_event,
     shared_batch,
-    timeout,
 )
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,15 @@ from app.components import small_plots
 from app.regions.picture import Picture, changes, kept_for
 from app.screens import over_time
 from lifecycle import page_paths
-from tests.unit.app.contract_rows import application_series, checkpoint, checkpoint_gap, checkpoint_gaps, now_ms, series
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_pipeline_rows import (
+    application_series,
+    checkpoint,
+    checkpoint_gap,
+    checkpoint_gaps,
+    series,
+)
+from tests.unit.app.contract_rows import now_ms
 from tests.unit.app.page_driver import HOSTILE, answering, opened, said
 
 pytestmark = pytest.mark.slow

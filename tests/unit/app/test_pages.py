@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch, blocked, foreign, hanging, now_ms
-from tests.unit.app.contract_server import TOKEN, Answers
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.screens.pipelines import pipeline_buttons
 from lifecycle.rows.attention import Remedy
-from tests.unit.app.contract_rows import attention, pipeline
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import attention
+from tests.unit.app.contract_pipeline_rows import pipeline
 from tests.unit.app.page_driver import HOSTILE, answering, button, opened, said
 
 pytestmark = pytest.mark.slow

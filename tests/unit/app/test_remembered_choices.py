@@ -12,8 +12,8 @@ from app import live
 from app.components import downloads, paging
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.row_json import read_row
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import batch, blocked, loss
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import answering, labels, opened, said
 
 pytestmark = pytest.mark.slow

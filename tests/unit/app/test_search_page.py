@@ -11,8 +11,8 @@ from app.components.downloads import csv_text
 from lifecycle import page_paths
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.search import FoundTransactionRow
+from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import ended_transaction, now_ms
-from tests.unit.app.contract_server import Answers
 from tests.unit.app.page_driver import HOSTILE, answering, opened, said
 
 pytestmark = pytest.mark.slow

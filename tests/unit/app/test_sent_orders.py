@@ -8,8 +8,9 @@ from streamlit.testing.v1 import AppTest
 from app import live
 from app.client import sent_orders
 from app.dialogs import order_form
-from tests.unit.app.contract_rows import batch, parts_of_batch, pipeline, shared_batch
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_pipeline_rows import pipeline
+from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
 from tests.unit.app.page_driver import answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

@@ -15,9 +15,10 @@ from app.settings import COLLECTOR_URL, TOKEN, Settings
 from collector.api.auth.authentication import Caller
 from collector.api.auth.rate_limits import RequestLimits
 from lifecycle.orders import Action, Role
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_knowledge import TOKEN as ITS_TOKEN
 from tests.unit.app.contract_rows import batch
-from tests.unit.app.contract_server import TABLES, Answers, ContractServer
-from tests.unit.app.contract_server import TOKEN as ITS_TOKEN
+from tests.unit.app.contract_server import TABLES, ContractServer
 
 TABS, LIMIT_S = 50, 20.0
 APP = Caller(name="app", role=Role.OPERATOR)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.app.contract_rows import standing_order
-from tests.unit.app.contract_server import Answers
+from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import standing_order
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,103 @@
+"""Rows about what needs a person, and what is done without one, as docs/api.md has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.app.contract_rows import now_ms
+
+
+def alert(rule: str = "A2", **changes: Any) -> dict[str, Any]:
+    """Return a row of the alerts: a commit that is overdue, firing for 40 s, unless changed."""
+    return {
+        "key": f"{rule}|kafka:ip-count-0-1:4001:7",
+        "rule": rule,
+        "name": "commit overdue",
+        "state": "firing",
+        "severity": "critical",
+        "summary": "ip-count-0-1 was decided and is not committed",
+        "evidence": [{"fact": "decision 88213 lists it", "source": "decision log", "at_ms": now_ms() - 60_000}],
+        "labels": {"rule": rule, "severity": "critical", "pipeline": "ip-count", "transaction": "ip-count-0-1"},
+        "since_ms": now_ms() - 40_000,
+        "found_at_ms": now_ms() - 50_000,
+        "fired_at_ms": now_ms() - 40_000,
+        "group": "batch 41 of ip-count",
+        "remedy": "commit",
+        "path": "/transaction?key=kafka%3Aip-count-0-1%3A4001%3A7",
+        "silenced_by": None,
+        **changes,
+    }
+
+
+def silence(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """Return a row of the silences: one of a whole pipeline, for an hour from now, unless changed."""
+    return {
+        "silence": number,
+        "matchers": {"pipeline": "ip-count"},
+        "reason": "its broker is being moved",
+        "author": "bob",
+        "starts_at_ms": now_ms() - 1000,
+        "ends_at_ms": now_ms() + 3_600_000,
+        "state": "active",
+        **changes,
+    }
+
+
+def quarantined(offset: int = 41, **changes: Any) -> dict[str, Any]:
+    """Return a row of the quarantined records, unless changed."""
+    return {
+        "at_ms": now_ms() - 60_000,
+        "source": "transaction_lifecycle",
+        "partition": 0,
+        "offset": offset,
+        "error": "event is not JSON",
+        "value": '{"specversion":',
+        **changes,
+    }
+
+
+def standing_order(name: str = "save clicks", **changes: Any) -> dict[str, Any]:
+    """Return one standing order that acts, and has acted once."""
+    return {
+        "name": name,
+        "state": "acts",
+        "act": "commit",
+        "applications": ["eu/clicks"],
+        "when": "less than 20 s left or driver gone",
+        "most_per_hour": 50,
+        "acts": 1,
+        "rehearsals": 0,
+        "held": 0,
+        "why": "",
+        "last_at_ms": now_ms() - 60_000,
+        "owner": "carla",
+        "switched_by": "",
+        "switched_at_ms": None,
+        "evaluated_at_ms": now_ms(),
+        **changes,
+    }
+
+
+def attention(kind: str = "pipeline", **changes: Any) -> dict[str, Any]:
+    """Return a card of the overview: the driver of the pipeline ip-count stands still, unless changed."""
+    return {
+        "key": f"{kind}/ip-count",
+        "kind": kind,
+        "badge": "frozen",
+        "verdict": None,
+        "severity": "critical",
+        "pipeline": "ip-count",
+        "batch": None,
+        "keys": [],
+        "headline": "No sign of life for 16 s.",
+        "waits": [],
+        "since_ms": now_ms() - 16_000,
+        "deadline_ms": None,
+        "consequence": "Its input is not processed.",
+        "remedy": "restart",
+        "target": "pipeline:ip-count",
+        "rows": None,
+        "partitions": [],
+        "alerts": [],
+        **changes,
+    }

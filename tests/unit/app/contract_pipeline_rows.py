@@ -1,0 +1,161 @@
+"""Rows about pipelines, jobs, checkpoints and what happened over time, as docs/api.md has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.app.contract_rows import now_ms
+
+
+def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the pipelines: running, with a heartbeat a moment ago, unless changed."""
+    return {
+        "key": f"pipeline:{name}",
+        "pipeline": name,
+        "checkpoint_id": "checkpoint id-1",
+        "attempt": 88,
+        "state": "running",
+        "run_at_ms": now_ms() - 600_000,
+        "started_at_ms": now_ms() - 590_000,
+        "restarting_at_ms": None,
+        "stopped_at_ms": None,
+        "last_seen_at_ms": now_ms() - 900,
+        "last_heartbeat": "event checkpoint.completed",
+        "interval_ms": 5000,
+        "source": "ip_count_source",
+        "sink": "ip_count_sink",
+        "may_start": False,
+        "revision": "88",
+        **changes,
+    }
+
+
+def timeout(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the timeouts: one of 60 s that is 3 s too short, unless changed."""
+    return {
+        "pipeline": pipeline,
+        "ours": True,
+        "risk": "too short",
+        "advice": "60 s are 3.0 s too short. Set transaction.timeout.ms to at least 90000.",
+        "timeout_ms": 60_000,
+        "left_ms": -3_000,
+        "recovery_ms": 23_000,
+        "recovery": "23 s: interval 5.0 s + checkpoint 8.0 s + restart delay 10 s",
+        "transactions": 1204,
+        "timed_out": 0,
+        "p50_ms": 12_000,
+        "p95_ms": 30_000,
+        "p99_ms": 40_000,
+        "longest_ms": 48_000,
+        "longest_transaction": "ip-count-0-1",
+        "open": 4,
+        "oldest_key": "kafka:ip-count-0-1:4001:7@1",
+        "oldest_opened_at_ms": now_ms() - 20_000,
+        "oldest_deadline_ms": now_ms() + 40_000,
+        **changes,
+    }
+
+
+def prefix_ids(prefix: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return a row of the ids: eight that are used again, unless changed."""
+    return {
+        "prefix": prefix,
+        "ids": 8,
+        "growth_per_hour": 0.0,
+        "created_last_hour": 0,
+        "stale_ids": 0,
+        "leaks": False,
+        "shared": False,
+        "why": "",
+        "checkpoint_ids": 1,
+        "fenced_last_hour": 0,
+        "newest_at_ms": now_ms() - 4_000,
+        "oldest_at_ms": now_ms() - 9_000,
+        "example": f"{prefix}-0-1",
+        **changes,
+    }
+
+
+def job(name: str = "orders-to-lake", **changes: Any) -> dict[str, Any]:
+    """Return a row of Flink's jobs: one that runs since an hour and went on from a checkpoint, unless changed."""
+    return {
+        "cluster": "flink-eu",
+        "job": "a1b2c3",
+        "name": name,
+        "pipeline": "flink-eu/orders-to-lake",
+        "state": "RUNNING",
+        "started_at_ms": 1_764_000_000_000,
+        "ended_at_ms": None,
+        "changed_at_ms": 1_764_000_000_000,
+        "restarts": 2,
+        "restores": [{"checkpoint": 88, "at_ms": 1_764_000_001_000}],
+        "restored_from": 88,
+        "restored_at_ms": 1_764_000_001_000,
+        "restored_path": "file:/checkpoints/chk-88",
+        **changes,
+    }
+
+
+def application_series(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return four buckets of an application, of which nobody looked at the third."""
+    return {
+        "pipeline": pipeline,
+        "ours": True,
+        "commits": [4, 8, None, 0],
+        "aborts": [0, 2, None, 0],
+        "lost": [0, 1, None, 0],
+        "waiting": [0, 1, None, 0],
+        "longest_wait_ms": [0, 65_000, None, 0],
+        "hidden": [0, 120, None, 0],
+        **changes,
+    }
+
+
+def series(*applications: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the answer of GET /series: of these applications in the last four minutes."""
+    until = now_ms()
+    return {
+        "now_ms": until,
+        "from_ms": until - 240_000,
+        "until_ms": until,
+        "bucket_ms": 60_000,
+        "applications": list(applications),
+        "more": 0,
+        "marks": [],
+        "gaps": [],
+        **changes,
+    }
+
+
+def checkpoint(number: int = 41, **changes: Any) -> dict[str, Any]:
+    """Return a row of the checkpoints: completed ten seconds ago within 1.2 s, unless changed."""
+    ended = now_ms() - 10_000
+    return {
+        "pipeline": "ip-count",
+        "number": number,
+        "state": "completed",
+        "started_at_ms": ended - 1_200,
+        "ended_at_ms": ended,
+        "duration_ms": 1_200,
+        "transactions": 2,
+        "rows": 80,
+        "source": "lifecycle events",
+        "kind": "checkpoint",
+        "reason": "",
+        "state_bytes": None,
+        "job": "",
+        "path": "",
+        **changes,
+    }
+
+
+def checkpoint_gaps(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return what is wrong with a pipeline's checkpoints: nothing, unless changed."""
+    return {"pipeline": pipeline, "usual_ms": 5_000, "gaps": [], "failures": [], "hung": [], **changes}
+
+
+def checkpoint_gap(from_ms: int, until_ms: int, **changes: Any) -> dict[str, Any]:
+    """Return a time without a checkpoint in which the collector looked, unless changed."""
+    name = f"no checkpoint for {(until_ms - from_ms) // 1000} s"
+    return {"from_ms": from_ms, "until_ms": until_ms, "ongoing": False, "observed": True, "name": name,
+            "why": "the driver was frozen", **changes}  # fmt: skip
