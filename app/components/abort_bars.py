@@ -5,6 +5,7 @@ It is markup, not a chart of Streamlit's: a browser takes a second to load and d
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
@@ -65,6 +66,7 @@ def _bar(
     path: Callable[[int, int], str],
 ) -> Html:
     from_ms, total = place * length_ms, sum(counts.values())
+    address = path(from_ms, from_ms + length_ms - 1)
     named = ", ".join(f"{number} {cause.value}" for cause, number in counts.items() if number)
     says = f"{exact_time(from_ms, zone)}: {named}"
     parts = [
@@ -73,8 +75,9 @@ def _bar(
     return el(
         "a",
         *parts,
-        href=path(from_ms, from_ms + length_ms - 1),
+        href=address,
         target="_self",
+        data_press=json.dumps({"open": address}),
         class_="abort-bar",
         style=f"grid-column:{place - first + 1};height:{100 * total / most:.1f}%",
         title=says,

@@ -119,21 +119,25 @@ def _left(item: Attention) -> Html:
 
 def remedies(item: Attention) -> list[Html]:
     """Return the button of its remedy, and the link to its page."""
+    return [*remedy_buttons(item), link(object_path(item), "Open", class_="press", is_opening=True)]
+
+
+def remedy_buttons(item: Attention) -> list[Html]:
+    """Return the button of its remedy; nothing where no order helps."""
     size = f" batch {item.batch}" if item.batch is not None else f" {len(item.keys)}" if len(item.keys) > 1 else ""
-    opening = link(object_path(item), "Open", class_="press", is_opening=True)
     if item.keys_total is not None and item.remedy in (Remedy.COMMIT, Remedy.ABORT):
-        return [*_order_for_more(item), opening]
+        return _order_for_more(item)
     match item.remedy:
         case Remedy.COMMIT:
-            return [order_button(f"Commit{size}", Action.COMMIT, "transactions", item.keys, is_main=True), opening]
+            return [order_button(f"Commit{size}", Action.COMMIT, "transactions", item.keys, is_main=True)]
         case Remedy.ABORT:
-            return [order_button(f"Abort{size}", Action.ABORT, "transactions", item.keys), opening]
+            return [order_button(f"Abort{size}", Action.ABORT, "transactions", item.keys)]
         case Remedy.RESTART:
-            return [order_button("Restart", Action.RESTART, "pipeline", [item.target], is_main=True), opening]
+            return [order_button("Restart", Action.RESTART, "pipeline", [item.target], is_main=True)]
         case Remedy.START:
-            return [order_button("Start", Action.START, "pipeline", [item.target], is_main=True), opening]
+            return [order_button("Start", Action.START, "pipeline", [item.target], is_main=True)]
         case Remedy.OPEN:
-            return [opening]
+            return []
 
 
 def _order_for_more(item: Attention) -> list[Html]:

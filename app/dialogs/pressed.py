@@ -107,10 +107,14 @@ def _ask_silence(press: AskSilence) -> None:
         silences = [row for row in live.collector().silences() if row.silence == press.number]
         if silences:
             silence_dialog.ask_to_end(silences[0])
+        else:
+            st.session_state[_FAILED] = "The collector does not keep this silence any more: nothing is left to end."
         return
     alerts = [row for row in live.collector().alerts() if row.key == press.alert]
     if alerts:
         silence_dialog.ask_to_silence(alerts[0])
+    else:
+        st.session_state[_FAILED] = "This alert has gone since this page showed it: nothing is left to silence."
 
 
 def transactions_of(client: CollectorClient, keys: Sequence[str]) -> tuple[TransactionRow, ...]:

@@ -39,13 +39,19 @@ def render(client: CollectorClient, query: Query) -> Picture:
     for item in overview.attention:
         picture[f"card-{widget_token(item.key)}"] = card(item)
     if (more := overview.attention_total - len(overview.attention)) > 0:
-        picture["more"] = el(
-            "p", f"{counted(more, 'more thing')} need{'s' if more == 1 else ''} attention.", class_="more"
-        )
+        picture["more"] = _more(more)
     picture["in-progress"] = _in_progress(overview)
     picture["counters"] = _counters(overview)
     picture["sources"] = _sources(status)
     return picture
+
+
+def _more(number: int) -> Html:
+    """Return how many cards are not shown, and the lists that have them."""
+    verb = "needs" if number == 1 else "need"
+    lists = [link(f"/{name.lower()}", name) for name in ("Transactions", "Readers", "Pipelines", "Alerts")]
+    listed = join(_separated(lists))
+    return el("p", f"{counted(number, 'more thing')} {verb} attention, listed in ", listed, class_="more")
 
 
 def _headline(overview: Overview, status: Status) -> Html:

@@ -11,25 +11,17 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.components import downloads
 from app.components.markup import Html, el, widget_token
+from app.components.pipeline_standing import PipelineStanding
 from app.components.presses import link, order_button
 from app.components.time_text import ago, amount, duration, exact
-from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from lifecycle.rows.attention import Attention, Remedy
 from lifecycle.rows.pipelines import JobRow, PipelineRow
-
-STATES = {
-    "running": ("▸", Tone.GOOD, "its query runs"),
-    "recovering": ("◌", Tone.CALM, "a new run settles what the run before it left; its query has not started yet"),
-    "restarting": ("△", Tone.WARNING, "its driver ended; its supervisor starts the next run"),
-    "stopped": ("■", Tone.NOTICE, "its supervisor ended too: only you can start it again"),
-}
-"""Sign, tone and meaning of a pipeline's state (docs/api.md)."""
 
 
 def show() -> None:
@@ -42,7 +34,8 @@ def show() -> None:
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return a card for each pipeline, one block each, then Flink's jobs."""
     rows = client.pipelines()
-    needs = {item.target: item for item in client.attention(kind=AttentionKind.PIPELINE)}
+    # Of every kind: a batch that waits for a frozen driver is known before its silence is long enough to call it frozen.
+    cards = client.attention()
     picture: Picture = {
         "head": el("h3", "Pipelines", el("small", f" {counted(len(rows), 'pipeline')}" if rows else ""))
     }
@@ -50,7 +43,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         text = "No run of a pipeline is in the decision log. Other applications have no supervisor, so indoubt cannot restart them."
         picture["none"] = el("p", text, class_="empty")
     for pipeline in rows:
-        picture[f"pipeline-{widget_token(pipeline.key)}"] = _card(pipeline, needs.get(pipeline.key))
+        picture[f"pipeline-{widget_token(pipeline.key)}"] = _card(PipelineStanding.of(pipeline, cards))
     if rows.more:
         picture["more"] = el("p", f"{counted(rows.more, 'other pipeline')} not shown.", class_="more")
     return picture | _jobs(client)
@@ -69,35 +62,31 @@ def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None, *, is_main:
     ]
 
 
-def _card(pipeline: PipelineRow, needs: Attention | None) -> Html:
-    sign, tone, meaning = STATES.get(pipeline.state, UNKNOWN_SIGN)
-    word = pipeline.state
-    if needs is not None:
-        # What it reported last is not how it stands: a driver that stands still reports nothing any more.
-        sign, tone, meaning, word = "‖", Tone.URGENT, f"it reported last: {pipeline.state}", needs.badge
+def _card(standing: PipelineStanding) -> Html:
+    pipeline = standing.row
     name = link(page_paths.pipeline(pipeline.pipeline), el("b", pipeline.pipeline, class_="name"))
-    title = el("div", badge(sign, word, tone, meaning), name, class_="title")
+    title = el("div", standing.badge(), name, class_="title")
     flow = f"{pipeline.source} → {pipeline.sink}" if pipeline.source and pipeline.sink else "source and sink unknown"
     how_often = f", a checkpoint every {duration(pipeline.interval_ms)}" if pipeline.interval_ms else ""
     heartbeat = f": {pipeline.last_heartbeat or 'none'}"
     text = el(
         "div",
         title,
-        needs is not None and el("div", needs.headline, class_="why"),
+        standing.why and el("div", standing.why, class_="why"),
         el("div", flow, how_often),
         el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms, UTC)), class_="facts-line"),
         el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms, UTC), heartbeat), class_="facts-line"),
         class_="said",
     )
     buttons = [
-        *pipeline_buttons(pipeline, needs, is_main=needs is not None),
+        *pipeline_buttons(pipeline, standing.needs, is_main=standing.needs is not None),
         link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
     ]
     return el(
         "article",
         text,
         el("div", *buttons, class_="remedies"),
-        class_=f"card {tone.value}",
+        class_=f"card {standing.tone.value}",
         data_item="",
         tabindex="-1",
     )

@@ -14,6 +14,16 @@ function pressedKey(event) {
 }
 
 function search() {
+  if (focusSearch()) return true;
+  // This page has nothing to search in: all of history has.
+  const region = document.querySelector(".live-region")?.indoubt;
+  region?.go("/history?show=search");
+  const until = Date.now() + 5000;
+  const waiting = setInterval(() => (focusSearch() || Date.now() > until) && clearInterval(waiting), 100);
+  return Boolean(region);
+}
+
+function focusSearch() {
   const field = document.querySelector(SEARCH);
   field?.focus();
   field?.select();
@@ -51,7 +61,7 @@ function openItem() {
 }
 
 function order(action) {
-  const item = currentItem();
+  const item = currentItem() ?? (items().length === 1 ? items()[0] : null);
   if (!item) return move(0);
   const button = item.querySelector(`[data-order='${action}']`);
   if (button && !button.disabled) {

@@ -90,6 +90,8 @@ function tick() {
     element.style.left = `${(share * 100).toFixed(2)}%`;
   });
   each(".live-region", (root) => root.indoubt?.showAge());
+  // The keys of cards are named where there is one.
+  each(".keys [data-of-items]", (element) => (element.hidden = !document.querySelector("[data-item]")));
   if (document.querySelector(".session-over, .live-region.old")) dismissConnectionError();
   showInTab(now);
 }
@@ -119,6 +121,8 @@ function showInTab(now) {
 
 // A socket that is refused does not say why. Asked over HTTP, the app or the proxy in front of it says that one must sign in.
 async function checkSession(path) {
+  // The keys of cards are named where there is one.
+  each(".keys [data-of-items]", (element) => (element.hidden = !document.querySelector("[data-item]")));
   if (document.querySelector(".session-over")) return;
   const answer = await fetch(path, { method: "HEAD", redirect: "manual", cache: "no-store" }).catch(() => null);
   if (answer?.status !== 401 && answer?.type !== "opaqueredirect") return;
@@ -291,6 +295,10 @@ class Region {
     this.report({ press: pressed.dataset.press, at: Date.now() });
   }
 
+  go(path) {
+    this.report({ press: JSON.stringify({ open: path }), at: Date.now() });
+  }
+
   close() {
     const socket = this.socket;
     this.socket = null;
@@ -298,10 +306,23 @@ class Region {
   }
 }
 
+// A link in a table that Streamlit wrote changes the page in place too: followed by the browser, it would load the app anew.
+function followLink(event) {
+  const link = event.target.closest?.("a[data-press]");
+  if (!link || link.closest(".live-region") || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+  const region = document.querySelector(".live-region")?.indoubt;
+  if (!region) return;
+  event.preventDefault();
+  region.report({ press: link.dataset.press, at: Date.now() });
+}
+
 export default function ({ parentElement, data, setTriggerValue }) {
   const region = (parentElement.indoubtRegion ??= new Region(parentElement));
   region.show({ data, report: (press) => setTriggerValue("pressed", press) });
-  if (!clock.timer) clock.timer = setInterval(tick, 250);
+  if (!clock.timer) {
+    clock.timer = setInterval(tick, 250);
+    document.addEventListener("click", followLink);
+  }
   return () => {
     region.close();
     delete parentElement.indoubtRegion;

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from demo.broker import Broker
 from resource_managers.kafka.connection import KafkaConnection
 from tests.browser.shown_page import (
+    DESK,
     PHONE,
     SHOWN_LIMIT_MS,
     exceptions,
@@ -176,6 +177,40 @@ def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckClust
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/transaction\?key="), timeout=SHOWN_LIMIT_MS)
     assert len(stuck.collector.rows("audit")) == audited
+
+
+def test_keys_work_on_the_page_of_an_object_and_search_leads_to_the_history(page: Page, stuck: StuckCluster) -> None:
+    open_whole(page, stuck.app + stuck.object_paths()[OBJECTS.index("transaction")])
+    page.evaluate("window.notLoadedAnew = true")
+    expect(page.locator(".keys [data-of-items]")).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0, timeout=SHOWN_LIMIT_MS)
+    wait_whole(page)
+    page.keyboard.press("/")
+    expect(page).to_have_url(re.compile(r"/history\?.*show=search"), timeout=SHOWN_LIMIT_MS)
+    expect(page.locator("[data-testid=stTextInput] input").first).to_be_focused(timeout=SHOWN_LIMIT_MS)
+    expect(page.locator(".keys [data-of-items]")).to_be_hidden()
+    # A link in a table that Streamlit wrote.
+    page.locator(".st-key-search-table a[data-press]").first.click()
+    expect(page).not_to_have_url(re.compile("/history"), timeout=SHOWN_LIMIT_MS)
+    assert page.evaluate("window.notLoadedAnew")
+
+
+def test_firing_alerts_are_counted_in_the_navigation_and_what_needs_attention_in_the_tab(
+    page: Page, stuck: StuckCluster
+) -> None:
+    open_whole(page, stuck.app)
+    counted = "link => getComputedStyle(link, '::after').content"
+    for size, link in ((DESK, "stTopNavLink"), (PHONE, "stSidebarNavLink")):
+        page.set_viewport_size(size)
+        # A phone has the links in a menu; what is drawn there is the same.
+        alerts = page.locator(f"[data-testid={link}][href$='/alerts']")
+        expect(alerts).to_have_attribute("data-count", re.compile(r"[1-9]"), timeout=SHOWN_LIMIT_MS)
+        assert re.fullmatch(r'"[1-9][0-9]*!?"( "!")?', alerts.evaluate(counted)), alerts.evaluate(counted)
+    expect(page).to_have_title(re.compile(r"^\([1-9]\d*\) "))
+    expect(page.locator("link[rel~=icon]")).to_have_attribute("href", re.compile("^data:image/svg.*d92d20"))
 
 
 def test_what_edits_make_of_a_block_is_what_a_new_viewer_gets(page: Page, stuck: StuckCluster) -> None:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorClient
+from app.components.attention_card import remedy_buttons
 from app.components.facts import evidence_list
 from app.components.incident_note import alert_note
 from app.components.markup import Html, el
@@ -20,6 +21,7 @@ from app.screens.alerts import SEVERITIES
 from app.screens.objects.parts import alert_list, link_to, not_there, page_address, share
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow, SilenceRow
+from lifecycle.rows.attention import Attention
 
 
 def show() -> None:
@@ -50,14 +52,15 @@ def render(client: CollectorClient, query: Query) -> Picture:
     same = [row for row in alerts if row.group == alert.group and row.key != alert.key and not row.is_over]
     labels = [el("li", name, ": ", el("code", text)) for name, text in alert.labels.items()]
     return {
-        "head": _head(alert, silence),
+        "head": _head(alert, silence, next(iter(client.attention(keys=[alert.key], limit=1)), None)),
         "evidence": el("section", el("h3", "What it rests on"), evidence_list(alert.evidence)),
         "labels": el("section", el("h3", "Labels"), el("ul", *labels)),
         "same": alert_list(same) if same else el("section"),
     }
 
 
-def _head(alert: AlertRow, silence: SilenceRow | None) -> Html:
+def _head(alert: AlertRow, silence: SilenceRow | None, card: Attention | None) -> Html:
+    """Return its card; ``card``: that of the overview which says the same, with the remedy."""
     sign, tone, meaning = SEVERITIES.get(alert.severity, UNKNOWN_SIGN)
     fired = alert.fired_at_ms is not None and el("span", "fired ", at(alert.fired_at_ms))
     until = silence is not None and at(silence.ends_at_ms)
@@ -72,9 +75,18 @@ def _head(alert: AlertRow, silence: SilenceRow | None) -> Html:
         el("div", el("small", "what ends it: "), alert.remedy, class_="consequence"),
         class_="said",
     )  # fmt: skip
-    buttons = [link(alert.path, "Open what it is about", class_="press main")]
+    orders = remedy_buttons(card) if card is not None else []
+    opening = link(alert.path, "Open what it is about", class_="press" if orders else "press main", is_opening=True)
+    buttons = [*orders, opening]
     if alert.silenced_by is None and not alert.is_over:
         buttons.append(silence_button("Silence", alert=alert.key))
     elif silence is not None and silence.is_active:
         buttons.append(silence_button("End the silence", number=silence.silence))
-    return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")
+    return el(
+        "article",
+        said,
+        el("div", *buttons, class_="remedies"),
+        class_=f"card {tone.value}",
+        data_item="",
+        tabindex="-1",
+    )

@@ -136,7 +136,9 @@ def _attempt(batch: BatchRow) -> Html:
         f"Settle: {batch.settle}", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == "commit"
     )
     rows = [transaction_cells(transaction) for transaction in batch.transactions]
-    card = el("article", said, el("div", settle, class_="remedies"), class_=f"card {tone.value}")
+    card = el(
+        "article", said, el("div", settle, class_="remedies"), class_=f"card {tone.value}", data_item="", tabindex="-1"
+    )
     return el("section", card, table(SIBLING_HEAD, rows))
 
 

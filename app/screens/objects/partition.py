@@ -116,4 +116,6 @@ def _hanging(row: HangingRow) -> Html:
         buttons.append(order_button("Commit", Action.COMMIT, "transactions", [row.key], is_main=True))
     if row.may_abort:
         buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key]))
-    return el("article", said, el("div", *buttons, class_="remedies"), class_="card urgent")
+    return el(
+        "article", said, el("div", *buttons, class_="remedies"), class_="card urgent", data_item="", tabindex="-1"
+    )

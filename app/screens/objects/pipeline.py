@@ -16,21 +16,21 @@ from app.components import brush
 from app.components.charts import waiting_chart
 from app.components.incident_note import application_note
 from app.components.markup import Html, el
+from app.components.pipeline_standing import PipelineStanding
 from app.components.presses import link
 from app.components.time_text import ago, amount, at, duration, written
-from app.components.verdict_signs import CHECKPOINT_SIGNS, UNKNOWN_SIGN, Tone, badge
+from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time
 from app.screens.objects.parts import alert_list, open_table, order_list, orders_about, page_address, share, under_way
-from app.screens.pipelines import STATES, pipeline_buttons
+from app.screens.pipelines import pipeline_buttons
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.ends import AbortRow
-from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.pipelines import CheckpointRow, JobRow, TimeoutRow
 from lifecycle.rows.transactions import TransactionRow
 
 CHECKPOINTS_SHOWN = 30
@@ -52,8 +52,7 @@ def show() -> None:
 class _Known:
     """What the collector knows of an application now; ``ours``: its pipeline, None where it has none of indoubt's."""
 
-    ours: PipelineRow | None
-    needs: Attention | None
+    ours: PipelineStanding | None
     jobs: Sequence[JobRow]
     timeout: TimeoutRow | None
     running: Rows[TransactionRow]
@@ -64,12 +63,8 @@ class _Known:
     def of(cls, client: CollectorClient, name: str) -> _Known:
         """Ask the collector. Raises CollectorError."""
         ours = next((row for row in client.pipelines() if row.pipeline == name), None)
-        needs: Sequence[Attention] = ()
-        if ours is not None:
-            needs = client.attention(kind=AttentionKind.PIPELINE, keys=[ours.key], limit=1)
         return cls(
-            ours=ours,
-            needs=next(iter(needs), None),
+            ours=PipelineStanding.of(ours, client.attention()) if ours is not None else None,
             jobs=[row for row in client.jobs() if row.pipeline == name],
             timeout=next((row for row in client.timeouts() if row.pipeline == name), None),
             running=client.transactions(pipeline=name, limit=MOST_OPEN),
@@ -85,9 +80,9 @@ def _share() -> None:
         name,
         link=address,
         at_ms=client.status().now_ms,
-        pipeline=known.ours,
+        pipeline=known.ours.row if known.ours is not None else None,
         jobs=known.jobs,
-        needs=known.needs,
+        needs=known.ours.needs if known.ours is not None else None,
         running=known.running,
         checkpoints=client.checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN),
         timeout=known.timeout,
@@ -103,8 +98,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
     known = _Known.of(client, name)
     picture: Picture = {"path": el("h2", name, class_="object-name")}
     if known.ours is not None:
-        picture["pipeline"] = _pipeline(known.ours, known.needs)
-        picture["under-way"] = under_way(client, [known.ours.key])
+        picture["pipeline"] = _pipeline(known.ours)
+        picture["under-way"] = under_way(client, [known.ours.row.key])
     for job in known.jobs:
         picture[f"job-{job.cluster}-{job.job}"] = _job(job)
     if known.ours is None and not known.jobs:
@@ -122,25 +117,22 @@ def render(client: CollectorClient, query: Query) -> Picture:
     return picture
 
 
-def _pipeline(row: PipelineRow, needs: Attention | None) -> Html:
-    """Return its card; ``needs``: its card of the overview, which knows more than what it reported last."""
-    sign, tone, meaning = STATES.get(row.state, UNKNOWN_SIGN)
-    state = row.state
-    if needs is not None:
-        sign, tone, meaning, state = "‖", Tone.URGENT, needs.headline, needs.badge
+def _pipeline(standing: PipelineStanding) -> Html:
+    row = standing.row
     flow = f"{row.source} → {row.sink}" if row.source and row.sink else "source and sink unknown"
     often = f", a checkpoint every {duration(row.interval_ms)}" if row.interval_ms else ""
     said = el(
         "div",
-        el("div", badge(sign, state, tone, meaning), el("b", flow, class_="name"), often, class_="title"),
-        needs is not None and el("div", needs.headline, " ", needs.consequence, class_="why"),
+        el("div", standing.badge(), el("b", flow, class_="name"), often, class_="title"),
+        standing.why and el("div", standing.why, class_="why"),
         el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
            el("span", "last sign of life ", ago(row.last_seen_at_ms, UTC), ": ", row.last_heartbeat or "none"),
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
-    buttons = pipeline_buttons(row, needs, is_main=True)
-    return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {tone.value}")
+    buttons = pipeline_buttons(row, standing.needs, is_main=True)
+    return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {standing.tone.value}", data_item="",
+              tabindex="-1")  # fmt: skip
 
 
 def _job(job: JobRow) -> Html:

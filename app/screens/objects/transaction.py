@@ -121,7 +121,7 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
     ]
     tone = VERDICT_SIGNS[detail.verdict][1].value
     return el("article", el("div", *said, class_="said"), el("div", *_buttons(detail, needs), class_="remedies"),
-              class_=f"card {tone}")  # fmt: skip
+              class_=f"card {tone}", data_item="", tabindex="-1")  # fmt: skip
 
 
 def _times(detail: TransactionDetailRow) -> list[object]:

@@ -8,7 +8,7 @@ import pytest
 
 from lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_attention_rows import alert
+from tests.unit.app.contract_attention_rows import alert, attention
 from tests.unit.app.contract_pipeline_rows import job, pipeline, timeout
 from tests.unit.app.contract_rows import (
     batch,
@@ -242,7 +242,25 @@ def test_a_frozen_pipeline_is_not_called_running(answers, monkeypatch):
     monkeypatch.setattr(answers, "overview", lambda: {**overview, "attention": [card]})
     page = at(page_paths.pipeline("ip-count"))
     assert "No sign of life for 16 s." in said(page)
-    assert "running" not in said(page)
+    assert "running</span>" not in said(page)
+
+
+def test_a_pipeline_of_which_something_needs_attention_is_not_shown_as_well(answers):
+    answers.pipelines = [pipeline()]
+    # The contract server has open transactions to commit of it.
+    page = said(at(page_paths.pipeline("ip-count")))
+    assert "running, 1 thing needs attention" in page
+    assert 'class="card good"' not in page
+
+
+def test_the_page_of_an_alert_has_its_remedy_and_says_if_the_alert_went_before_it_is_silenced(answers):
+    answers.pipelines, answers.alerts = [pipeline()], [alert()]
+    answers.attention = [attention(alerts=[answers.alerts[0]["key"]])]
+    page = at(page_paths.alert(answers.alerts[0]["key"]))
+    assert [one for one in labels(page) if one.endswith("…")] == ["Restart …", "Silence …"]
+    silence = button(page, "Silence …")
+    answers.alerts = []
+    assert "This alert has gone since this page showed it" in said(silence.click().run())
 
 
 def test_a_lost_one_offers_to_restart_its_pipeline(answers, monkeypatch):

@@ -45,6 +45,19 @@ def test_a_driver_that_stands_still_is_not_called_running(answers):
     assert "No sign of life for 16 s." in said(page)
 
 
+@pytest.mark.parametrize(("severity", "tone"), [("critical", "urgent"), ("warning", "warning")])
+def test_a_pipeline_is_not_shown_as_well_while_something_of_it_needs_attention(answers, severity, tone):
+    of_it = {"verdict": "commit it", "severity": severity, "headline": "Decided, and not committed.", "target": ""}
+    other = attention("alert", key="alert/else", pipeline="word-count", target="", headline="Of another one.")
+    answers.attention = [attention("transactions", **of_it), other]
+    page = said(opened("pipelines"))
+    assert "running, 1 thing needs attention</span>" in page
+    assert "Decided, and not committed. Its input is not processed." in page
+    assert "Of another one." not in page
+    assert f'class="card {tone}"' in page
+    assert 'class="card good"' not in page
+
+
 def test_without_a_pipeline_it_says_why_none_is_there(answers):
     answers.pipelines.clear()
     assert "No run of a pipeline is in the decision log." in said(opened("pipelines"))
