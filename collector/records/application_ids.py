@@ -36,10 +36,15 @@ class FlinkId:
     @classmethod
     def parse(cls, text: str) -> FlinkId | None:
         """Return the parsed id, or None for one of another form. Parsed whole."""
-        match = _FLINK_ID.fullmatch(text)
-        if match is None:
-            return None
-        return cls(prefix=match["prefix"], subtask=int(match["subtask"]), number=int(match["number"]))
+        return _flink_id(text)
+
+
+@lru_cache(maxsize=16_384)
+def _flink_id(text: str) -> FlinkId | None:
+    match = _FLINK_ID.fullmatch(text)
+    if match is None:
+        return None
+    return FlinkId(prefix=match["prefix"], subtask=int(match["subtask"]), number=int(match["number"]))
 
 
 _NO_PROCESS = "00000000-0000-0000-0000-000000000000"
