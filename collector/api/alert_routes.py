@@ -19,7 +19,7 @@ from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api import metrics
 from collector.api.auth.authentication import Caller
-from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
+from collector.api.dependencies import ApiDependencies, KnownCaller, admitted, caller_of_request
 from collector.api.paging import Page, SortKey, first, page, place_of
 from collector.api.pipeline_labels import PipelineLabels
 from collector.api.request_body import json_object
@@ -83,7 +83,7 @@ def serve(
     @app.get("/metrics")
     def read_metrics(request: Request) -> Response:
         if not (access is MetricsAccess.LOOPBACK and _is_from_here(request)):
-            caller_of_request(request)
+            admitted(request)
         elif not dependencies.is_ready():
             raise HTTPException(503, "history is being loaded: ask again in a moment")
         seen = metrics.see(dependencies, alerts, standing(), now_ms())

@@ -50,9 +50,15 @@ class ApiDependencies:
     max_body_bytes: int = MAX_BODY_BYTES
 
 
-def caller_of_request(
+async def caller_of_request(
     request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
 ) -> Caller:
+    """Return what ``admitted`` returns, and raise what it raises."""
+    # A coroutine, as it waits for nothing: a thread of its own is one more turn to wait for the interpreter, and for the answer.
+    return admitted(request)
+
+
+def admitted(request: Request) -> Caller:
     """Return who calls: the holder of the token, or the person that the token's holder speaks for.
 
     Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
