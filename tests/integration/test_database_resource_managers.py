@@ -20,6 +20,12 @@ def sink(request: pytest.FixtureRequest) -> Iterator[DatabaseSink]:
     yield from make_sink(request.getfixturevalue("mariadb" if request.param == "mysql" else "postgres"))
 
 
+ONE_DATABASE = pytest.mark.parametrize(
+    "sink", ["mysql", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
+)
+"""On a test that settles hundreds of branches: the other database in the long run."""
+
+
 def test_prepared_rows_are_invisible_until_another_connection_commits_them(sink):
     handle = sink.prepare(counts(a=1, b=2))
     assert sink.seen() == {}
@@ -96,7 +102,7 @@ def test_fence_rolls_back_what_recover_found(sink):
     assert sink.manager().fence(views, LIMIT_S) == [""], "gone is gone"
 
 
-@pytest.mark.parametrize("sink", ["mysql", pytest.param("postgres", marks=pytest.mark.long)], indirect=True)
+@ONE_DATABASE
 def test_two_hundred_branches_are_committed_in_one_call(sink):
     manager = sink.manager()
     handles = [sink.prepare(counts(**{f"word{slot}": slot}), slot=slot) for slot in range(200)]
@@ -209,6 +215,7 @@ def test_a_replay_in_the_same_slot_does_not_settle_the_earlier_attempt(sink):
     assert sink.markers() == [(0, 3, 1, "tombstone"), (0, 3, 2, "committed")]
 
 
+@ONE_DATABASE
 def test_markers_do_not_grow_and_the_newest_stays(sink):
     for batch in range(3 * KEPT_BATCHES):
         sink.commit(sink.prepare(counts(a=batch), batch=batch), batch=batch)

@@ -98,7 +98,15 @@ def test_rows_without_keys_come_back_in_order(connection):
     assert [value for _, _, value in committed(sink)] == values
 
 
-@pytest.mark.parametrize("type_", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string()], ids=str)
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.binary(),
+        pa.large_string(),
+        *[pytest.param(one, marks=pytest.mark.long) for one in (pa.string(), pa.large_binary())],
+    ],
+    ids=str,
+)
 def test_nulls_empties_and_long_rows_come_back_as_they_were(connection, type_):
     sink = make_sink(connection, partitions=7, producer=ARROW)
     batches = [mixed(3_000, type_, seed) for seed in range(3)]
@@ -108,7 +116,7 @@ def test_nulls_empties_and_long_rows_come_back_as_they_were(connection, type_):
     assert Counter((key, value) for _, key, value in committed(sink)) == Counter(expected)
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 50])
+@pytest.mark.parametrize("partitions", [3, *[pytest.param(number, marks=pytest.mark.long) for number in (1, 50)]])
 def test_keys_go_to_the_partitions_that_librdkafka_chooses(connection, partitions):
     chance = random.Random(partitions)
     keys = [chance.randbytes(chance.choice([0, 1, 2, 3, 4, 5, 8, 16, 33, 200])) for _ in range(5_000)]

@@ -75,7 +75,15 @@ def mixed_batches(type_: pa.DataType) -> list[pa.RecordBatch]:
     return [whole.slice(0, 1), whole.slice(1, 1_500), whole.slice(1_501, 0), whole.slice(1_501)]
 
 
-@pytest.mark.parametrize("type_", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string()], ids=str)
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.binary(),
+        pa.large_string(),
+        *[pytest.param(one, marks=pytest.mark.long) for one in (pa.string(), pa.large_binary())],
+    ],
+    ids=str,
+)
 def test_both_paths_give_the_same_records_in_the_same_order(connection, type_):
     batches = mixed_batches(type_)
     fast, slow = make_sink(connection, partitions=3), make_sink(connection, partitions=3)

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from demo.broker import Broker
+from demo.broker import CLASSES, Broker
 from demo.ports import free_port
 from lifecycle.errors import Unreachable
 from resource_managers.kafka import oauth_tokens
@@ -67,8 +67,8 @@ def broker(endpoint: TokenEndpoint, tmp_path_factory: pytest.TempPathFactory) ->
         "sasl.oauthbearer.jwks.endpoint.url": jwks,
     }
     directory = tmp_path_factory.mktemp("oauth-broker")
-    allowed = (f"-D{ALLOWED_URLS}={jwks}",)
-    with Broker(directory, port, settings, classes=allowed, client=endpoint.properties()) as running:
+    flags = (*CLASSES, f"-D{ALLOWED_URLS}={jwks}")
+    with Broker(directory, port, settings, classes=flags, client=endpoint.properties()) as running:
         yield running
 
 

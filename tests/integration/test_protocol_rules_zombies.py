@@ -28,6 +28,12 @@ from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, at, proto
 
 pytestmark = pytest.mark.integration
 SERVERS = {"kafka": (), "mysql": ("mariadb",), "postgres": ("postgres",)}
+WHERE_IT_STOPS = [
+    pytest.param(kind, point, marks=[pytest.mark.long] if kind != "kafka" and point != "while-writing" else [])
+    for kind in SERVERS
+    for point in ("before-begin", "while-writing", "after-flush")
+]
+"""Each starts a process: of the databases only the middle in the short run."""
 
 
 @pytest.fixture(params=SERVERS)
@@ -76,7 +82,7 @@ def frozen_slot(run: ProtocolRun, directory: Path, point: str, slot: int, *value
         process.communicate()
 
 
-@pytest.mark.parametrize("point", ["before-begin", "while-writing", "after-flush"])
+@pytest.mark.parametrize(("sinks", "point"), WHERE_IT_STOPS, indirect=["sinks"])
 def test_a_zombie_woken_after_sigstop_is_fenced_and_shows_nothing(sinks, tmp_path, point):
     with frozen_slot(sinks.run(), tmp_path, point, 0, "zombie") as zombie:
         successor = sinks.run()

@@ -44,20 +44,18 @@ def limits_of(connection: KafkaConnection, source: str, spark_properties: str = 
 @pytest.mark.parametrize(
     ("values", "rows"),
     [
-        ([SMALL] * 1_000, "20000"),
-        ([SMALL], "20000"),
-        ([b""] * 10, "20000"),
-        ([], None),
-        ([b"x" * 400] * 50, "5000"),
-        ([LARGE] * 100 + [SMALL] * 900, None),
-        ([SMALL] * 450 + [LARGE] * 100 + [SMALL] * 450, None),
-        ([SMALL] * 900 + [LARGE] * 100, None),
-        ([b"x" * 2_000] * 200, "1000"),
-        ([b"x" * 2_001] * 200, None),
-    ],
-    ids=[
-        *("small", "one", "no bytes", "none", "medium"),
-        *("large first", "large in the middle", "large last", "just small", "just large"),
+        pytest.param([SMALL] * 1_000, "20000", id="small"),
+        pytest.param([SMALL], "20000", id="one", marks=pytest.mark.long),
+        pytest.param([b""] * 10, "20000", id="no bytes", marks=pytest.mark.long),
+        pytest.param([], None, id="none"),
+        pytest.param([b"x" * 400] * 50, "5000", id="medium", marks=pytest.mark.long),
+        pytest.param([LARGE] * 100 + [SMALL] * 900, None, id="large first"),
+        pytest.param(
+            [SMALL] * 450 + [LARGE] * 100 + [SMALL] * 450, None, id="large in the middle", marks=pytest.mark.long
+        ),
+        pytest.param([SMALL] * 900 + [LARGE] * 100, None, id="large last", marks=pytest.mark.long),
+        pytest.param([b"x" * 2_000] * 200, "1000", id="just small"),
+        pytest.param([b"x" * 2_001] * 200, None, id="just large"),
     ],
 )
 def test_batches_are_cut_by_rows_where_all_places_have_small_records(
