@@ -124,16 +124,15 @@ def test_wrong_arguments_end_with_2(command: list[str]) -> None:
     assert ended.value.code == 2
 
 
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    made = AlertApi(tmp_path)
+def alert_api(directory: Path) -> Iterator[Api]:
+    """Yield the API of a collector whose alert rules were judged once."""
+    made = AlertApi(directory)
     made.alerts.evaluator.judge()
     yield made
     made.store.close()
 
 
-@pytest.fixture
-def run(api: Api) -> Run:
+def commands_on(api: Api) -> Run:
     """Return what carries out a command line on the API, as an operator unless told otherwise."""
 
     def command(*words: str, token: str = "operator-token") -> int:
@@ -144,10 +143,27 @@ def run(api: Api) -> Run:
     return command
 
 
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    yield from alert_api(tmp_path)
+
+
+@pytest.fixture
+def run(api: Api) -> Run:
+    return commands_on(api)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """Return one for all tests that only list."""
+    yield from alert_api(tmp_path_factory.mktemp("listed"))
+
+
 @pytest.mark.parametrize("name", [listing.name for listing in LISTINGS])
 def test_each_listing_that_the_api_has_can_be_asked_with_its_filters(
-    run: Run, api: Api, name: str, capsys: pytest.CaptureFixture[str]
+    listed: Api, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    run = commands_on(listed)
     (listing,) = (one for one in LISTINGS if one.name == name)
     values = {"since": "1h", "until": "1h", "outcome": "open", "all": None}
     if name == "search":
