@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from collector.records.facts import CheckpointFacts, HandleIdentity
+from collector.records.flink_clusters import JobClusters
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -76,6 +77,7 @@ class FlinkState:
     """Since when each cluster's REST API does not answer: its first poll that failed, by our clock."""
     out_of_reach: dict[str, dict[tuple[str, int | None], str]] = field(default_factory=dict)
     """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
+    clusters: JobClusters = field(default_factory=JobClusters)
     version: int = 0
     """Another one whenever any of this changed, but for when a cluster answered."""
     _without_list: list[str] | None = None
@@ -91,6 +93,7 @@ class FlinkState:
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
         self.version += 1
+        self.clusters.see(seen.cluster, seen.job, by_rest=True)
         known = self.jobs.get(seen.job) or FlinkJobFacts(job=seen)
         restores = known.restores
         if seen.restored_ms is not None and seen.restored_number is not None:
@@ -106,10 +109,13 @@ class FlinkState:
             for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
                 del self.jobs[facts.job.job]
             self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
+            self.clusters.keep({*self.jobs, *(job for _, job in self.committables)})
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look."""
         self.version += 1
+        is_of_job = _job_of(seen.path) == seen.job
+        self.clusters.see(seen.cluster, seen.job, seen.path if is_of_job else "", by_rest=True)
         facts = self.jobs.get(seen.job)
         if facts is None:
             started = FlinkJob(
@@ -133,6 +139,7 @@ class FlinkState:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
         self.version += 1
         self._without_list = None
+        self.clusters.see(seen.cluster, seen.job, seen.path if _job_of(seen.path) == seen.job else "", by_rest=False)
         of_job = self.committables.setdefault((seen.cluster, seen.job), {})
         gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []
         of_job[seen.path] = seen
@@ -294,6 +301,7 @@ class FlinkState:
             _prefixes=dict(self._prefixes),
             _pooled=dict(self._pooled),
             _restored=dict(self._restored),
+            clusters=self.clusters.copy(),
         )
 
     def restored_from(self, job: str) -> dict[int, Restore]:

@@ -11,7 +11,7 @@ from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkSta
 from collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkCommittables, FlinkStatus
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_successors import may_hold, restored_jobs, restored_list, unattributed
+from collector.verdicts.flink_successors import may_hold, restored_jobs, restored_list, several_clusters, unattributed
 from collector.verdicts.flink_unread_lists import (
     UnreadList,
     owner_by_number,
@@ -269,6 +269,16 @@ def _case(
     first: int,
 ) -> FlinkCase:
     cluster, job = owner
+    if shared := several_clusters(state, job):
+        listings = sorted(listings, key=lambda listing: listing.number)
+        return FlinkCase(
+            start_ms=start_ms,
+            listings=tuple(listings),
+            job=None,
+            name=f"{cluster}/{job}",
+            polled=False,
+            unattributed=shared,
+        )
     facts = state.jobs.get(job)
     case = FlinkCase(
         start_ms=start_ms,

@@ -16,6 +16,9 @@ def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job:
     or of such a job, is known.
     """
     own = {facts.job.job, of_job}
+    for id_ in own:
+        if shared := several_clusters(state, id_):
+            return shared
     own |= {each.job.job for id_ in own for each in restored_jobs(state, id_, after_ms)}
     since_ms = after_ms + CLOCK_SKEW_MS
     for other in state.jobs.values():
@@ -30,6 +33,17 @@ def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job:
                 "checkpoint that holds this transaction"
             )
     return ""
+
+
+def several_clusters(state: FlinkState, job: str) -> str:
+    """Return which clusters have a job of this id, so that what is told of it proves nothing, or nothing where it is one."""
+    clusters = state.clusters.several(job)
+    if not clusters:
+        return ""
+    return (
+        f"clusters {' and '.join(clusters)} have a job of the same id {job}, and what one of them tells proves nothing about the "
+        "other: it is not known that the job was restored from a checkpoint that holds this transaction"
+    )
 
 
 def restored_jobs(state: FlinkState, job: str, at_ms: int | None = None) -> Iterator[FlinkJobFacts]:

@@ -133,6 +133,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_partition_state.py",
         f"{VERDICTS}/test_streams_restores.py",
     ),
+    "collector/records/flink_clusters.py": (f"{VERDICTS}/test_flink_same_job_ids.py",),
     "collector/records/flink_facts.py": (
         "tests/unit/collector/records/test_flink_facts.py",
         "tests/unit/collector/state/test_applications.py",
