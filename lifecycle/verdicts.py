@@ -43,6 +43,14 @@ URGENCY: tuple[Verdict, ...] = (
 """Every verdict, most urgent first: the order of every list on every page."""
 
 
+class Certainty(Enum):
+    """How sure an answer is; the value is the API's word."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    GUESS = "guess"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """One fact that a verdict rests on: what was seen, where, and when (epoch ms, None when the source has no times)."""

@@ -12,14 +12,13 @@ from collector.config.alerts import AlertSettings
 from collector.records.facts import KAFKA
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause, Evidence, Verdict
+from lifecycle.verdicts import AbortCause, Certainty, Evidence, Verdict
 
 DATABASES = "databases"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collector.records.observations import OffsetsSeen
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss
 from lifecycle.rows.ends import LossRow, OffsetRange
+from lifecycle.verdicts import Certainty
 
 
 def loss_row(loss: Loss) -> LossRow:

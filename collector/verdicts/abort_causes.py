@@ -26,7 +26,7 @@ from collector.state.transaction_view import TransactionView
 from lifecycle.decisions import Ruling
 from lifecycle.durations import duration
 from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause
+from lifecycle.verdicts import AbortCause, Certainty
 
 FENCE_WINDOW_MS = 2_000
 """A producer that takes an id aborts its open transaction first and gets the id at its next try (librdkafka: 500 ms later)."""
@@ -34,14 +34,6 @@ TIMER_MS = 12_000
 """The coordinator looks for timeouts every 10 s by default; 2 s for what it does then."""
 CLOCK_SKEW_MS = 1_000
 """Start and end are by two brokers' clocks where the coordinator moved in between."""
-
-
-class Certainty(Enum):
-    """How sure that is."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    GUESS = "guess"
 
 
 class EndedBy(Enum):

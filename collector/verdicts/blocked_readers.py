@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.streams_topics import is_repartition_of
+from lifecycle.verdicts import Certainty
 from resource_managers.kafka.partitions import Partition
 
 NO_GROUP = ""

@@ -16,12 +16,12 @@ from collector.records.application_ids import FlinkId
 from collector.records.observations import OffsetsSeen
 from collector.runtime.time_format import utc
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.abort_causes import AbortClues, Certainty, Inference, explain
+from collector.verdicts.abort_causes import AbortClues, Inference, explain
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.application import ApplicationKind
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause
+from lifecycle.verdicts import AbortCause, Certainty
 
 COMMITTED = (TransactionState.COMMITTED, TransactionState.COMMITTING)
 UNDONE = (TransactionState.ABORTED, TransactionState.ABORTING, TransactionState.LOST)

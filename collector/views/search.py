@@ -15,13 +15,13 @@ from collector.state.fold import put_init
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
-from collector.verdicts.abort_causes import Certainty, infer
+from collector.verdicts.abort_causes import infer
 from collector.views.current_state import CurrentState
 from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, past_of, past_of_branches
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause
+from lifecycle.verdicts import AbortCause, Certainty
 
 RECORDS_AT_ONCE = 1_000
 """A transaction has about four."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from collector.alerting.recent_losses import CHECK_EVERY_S, RECENT_MS, RecentLosses
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 VIEW = only_view(broker_record(BrokerStatus.COMPLETE_ABORT, 0, transaction="sink-0-3"))

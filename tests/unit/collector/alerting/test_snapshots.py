@@ -23,14 +23,14 @@ from collector.records.observations import Observation, Observed, Position
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transactional_ids import LEAK_STALE_IDS
-from collector.verdicts.abort_causes import AbortClues, Certainty
+from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import DURATIONS_CONSIDERED
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from lifecycle.durations import HOUR_MS
 from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause, Verdict
+from lifecycle.verdicts import AbortCause, Certainty, Verdict
 from tests.unit.collector.alerting.test_evaluator import status
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event, only_view, run_started
 from tests.unit.collector.partition_sightings import partition_findings

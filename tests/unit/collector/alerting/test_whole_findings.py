@@ -23,12 +23,11 @@ from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct, StandingReport
 from collector.sources.source import ObserverState, ObserverStatus
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import Judged
 from lifecycle.orders import Action
 from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import AbortCause, Judgement, Verdict
+from lifecycle.verdicts import AbortCause, Certainty, Judgement, Verdict
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.alerting.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
 from tests.unit.collector.observations import PREFIX, T0, observer_of, only_view, pipeline

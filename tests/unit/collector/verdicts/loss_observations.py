@@ -15,12 +15,12 @@ from collector.records.observations import (
 from collector.state import transaction_join
 from collector.state.state import State
 from collector.verdicts import loss_cases
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import (
     Loss,
     LossVerdict,
 )
 from collector.verdicts.verdict_case import DecisionLogStatus
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.flink_recordings import CLUSTER, recorded
 from tests.unit.collector.observations import (

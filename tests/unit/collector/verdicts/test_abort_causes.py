@@ -10,10 +10,11 @@ import pytest
 from collector.records.facts import Init
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import DecisionSeen, Observation, OperatorOrder
-from collector.verdicts.abort_causes import AbortClues, Certainty, explain, infer
+from collector.verdicts.abort_causes import AbortClues, explain, infer
 from lifecycle.decisions import Ruling
 from lifecycle.events import EventType
 from lifecycle.verdicts import AbortCause as Cause
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import (
     T0,
     TIMEOUT_MS,

@@ -10,7 +10,7 @@ import pytest
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.abort_causes import AbortClues, Certainty, Inference
+from collector.verdicts.abort_causes import AbortClues, Inference
 from collector.verdicts.data_loss import (
     LossCase,
     LossVerdict,
@@ -22,7 +22,7 @@ from collector.verdicts.data_loss import (
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause
+from lifecycle.verdicts import AbortCause, Certainty
 from tests.unit.collector.observations import (
     T0,
     broker_record,

@@ -21,12 +21,11 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.state.transaction_join import views
 from collector.verdicts import flink_commits, loss_cases, verdict_rules
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.flink_checkpoints import Fate, evidence
 from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, broker_record, folded, only_view

@@ -14,11 +14,11 @@ from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import Observation, Observed, Position
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, folded
 from tests.unit.collector.verdicts.loss_observations import COMMITS, judged, transaction

@@ -16,11 +16,11 @@ from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation, Observed, OperatorOrder, Position
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, folded
 from tests.unit.collector.verdicts.loss_observations import BEFORE, COMMITS, THIS, judged, transaction

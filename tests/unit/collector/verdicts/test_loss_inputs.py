@@ -13,10 +13,10 @@ from collector.records.observations import Observation, OffsetsSeen, OperatorOrd
 from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import TAKEN_BY_ORDER_MS, branches_written_again, loss_inputs
 from collector.verdicts.verdict_case import DecisionLogStatus
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import (
     T0,
     branch_gone,

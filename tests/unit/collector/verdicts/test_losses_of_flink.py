@@ -11,11 +11,11 @@ from collector.records.observations import (
     OffsetsSeen,
 )
 from collector.state.flink_sinks import Naming, sinks
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import (
     Loss,
     LossVerdict,
 )
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import FIRST_JOB, transaction_records
 from tests.unit.collector.observations import (

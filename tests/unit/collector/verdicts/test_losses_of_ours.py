@@ -13,7 +13,6 @@ from collector.records.observations import (
     CheckpointFileKind,
     Observation,
 )
-from collector.verdicts.abort_causes import Certainty
 from collector.verdicts.data_loss import (
     Loss,
     LossVerdict,
@@ -21,6 +20,7 @@ from collector.verdicts.data_loss import (
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
+from lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
