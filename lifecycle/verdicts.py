@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -44,11 +45,16 @@ URGENCY: tuple[Verdict, ...] = (
 
 
 class Certainty(Enum):
-    """How sure an answer is; the value is the API's word."""
+    """How sure an answer is, the surest first; the value is the API's word."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
     GUESS = "guess"
+
+
+def least_sure(of: Iterable[Certainty]) -> Certainty:
+    """Return how sure an answer is that rests on all of these, of which there is one at least."""
+    return max(of, key=list(Certainty).index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,12 @@ class Evidence:
     fact: str
     source: str
     at_ms: int | None = None
+
+
+ONLY_REPORTED = 4
+"""The rule of transactions that only lifecycle events report: claims."""
+END_ACCEPTED = 6
+"""The rule of transactions whose coordinator has accepted the end: it ends them, whoever is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +87,30 @@ class Judgement:
     may_abort: bool = False
     loses_data: bool = False
     commit_confirmation: str = ""
+
+    @property
+    def certainty(self) -> Certainty:
+        """Return how sure it is that what the verdict asks for is right.
+
+        Certain: it is, whatever else is true. Likely: it rests on something that was not seen, which the evidence names. Guess:
+        no evidence says what is right.
+        """
+        match self.verdict:
+            case Verdict.COMMIT_IT:
+                is_certain = not self.commit_confirmation
+            case Verdict.ABORT_IT | Verdict.HANGING:
+                is_certain = not self.loses_data
+            case Verdict.SETTLED:
+                is_certain = self.rule != ONLY_REPORTED
+            case Verdict.IN_PROGRESS:
+                is_certain = self.rule == END_ACCEPTED
+            case Verdict.LOST:
+                is_certain = True
+            case Verdict.AT_RISK:
+                is_certain = False
+            case Verdict.UNKNOWN | Verdict.FOREIGN:
+                return Certainty.GUESS
+        return Certainty.CERTAIN if is_certain else Certainty.LIKELY
 
 
 class AbortCause(Enum):

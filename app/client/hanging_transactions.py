@@ -48,6 +48,7 @@ def read_hanging(value: Json) -> TransactionRow:
         checkpoint=None,
         state=TransactionState.OPEN,
         verdict=row.verdict,
+        certainty=row.certainty,
         rule=row.rule,
         opened_at_ms=min(row.since_ms, row.last_record_at_ms or row.since_ms),
         timeout_ms=None,

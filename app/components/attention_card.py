@@ -65,7 +65,7 @@ def object_path(item: Attention) -> str:
 
 def _badge(item: Attention, tone: Tone) -> Html:
     if item.verdict is not None:
-        return verdict_badge(item.verdict)
+        return verdict_badge(item.verdict, item.certainty)
     return badge(_SIGNS[item.kind], item.badge, tone)
 
 

@@ -49,7 +49,9 @@ def transaction_note(
         lines += [f"- Without action: {_text(needs.consequence)}"]
     lines += _section("What happened", (f"{exact_time(step.at_ms)}: {_text(step.what)} ({_text(step.source)})"
                                         for step in detail.timeline))  # fmt: skip
-    lines += _section(f"Why {detail.verdict.value} (rule {detail.rule})", map(_fact, detail.evidence))
+    lines += _section(
+        f"Why {detail.verdict.value} (rule {detail.rule}, {detail.certainty.value})", map(_fact, detail.evidence)
+    )
     lines += _section("Alerts", map(_alert, alerts))
     orders = (event for event in events if event.kind is EventKind.ORDER)
     lines += _section("Orders", (f"{exact_time(order.at_ms)}: {_text(order.what)}, audit {order.offset}. "

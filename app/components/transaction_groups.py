@@ -9,7 +9,7 @@ from app.components.markup import widget_token
 from lifecycle.orders import Action
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.states import FINAL
-from lifecycle.verdicts import URGENCY, Verdict
+from lifecycle.verdicts import URGENCY, Certainty, Verdict, least_sure
 
 _URGENCY_RANK = {verdict: rank for rank, verdict in enumerate(URGENCY)}
 
@@ -39,6 +39,11 @@ class TransactionGroup:
     def verdict(self) -> Verdict:
         """Return the most urgent verdict in the group."""
         return min((transaction.verdict for transaction in self.transactions), key=_URGENCY_RANK.__getitem__)
+
+    @property
+    def certainty(self) -> Certainty:
+        """Return how sure that verdict is: of the least sure of those that have it."""
+        return least_sure(each.certainty for each in self.transactions if each.verdict is self.verdict)
 
     @property
     def deadline_ms(self) -> int | None:

@@ -9,7 +9,7 @@ from enum import Enum
 from app.components.markup import Html, el
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 
 class Tone(Enum):
@@ -34,6 +34,13 @@ VERDICT_SIGNS: dict[Verdict, tuple[str, Tone, str]] = {
     Verdict.SETTLED: ("●", Tone.GOOD, "it ended as it should"),
 }
 """Sign, tone and the one-line meaning of every verdict."""
+
+_ASK_FOR_AN_ORDER = frozenset({Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.HANGING})
+_CERTAINTIES = {
+    Certainty.CERTAIN: "right whatever else is true",
+    Certainty.LIKELY: "something was not seen, see the evidence",
+    Certainty.GUESS: "no evidence says what is right",
+}
 
 STATE_SIGNS: dict[TransactionState, str] = {
     TransactionState.OPEN: "○",
@@ -89,10 +96,12 @@ def words_there(signs: WordSigns, words: Iterable[str]) -> dict[str, int]:
     return {word: count[word] for word in dict.fromkeys([*signs, *count]) if count[word]}
 
 
-def verdict_badge(verdict: Verdict) -> Html:
-    """Return sign and word in the verdict's tone; its meaning is the hint."""
+def verdict_badge(verdict: Verdict, certainty: Certainty | None = None) -> Html:
+    """Return sign and word in the verdict's tone; its meaning is the hint. ``certainty``: said where it asks for an order."""
     sign, tone, meaning = VERDICT_SIGNS[verdict]
-    return badge(sign, verdict.value, tone, meaning)
+    if certainty is None or verdict not in _ASK_FOR_AN_ORDER:
+        return badge(sign, verdict.value, tone, meaning)
+    return badge(sign, f"{verdict.value} · {certainty.value}", tone, f"{meaning}; {_CERTAINTIES[certainty]}")
 
 
 def certainty_badge(certainty: str) -> Html:

@@ -22,14 +22,14 @@ DONE = {
 
 
 def known(row: PreviewedVerdict, action: Action, zone: tzinfo) -> Html:
-    """Return what is known of the transactions of one verdict and rule."""
+    """Return what is known of the transactions of one verdict, certainty and rule."""
     risky = (
         f", {row.loses_data:,} of them hold what an abort may lose" if row.loses_data and action is Action.ABORT else ""
     )
     size = f" {counted(row.transactions, 'transaction')} of {counted(row.pipelines, 'application')}{risky}"
     return el(
         "div",
-        el("p", verdict_badge(row.verdict), size),
+        el("p", verdict_badge(row.verdict, row.certainty), size),
         el("p", el("small", "Evidence of the most urgent, ", el("code", row.example), ":")),
         el("ul", *[fact_line(fact, zone) for fact in row.evidence]),
         class_="facts",
@@ -39,7 +39,8 @@ def known(row: PreviewedVerdict, action: Action, zone: tzinfo) -> Html:
 def in_condition(condition: PreviewedCondition) -> Html:
     """Return how many transactions take one condition, which, and their verdicts."""
     number = el("b", counted(len(condition.keys), "transaction"))
-    badges = [verdict_badge(verdict) for verdict in dict.fromkeys(row.verdict for row in condition.summary)]
+    verdicts = dict.fromkeys((row.verdict, row.certainty) for row in condition.summary)
+    badges = [verdict_badge(*verdict) for verdict in verdicts]
     if not condition.confirm:
         return el("p", number, " for which nothing must be typed ", *badges)
     return el("p", number, " if the job is restored from ", el("code", condition.confirm), " or later ", *badges)

@@ -113,12 +113,12 @@ def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
 
 def safety_facts(action: Action, shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
     """Return the evidence of the verdicts, each fact once, with its source and newest time."""
-    verdicts = list(dict.fromkeys(transaction.verdict for transaction in shown))
+    verdicts = list(dict.fromkeys((transaction.verdict, transaction.certainty) for transaction in shown))
     facts = list({(fact.fact, fact.source): fact for transaction in shown for fact in transaction.evidence}.values())
     lines = [fact_line(fact, zone) for fact in facts]
     if not lines:
         lines = [el("li", "The collector sent no evidence.")]
-    return el("div", el("p", *[verdict_badge(verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
+    return el("div", el("p", *[verdict_badge(*verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
 
 
 def fact_line(fact: Evidence, zone: tzinfo) -> Html:

@@ -212,7 +212,7 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count:
     states = list(dict.fromkeys(transaction.state for transaction in group.transactions))
     is_over = all(transaction.state in FINAL for transaction in group.transactions)
     cells = [
-        el("span", verdict_badge(group.verdict)),
+        el("span", verdict_badge(group.verdict, group.certainty)),
         el("span", cut(first.pipeline or first.transaction, "b"), _where(group, count), class_="name"),
         el(
             "span",

@@ -119,7 +119,7 @@ def _card(transaction: TransactionRow) -> Html:
     partitions: list[Html] = [link(_page_of(name), name) for name in transaction.partitions]
     title = el(
         "div",
-        verdict_badge(transaction.verdict),
+        verdict_badge(transaction.verdict, transaction.certainty),
         el("b", transaction.transaction, class_="name"),
         " on ",
         *partitions,

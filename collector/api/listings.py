@@ -27,7 +27,7 @@ from collector.views.batches import (
 from collector.views.current_state import CurrentState
 from collector.views.words import has, having
 from lifecycle.rows.batches import OVER
-from lifecycle.verdicts import URGENCY, Verdict
+from lifecycle.verdicts import URGENCY, Certainty, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,7 @@ class ListQuery:
 
     settled: bool = False
     verdict: str | None = None
+    certainty: str | None = None
     pipeline: str | None = None
     resource_manager: str | None = None
     checkpoint: int | None = None
@@ -49,6 +50,7 @@ class ListQuery:
         return (
             (self.settled or verdict is not Verdict.SETTLED)
             and self.verdict in (None, verdict.value)
+            and self.certainty in (None, judged.judgement.certainty.value)
             and self.pipeline in (None, judged.view.pipeline)
             and self.resource_manager in (None, judged.view.resource_manager)
             and self.checkpoint in (None, judged.view.checkpoint)
@@ -67,7 +69,8 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
     found, more = [judged for judged in current.judged() if query.selects(judged)], 0
     if query.words:
         found = having(found, query.words)
-    if query.settled and query.verdict in (None, Verdict.SETTLED.value):
+    are_asked = query.verdict in (None, Verdict.SETTLED.value) and query.certainty in (None, Certainty.CERTAIN.value)
+    if query.settled and are_asked:
         last = after[1:] if after is not None and after[0] == URGENCY.index(Verdict.SETTLED) else None
         # Those that are not settled come first and take their rows of the page. At least 1, so that ``more`` counts the rest.
         urgent = [judged for judged in found if judged.judgement.verdict is not Verdict.SETTLED]

@@ -26,7 +26,7 @@ from lifecycle.rows.series import CheckpointGapsRow, Series
 from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer, SwitchRequest
 from lifecycle.rows.status import Status
 from lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
@@ -109,7 +109,7 @@ ANSWERS: dict[tuple[str, str], Json] = {
         confirm=TEXT,
         conditions=list_of(schema_of(PreviewedCondition)),
         rows=list_of(schema_of(TransactionRow)),
-        left_out=list_of(object_of(key=TEXT, transaction=TEXT, verdict=one_of(Verdict))),
+        left_out=list_of(object_of(key=TEXT, transaction=TEXT, verdict=one_of(Verdict), certainty=one_of(Certainty))),
         left_out_total=WHOLE,
     ),
     ("post", "/api/v1/backup"): object_of(audit=WHOLE, file=TEXT, bytes=WHOLE, took_ms=WHOLE),

@@ -75,6 +75,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         request: Request,
         all: bool = False,
         verdict: str | None = None,
+        certainty: str | None = None,
         pipeline: str | None = None,
         resource_manager: str | None = None,
         checkpoint: int | None = None,
@@ -85,6 +86,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         query = listings.ListQuery(
             settled=all,
             verdict=verdict,
+            certainty=certainty,
             pipeline=pipeline,
             resource_manager=resource_manager,
             checkpoint=checkpoint,

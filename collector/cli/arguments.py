@@ -10,7 +10,7 @@ from typing import Any
 from collector.cli.listings import LISTINGS, Listing
 from lifecycle.resource_manager_kinds import KINDS
 from lifecycle.rows.search import SearchOutcome
-from lifecycle.verdicts import AbortCause
+from lifecycle.verdicts import AbortCause, Certainty
 
 EXIT_CODES = """exit codes:
   0  done (an order without --yes: every check passed, nothing was done)
@@ -22,6 +22,7 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _HELP = {
     "pipeline": "only this pipeline (prefix)",
     "verdict": "only this verdict, such as 'commit it'",
+    "certainty": f"only this one: {', '.join(certainty.value for certainty in Certainty)}",
     "resource-manager": f"only this one: {', '.join(KINDS)}",
     "cause": f"only this cause: {', '.join(cause.value for cause in AbortCause)}",
     "transaction": "every transaction of this transactional id",
@@ -34,7 +35,14 @@ _HELP = {
     "severity": "only this one: warning, critical",
     "since": "only since then: 90s, 15m, 2h, 7d ago, or a time such as 2026-11-21T14:00",
 }
-_FILTERS = {"pipeline": str, "verdict": str, "resource_manager": str, "transaction_prefix": str, "open_for": str}
+_FILTERS = {
+    "pipeline": str,
+    "verdict": str,
+    "certainty": str,
+    "resource_manager": str,
+    "transaction_prefix": str,
+    "open_for": str,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -128,8 +136,8 @@ def _orders(commands: Any) -> None:
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help=f"{act} whatever has this pipeline, verdict, resource-manager, transaction-prefix, or is open-for longer (15m); "
-            "may be repeated, all must fit",
+            help=f"{act} whatever has this pipeline, verdict, certainty, resource-manager, transaction-prefix, or is open-for "
+            "longer (15m); may be repeated, all must fit",
         )
         made.add_argument("--fingerprint", default="", help="fingerprint that the preview of the filter showed")
     settle = _order(commands, "settle-batch", "commit all of a decided batch, or abort all of an undecided one")

@@ -28,6 +28,7 @@ class Listing:
 PARAMETERS = {
     "pipeline": "pipeline",
     "verdict": "verdict",
+    "certainty": "certainty",
     "resource-manager": "resource_manager",
     "transaction": "transaction",
     "transaction-part": "transaction",
@@ -47,8 +48,19 @@ LISTINGS = (
     Listing(
         name="transactions",
         what="transactions that are not settled, most urgent first",
-        columns=("verdict", "pipeline", "batch", "slot", "state", "opened_at_ms", "deadline_ms", "rows", "key"),
-        filters=("pipeline", "verdict", "resource-manager", "all"),
+        columns=(
+            "verdict",
+            "certainty",
+            "pipeline",
+            "batch",
+            "slot",
+            "state",
+            "opened_at_ms",
+            "deadline_ms",
+            "rows",
+            "key",
+        ),
+        filters=("pipeline", "verdict", "certainty", "resource-manager", "all"),
         has_pages=True,
     ),
     Listing(
@@ -146,6 +158,7 @@ LISTINGS = (
         what="transactions open on a partition that no coordinator will end, oldest first",
         columns=(
             "verdict",
+            "certainty",
             "topic",
             "partition",
             "application",

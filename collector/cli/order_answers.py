@@ -14,7 +14,7 @@ from collector.cli.client import Client
 from collector.cli.text_table import table
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
-TRANSACTION_COLUMNS = ("verdict", "pipeline", "batch", "slot", "state", "rows", "key")
+TRANSACTION_COLUMNS = ("verdict", "certainty", "pipeline", "batch", "slot", "state", "rows", "key")
 STEP_COLUMNS = ("outcome", "key", "description", "detail")
 DRY_REASON = "dry run from the command line"
 

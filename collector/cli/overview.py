@@ -57,7 +57,8 @@ def _headline(cards: Sequence[Mapping[str, Any]], now_ms: int) -> str:
 
 
 def _card(number: int, card: Mapping[str, Any], now_ms: int) -> Iterator[str]:
-    yield f"{number}. {visible(card['badge'])}: {visible(card['headline'])}"
+    sure = f" ({card['certainty']})" if card["certainty"] is not None else ""
+    yield f"{number}. {visible(card['badge'])}{sure}: {visible(card['headline'])}"
     if card["deadline_ms"] is not None:
         yield f"   time left: {_left(card['deadline_ms'], now_ms)} ({cell('deadline_ms', card['deadline_ms'])})"
     if card["waits"]:

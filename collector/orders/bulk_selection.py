@@ -15,7 +15,7 @@ from lifecycle.orders import Action
 from lifecycle.rows.order_request import MAX_KEYS, Filter
 from lifecycle.rows.orders import PreviewedCondition, PreviewedVerdict
 from lifecycle.rows.row_json import row_to_json
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class Selection:
                     "key": judged.view.key,
                     "transaction": judged.view.transaction,
                     "verdict": judged.judgement.verdict.value,
+                    "certainty": judged.judgement.certainty.value,
                 }
                 for judged in self.left_out[:MAX_KEYS]
             ],
@@ -82,13 +83,15 @@ def select(judged: Iterable[Judged], wanted: Filter, at_ms: int, action: Action 
 
 
 def _summary(chosen: Sequence[Judged]) -> list[PreviewedVerdict]:
-    """Return what is known of the chosen, one row for each verdict and rule, with the evidence of its most urgent one."""
-    members: dict[tuple[Verdict, int], list[Judged]] = {}
+    """Return what is known of the chosen, one row for each verdict, certainty and rule, with the evidence of the most urgent."""
+    members: dict[tuple[Verdict, Certainty, int], list[Judged]] = {}
     for judged in chosen:
-        members.setdefault((judged.judgement.verdict, judged.judgement.rule), []).append(judged)
+        of = (judged.judgement.verdict, judged.judgement.certainty, judged.judgement.rule)
+        members.setdefault(of, []).append(judged)
     return [
         PreviewedVerdict(
             verdict=verdict,
+            certainty=certainty,
             rule=rule,
             transactions=len(found),
             loses_data=sum(judged.judgement.loses_data for judged in found),
@@ -96,7 +99,7 @@ def _summary(chosen: Sequence[Judged]) -> list[PreviewedVerdict]:
             example=found[0].view.transaction,
             evidence=tuple(found[0].judgement.evidence),
         )
-        for (verdict, rule), found in members.items()
+        for (verdict, certainty, rule), found in members.items()
     ]
 
 
@@ -132,6 +135,7 @@ def _fits(judged: Judged, wanted: Filter, at_ms: int) -> bool:
         judged.judgement.verdict is not Verdict.SETTLED
         and wanted.pipeline in ("", view.pipeline)
         and wanted.verdict in ("", judged.judgement.verdict.value)
+        and wanted.certainty in ("", judged.judgement.certainty.value)
         and wanted.resource_manager in ("", view.resource_manager)
         and view.transaction.startswith(wanted.transaction_prefix)
         and (not wanted.open_for_ms or (opened is not None and at_ms - opened >= wanted.open_for_ms))

@@ -14,7 +14,7 @@ from collector.verdicts.partition_state import PartitionFindings
 from lifecycle.application import Application
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.overview import ActionRequired
-from lifecycle.verdicts import URGENCY, Judgement, Verdict
+from lifecycle.verdicts import URGENCY, Judgement, Verdict, least_sure
 
 _VERDICTS = frozenset(
     {Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.ABORT_IT, Verdict.AT_RISK, Verdict.UNKNOWN}
@@ -87,8 +87,10 @@ def _group(
             held[view.resource_manager] = held.get(view.resource_manager, 0) + view.handle.rows
     rows = max(held.values(), default=None)
     ours = all(view.ours for view in views)
+    judgements = tuple(item.judgement for item in members)
     needed = ActionRequired(
         verdict=verdict,
+        certainty=least_sure(judgement.certainty for judgement in judgements),
         pipeline=pipeline,
         batch=batch,
         keys=tuple(view.key for view in views),
@@ -103,7 +105,6 @@ def _group(
     opened = [v.ended_ms if verdict is Verdict.LOST else v.opened_ms for v in views]
     opened_ms = min((at for at in opened if at is not None), default=None)
     since_ms = decided_ms if verdict is Verdict.COMMIT_IT and decided_ms is not None else opened_ms
-    judgements = tuple(item.judgement for item in members)
     return RequiredGroup(needed=needed, judgements=judgements, ours=ours, since_ms=since_ms, condition=condition)
 
 
@@ -161,8 +162,10 @@ def hanging_groups(findings: PartitionFindings, applications: Mapping[str, Appli
 
 
 def _hanging_group(name: str, members: Sequence[Suspect]) -> RequiredGroup:
+    judgements = tuple(suspect.judgement for suspect in members)
     needed = ActionRequired(
         verdict=Verdict.HANGING,
+        certainty=least_sure(judgement.certainty for judgement in judgements),
         pipeline=name,
         batch=None,
         keys=tuple(suspect.key for suspect in members),
@@ -172,7 +175,6 @@ def _hanging_group(name: str, members: Sequence[Suspect]) -> RequiredGroup:
         headline=headline(Verdict.HANGING, name, None, len(members), None),
         partitions=tuple(sorted({partition_name(suspect.producer.partition) for suspect in members})),
     )
-    judgements = tuple(suspect.judgement for suspect in members)
     return RequiredGroup(needed=needed, judgements=judgements, ours=False, since_ms=members[0].since_ms)
 
 

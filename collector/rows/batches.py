@@ -107,6 +107,7 @@ def _transaction_row(judged: Judged) -> BatchTransactionRow:
         slot=view.slot,
         state=view.state,
         verdict=judged.judgement.verdict,
+        certainty=judged.judgement.certainty,
         committed=is_committed(judged),
         rows=view.handle.rows if view.handle is not None else None,
     )

@@ -81,6 +81,7 @@ def hanging_row(suspect: Suspect, findings: PartitionFindings, application: Appl
         since_ms=suspect.since_ms,
         found_at_ms=suspect.found_ms,
         verdict=judgement.verdict,
+        certainty=judgement.certainty,
         rule=judgement.rule,
         hidden=behind.snapshot.hidden if behind is not None else None,
         waiting=len(behind.waiting) if behind is not None else 0,

@@ -68,6 +68,7 @@ def transaction_row(judged: Judged) -> TransactionRow:
         checkpoint=view.checkpoint,
         state=view.state,
         verdict=judgement.verdict,
+        certainty=judgement.certainty,
         rule=judgement.rule,
         opened_at_ms=view.opened_ms,
         timeout_ms=view.timeout_ms,

@@ -15,7 +15,7 @@ from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.judging import Judged
 from lifecycle.durations import MINUTE_MS, duration
 from lifecycle.orders import Action
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Certainty, Judgement, Verdict
 
 WAITING = {
     Action.COMMIT: frozenset({Verdict.IN_PROGRESS, Verdict.AT_RISK, Verdict.FOREIGN}),
@@ -104,10 +104,12 @@ def decide(order: StandingOrder, candidates: Iterable[Candidate], at: Circumstan
 
 
 def is_certain(act: Action, judgement: Judgement) -> bool:
-    """Say whether the verdict allows this act without any condition that a person would have to confirm."""
+    """Say whether the verdict asks for this act, allows it, and is certain: no person would have to confirm a condition."""
+    if judgement.certainty is not Certainty.CERTAIN:
+        return False
     if act is Action.COMMIT:
-        return judgement.verdict is Verdict.COMMIT_IT and judgement.may_commit and not judgement.commit_confirmation
-    return judgement.verdict is Verdict.ABORT_IT and judgement.may_abort and not judgement.loses_data
+        return judgement.verdict is Verdict.COMMIT_IT and judgement.may_commit
+    return judgement.verdict is Verdict.ABORT_IT and judgement.may_abort
 
 
 def due_because(order: StandingOrder, candidate: Candidate, now_ms: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 
 class AttentionKind(Enum):
@@ -45,17 +45,19 @@ class WaitingGroup:
 class Attention:
     """One thing that needs a person. ``key`` names the card while it lasts; ``headline`` and ``consequence`` are one sentence each.
 
-    ``badge``: a short word. ``severity``: critical or warning. ``pipeline``: the application's name, or empty. ``keys``: of
-    transactions. ``waits``: who waits behind it, the longest first. ``consequence``: what happens if nobody acts, at
-    ``deadline_ms`` where there is one. ``target``: a pipeline's key to restart or start, else what there is to open: an alert's
-    key, a topic-partition, a pipeline's key or an observer's name; empty where ``keys`` say it. ``alerts``: keys of the firing
-    alerts that say the same. A list that is cut says its whole length in the field of its name and ``_total``.
+    ``badge``: a short word. ``certainty``: of the verdict, that of its least sure transaction. ``severity``: critical or
+    warning. ``pipeline``: the application's name, or empty. ``keys``: of transactions. ``waits``: who waits behind it, the
+    longest first. ``consequence``: what happens if nobody acts, at ``deadline_ms`` where there is one. ``target``: a pipeline's
+    key to restart or start, else what there is to open: an alert's key, a topic-partition, a pipeline's key or an observer's
+    name; empty where ``keys`` say it. ``alerts``: keys of the firing alerts that say the same. A list that is cut says its
+    whole length in the field of its name and ``_total``.
     """
 
     key: str
     kind: AttentionKind
     badge: str
     verdict: Verdict | None
+    certainty: Certainty | None
     severity: str
     pipeline: str
     batch: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 OVER = ("aborted", "replayed", "complete")
 """The verdicts of attempts of which no part is open or missing."""
@@ -32,6 +32,7 @@ class BatchTransactionRow:
     slot: int | None
     state: TransactionState
     verdict: Verdict
+    certainty: Certainty
     committed: bool
     rows: int | None
 

@@ -47,6 +47,7 @@ class Filter:
 
     pipeline: str = field(default="", metadata=_NOT_EMPTY)
     verdict: str = field(default="", metadata=_NOT_EMPTY)
+    certainty: str = field(default="", metadata=_NOT_EMPTY)
     resource_manager: str = field(default="", metadata=_NOT_EMPTY)
     transaction_prefix: str = field(default="", metadata=_NOT_EMPTY)
     open_for_ms: int = field(default=0, metadata={"minimum": 1, "maximum": MAX_WHOLE_NUMBER})

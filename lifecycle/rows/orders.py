@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lifecycle.verdicts import Evidence, Verdict
+from lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,13 @@ class UnderWayRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedVerdict:
-    """What is known of an order's transactions of one verdict and rule; ``evidence`` is that of ``example``, the most urgent."""
+    """What is known of an order's transactions of one verdict, certainty and rule.
+
+    ``evidence`` is that of ``example``, the most urgent.
+    """
 
     verdict: Verdict
+    certainty: Certainty
     rule: int
     transactions: int
     loses_data: int

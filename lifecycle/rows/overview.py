@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lifecycle.rows.attention import Attention
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequired:
     """Transactions of one batch, or one foreign transaction, that an operator must look at; ``headline`` is one sentence.
 
+    ``certainty``: that of the least sure of them.
     A list that is cut says its whole length in the field of its name and ``_total``.
     """
 
     verdict: Verdict
+    certainty: Certainty
     pipeline: str
     batch: int | None
     keys: tuple[str, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lifecycle.application import Application
 from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.transactions import TransactionRow
-from lifecycle.verdicts import Evidence, Verdict
+from lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ class HangingRow:
     since_ms: int
     found_at_ms: int | None
     verdict: Verdict
+    certainty: Certainty
     rule: int
     hidden: int | None
     waiting: int

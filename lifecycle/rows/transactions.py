@@ -8,7 +8,7 @@ from lifecycle.application import Application, ApplicationKind
 from lifecycle.rows.columns import Json
 from lifecycle.rows.ends import LossRow
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Evidence, Verdict
+from lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,7 @@ class TransactionRow:
     checkpoint: int | None
     state: TransactionState
     verdict: Verdict
+    certainty: Certainty
     rule: int
     opened_at_ms: int | None
     timeout_ms: int | None

@@ -104,7 +104,8 @@ def _groups(groups: Sequence[GroupRow]) -> Html:
 def _hanging(row: HangingRow) -> Html:
     said = el(
         "div",
-        el("div", verdict_badge(row.verdict), el("b", row.transaction or f"producer {row.producer_id}", class_="name"),
+        el("div", verdict_badge(row.verdict, row.certainty),
+           el("b", row.transaction or f"producer {row.producer_id}", class_="name"),
            class_="title"),
         el("div", el("span", f"from offset {amount(row.start_offset)}"), el("span", "since ", since(row.since_ms, UTC)),
            el("span", f"remedy: {row.remedy}"), class_="facts-line"),

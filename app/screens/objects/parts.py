@@ -42,7 +42,9 @@ def transaction_cells(transaction: BatchTransactionRow, shown: str = "") -> list
         el("b", key_text(transaction.key)) if transaction.key == shown else key_link(transaction.key),
         "–" if transaction.slot is None else str(transaction.slot),
         state_text(transaction.state),
-        verdict_badge(transaction.verdict) if transaction.verdict is not Verdict.SETTLED else "settled",
+        verdict_badge(transaction.verdict, transaction.certainty)
+        if transaction.verdict is not Verdict.SETTLED
+        else "settled",
         amount(transaction.rows),
     ]
 
@@ -110,7 +112,7 @@ def open_table(transactions: Sequence[TransactionRow]) -> Html:
     """Return open transactions, each with a link to its page."""
     rows = [
         [
-            verdict_badge(row.verdict),
+            verdict_badge(row.verdict, row.certainty),
             link(page_paths.transaction(row.key), row.transaction),
             link(page_paths.pipeline(row.pipeline), row.pipeline),
             state_text(row.state),

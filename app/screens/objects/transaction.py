@@ -114,7 +114,15 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
     meaning = needs.headline if needs is not None else VERDICT_SIGNS[detail.verdict][2].capitalize() + "."
     left = ["time left ", el("b", time_left(detail.deadline_ms, UTC))] if detail.deadline_ms is not None else []
     said = [
-        el("div", verdict_badge(detail.verdict), " ", state_text(detail.state), " ", *left, class_="title"),
+        el(
+            "div",
+            verdict_badge(detail.verdict, detail.certainty),
+            " ",
+            state_text(detail.state),
+            " ",
+            *left,
+            class_="title",
+        ),
         el("div", meaning, class_="why"),
         el("div", *_times(detail), class_="facts-line"),
         needs is not None and el("div", el("small", "without action: "), needs.consequence, class_="consequence"),
@@ -158,7 +166,7 @@ def _why(detail: TransactionDetailRow) -> Html:
     broker = detail.broker and {**detail.broker, "client_transaction_version": detail.client_transaction_version}
     why = el(
         "section",
-        el("h3", f"Why “{detail.verdict.value}”", el("small", f" rule {detail.rule}")),
+        el("h3", f"Why “{detail.verdict.value}”", el("small", f" rule {detail.rule}, {detail.certainty.value}")),
         evidence_list(detail.evidence),
         detail.loss is not None and el("p", el("b", f"Data: {detail.loss.verdict}. "), detail.loss.why),
     )

@@ -148,6 +148,7 @@ def _own_card(alerts: Sequence[AlertRow], deadlines: dict[str, int | None]) -> A
         kind=AttentionKind.ALERT,
         badge="firing",
         verdict=None,
+        certainty=None,
         severity=CRITICAL if any(alert.severity == CRITICAL for alert in alerts) else WARNING,
         pipeline=first.labels.get("pipeline", ""),
         batch=int(batch) if batch.isdecimal() else None,

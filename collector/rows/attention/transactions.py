@@ -49,6 +49,7 @@ def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], of_pi
         kind=AttentionKind.TRANSACTIONS,
         badge=_BADGES.get(needed.verdict, needed.verdict.value),
         verdict=needed.verdict,
+        certainty=needed.certainty,
         severity=CRITICAL if needed.verdict in _CRITICAL else WARNING,
         pipeline=needed.pipeline,
         batch=needed.batch,

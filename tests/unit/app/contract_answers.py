@@ -70,7 +70,8 @@ class Answers(Known):
         chosen = [row for row in found if row[may]]
         risky = [row["transaction"] for row in chosen if row["loses_data"]]
         summary = [
-            {"verdict": chosen[0]["verdict"], "rule": 6, "transactions": len(chosen), "loses_data": len(risky), "pipelines": 1,
+            {"verdict": chosen[0]["verdict"], "certainty": chosen[0]["certainty"],
+             "rule": 6, "transactions": len(chosen), "loses_data": len(risky), "pipelines": 1,
              "example": chosen[0]["transaction"], "evidence": chosen[0]["evidence"]}
         ] if chosen else []  # fmt: skip
         takes: dict[str, list[str]] = {}

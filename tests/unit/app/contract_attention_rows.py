@@ -85,6 +85,7 @@ def attention(kind: str = "pipeline", **changes: Any) -> dict[str, Any]:
         "kind": kind,
         "badge": "frozen",
         "verdict": None,
+        "certainty": None,
         "severity": "critical",
         "pipeline": "ip-count",
         "batch": None,

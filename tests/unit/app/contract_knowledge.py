@@ -154,7 +154,8 @@ class Known:
             "now_ms": now_ms(),
             "action_required": [
                 {
-                    "verdict": verdict, "pipeline": pipeline, "batch": number, "keys": [row["key"] for row in rows],
+                    "verdict": verdict, "certainty": least_sure(rows),
+                    "pipeline": pipeline, "batch": number, "keys": [row["key"] for row in rows],
                     "rows": sum(row["rows"] or 0 for row in rows) or None, "decided_at_ms": now_ms() - 18_000 if number else None,
                     "deadline_ms": min((row["deadline_ms"] for row in rows if row["deadline_ms"]), default=None),
                     "headline": f"{verdict}: {len(rows)} of {pipeline}",
@@ -203,10 +204,16 @@ class Known:
         }  # fmt: skip
 
 
+def least_sure(rows: list[dict[str, Any]]) -> str:
+    """Return the certainty of the least sure of these transactions."""
+    return max((row["certainty"] for row in rows), key=("certain", "likely", "guess").index)
+
+
 def _card(verdict: str, pipeline: str, number: int | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
     keys = [row["key"] for row in rows]
     return {
         "key": f"{verdict}/{pipeline}/{number}", "kind": "transactions", "badge": verdict, "verdict": verdict,
+        "certainty": least_sure(rows),
         "severity": "critical", "pipeline": pipeline, "batch": number, "keys": keys,
         "headline": f"{verdict}: {len(rows)} of {pipeline}",
         "waits": [{"group": "dashboard", "lag": 40, "since_ms": now_ms() - 8_000, "partitions": 4}], "since_ms": now_ms() - 18_000,

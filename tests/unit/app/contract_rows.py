@@ -34,6 +34,7 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "checkpoint": changes.get("batch", 1841),
         "state": "decided",
         "verdict": "commit it",
+        "certainty": "certain",
         "rule": 2,
         "opened_at_ms": opened,
         "timeout_ms": 60_000,
@@ -85,6 +86,7 @@ def foreign(name: str = "abandoned-1", **changes: Any) -> dict[str, Any]:
             "slot": None,
             "state": "open",
             "verdict": "foreign",
+            "certainty": "guess",
             "rows": None,
             "bytes": None,
             "may_commit": False,
@@ -113,6 +115,7 @@ def hanging(**changes: Any) -> dict[str, Any]:
         "since_ms": since,
         "found_at_ms": since + 3000,
         "verdict": "hanging",
+        "certainty": "certain",
         "rule": 6,
         "hidden": 120,
         "waiting": 1,
@@ -215,7 +218,7 @@ def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
 
 def parts_of_batch(transactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows of transactions as a batch has them."""
-    names = ("key", "resource_manager", "slot", "state", "verdict", "rows")
+    names = ("key", "resource_manager", "slot", "state", "verdict", "certainty", "rows")
     return [{**{name: row[name] for name in names}, "committed": False} for row in transactions]
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.components.attention_card import card
 from app.components.markup import Html
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 
 def item(**changed: Any) -> Attention:
@@ -18,6 +18,7 @@ def item(**changed: Any) -> Attention:
         "kind": AttentionKind.TRANSACTIONS,
         "badge": "abort it",
         "verdict": Verdict.ABORT_IT,
+        "certainty": Certainty.CERTAIN,
         "severity": "warning",
         "pipeline": "bank",
         "batch": None,
@@ -55,6 +56,21 @@ def test_a_whole_card_counts_what_it_lists():
     assert "and 1 more<" in shown
     assert "1 alert firing" in shown
     assert "Abort 2 …" in shown
+
+
+@pytest.mark.parametrize(
+    ("verdict", "certainty", "said"),
+    [
+        (Verdict.COMMIT_IT, Certainty.CERTAIN, " commit it · certain<"),
+        (Verdict.COMMIT_IT, Certainty.LIKELY, " commit it · likely<"),
+        (Verdict.HANGING, Certainty.LIKELY, " hanging · likely<"),
+        # They ask for no order.
+        (Verdict.UNKNOWN, Certainty.GUESS, " unknown<"),
+        (Verdict.AT_RISK, Certainty.LIKELY, " at risk<"),
+    ],
+)
+def test_a_card_says_how_sure_the_order_is_that_it_asks_for(verdict: Verdict, certainty: Certainty, said: str) -> None:
+    assert said in text(card(item(verdict=verdict, certainty=certainty)))
 
 
 def test_what_a_card_names_leads_to_its_page():

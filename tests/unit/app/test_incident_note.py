@@ -47,7 +47,7 @@ def test_the_note_says_what_it_is_until_when_and_where_to_look() -> None:
     assert "- Rows: 3,101" in lines
     assert "- Wrote to: `ip_count_sink-0`" in lines
     assert "- 2026-11-18 11:06:40.640 UTC: prepared (lifecycle topic)" in lines
-    assert "### Why commit it (rule 2)" in lines
+    assert "### Why commit it (rule 2, certain)" in lines
 
 
 def test_a_deadline_that_has_passed_is_said_to_have_passed() -> None:
@@ -93,7 +93,7 @@ def test_nothing_from_outside_is_read_as_markdown() -> None:
 
 
 def test_a_batch_has_each_of_its_runs_with_transactions_and_orders() -> None:
-    names = ("key", "resource_manager", "slot", "state", "verdict", "rows")
+    names = ("key", "resource_manager", "slot", "state", "verdict", "certainty", "rows")
     parts = [{**{name: row[name] for name in names}, "committed": False} for row in batch(slots=1)]
     rows = [read_row(BatchRow, shared_batch(12, attempt=n, transactions=parts, decided_at_ms=T0)) for n in (4, 3)]
     order = read_audit(

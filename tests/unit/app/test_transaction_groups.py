@@ -8,7 +8,7 @@ from app.dialogs.order_text import what_will_happen
 from lifecycle.orders import Action
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.transactions import TransactionRow
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 from tests.unit.app.contract_rows import batch, foreign, transaction
 
 
@@ -85,6 +85,14 @@ def test_verdict_application_and_what_a_commit_must_repeat_separate_groups():
         foreign("o-3", **likely, commit_confirmation="chk-5", key="f"),
     ]
     assert sorted(len(group.transactions) for group in groups_of(*rows)) == [1, 1, 1, 1, 2]
+
+
+def test_a_group_is_as_sure_as_the_least_sure_transaction_of_its_verdict():
+    sure = [("commit it", "certain"), ("commit it", "likely"), ("in progress", "guess")]
+    slots = [row | {"verdict": verdict, "certainty": certainty}
+             for row, (verdict, certainty) in zip(batch(7, slots=3), sure, strict=True)]  # fmt: skip
+    (group,) = groups_of(*slots)
+    assert (group.verdict, group.certainty) == (Verdict.COMMIT_IT, Certainty.LIKELY)
 
 
 def test_an_abort_of_several_of_one_application_takes_what_their_ids_begin_with():

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from lifecycle.rows.cut_lists import cut_lists, whole_length
 from lifecycle.rows.overview import ActionRequired
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 
 ROW = ActionRequired(
     verdict=Verdict.ABORT_IT,
+    certainty=Certainty.CERTAIN,
     pipeline="orders",
     batch=None,
     keys=("a", "b", "c", "d"),

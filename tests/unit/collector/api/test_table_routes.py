@@ -27,19 +27,19 @@ BLOCKED_COLUMNS = (
 )
 HANGING_COLUMNS = (
     "key topic partition transaction application producer_id producer_epoch start_offset coordinator_epoch "
-    "last_record_at_ms since_ms found_at_ms verdict rule hidden waiting remedy may_commit may_abort loses_data confirm "
+    "last_record_at_ms since_ms found_at_ms verdict certainty rule hidden waiting remedy may_commit may_abort loses_data confirm "
     "evidence revision"
 )
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application ours "
-    "checkpoint_id batch attempt slot checkpoint state verdict rule opened_at_ms timeout_ms deadline_ms rows bytes partitions "
-    "may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
+    "checkpoint_id batch attempt slot checkpoint state verdict certainty rule opened_at_ms timeout_ms deadline_ms rows bytes "
+    "partitions may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
 )
 
 
 def test_transactions_come_most_urgent_first_with_every_column(api: Api) -> None:
     rows = api.rows("transactions")
-    assert [row["verdict"] for row in rows] == ["commit it", "foreign"]
+    assert [(row["verdict"], row["certainty"]) for row in rows] == [("commit it", "certain"), ("foreign", "guess")]
     assert list(rows[0]) == COLUMNS.split()
     assert [row["transaction"] for row in api.rows("transactions?all=true")][-1] == "gone"
 
@@ -66,6 +66,10 @@ def test_hanging_transactions_say_what_to_do_and_what_to_repeat(api: Api) -> Non
     ("query", "found"),
     [
         ("verdict=foreign", 1),
+        ("certainty=certain", 1),
+        ("verdict=foreign&certainty=certain", 0),
+        ("certainty=sure", 0),
+        ("all=true&certainty=guess", 1),
         ("pipeline=ip-count", 1),
         ("resource_manager=kafka", 2),
         ("resource_manager=mysql", 0),

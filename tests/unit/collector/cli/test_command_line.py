@@ -45,10 +45,11 @@ def test_what_is_no_time_is_an_error(text: str) -> None:
 
 
 def test_a_filter_is_read_as_the_api_takes_it() -> None:
-    parts = ["pipeline=ip-count", "verdict=abort it", "transaction-prefix=a=b", "open-for=15m"]
+    parts = ["pipeline=ip-count", "verdict=abort it", "certainty=likely", "transaction-prefix=a=b", "open-for=15m"]
     assert arguments.read_filter(parts) == {
         "pipeline": "ip-count",
         "verdict": "abort it",
+        "certainty": "likely",
         "transaction_prefix": "a=b",
         "open_for_ms": 900_000,
     }
@@ -231,7 +232,7 @@ def test_the_overview_says_what_needs_a_person_and_how_it_is_done(
     head, *lines = capsys.readouterr().out.splitlines()
     cards = api.client.get("/api/v1/overview", headers=VIEWER).json()["attention"]
     assert head.startswith(f"{len(cards)} things need attention, first deadline passed ")
-    assert f"1. {cards[0]['badge']}: {cards[0]['headline']}" in lines
+    assert f"1. {cards[0]['badge']} ({cards[0]['certainty']}): {cards[0]['headline']}" in lines
     (commit,) = (card for card in cards if card["remedy"] == "commit")
     assert f"   do: python -m collector commit {commit['keys'][0]}" in lines
     assert "   without action: " + commit["consequence"] in lines

@@ -59,7 +59,8 @@ def test_what_fits_and_may_not_be_aborted_is_listed() -> None:
     selection = select(FOUND, Filter(transaction_prefix="flink"), T0)
     assert [one.view.transaction for one in selection.left_out] == ["flink-b"]
     preview = selection.to_json(Filter(transaction_prefix="flink"))
-    assert preview["left_out"] == [{"key": FOUND[3].view.key, "transaction": "flink-b", "verdict": "foreign"}]
+    named = {"key": FOUND[3].view.key, "transaction": "flink-b"}
+    assert preview["left_out"] == [{**named, "verdict": "foreign", "certainty": "guess"}]
     assert preview["keys"] == [row["key"] for row in preview["rows"]]
     assert preview["confirm"] == "flink-a-"
     assert preview["conditions"] == [{name: preview[name] for name in ("confirm", "keys", "summary")}]
@@ -129,6 +130,17 @@ def test_a_preview_of_commits_of_several_checkpoints_has_the_keys_of_each() -> N
     keys = {condition["confirm"]: condition["keys"] for condition in preview["conditions"]}
     assert keys == {name: [one.view.key] for name, one in zip(("chk-3", "", "chk-4"), listed, strict=True)}
     assert {condition["summary"][0]["transactions"] for condition in preview["conditions"]} == {1}
+
+
+def test_a_filter_means_what_is_as_sure_as_it_says() -> None:
+    one, other = FOUND[:2]
+    sure = replace(one, judgement=replace(one.judgement, verdict=Verdict.COMMIT_IT, may_commit=True))
+    likely = replace(other, judgement=replace(sure.judgement, commit_confirmation="chk-3"))
+    for certainty, meant in (("certain", {sure.view.key}), ("likely", {likely.view.key}), ("guess", set())):
+        selection = select([sure, likely], Filter(certainty=certainty), T0, Action.COMMIT)
+        assert {each.view.key for each in selection.chosen} == meant
+    rows = select([sure, likely], Filter(verdict="commit it"), T0, Action.COMMIT).to_json(Filter())["summary"]
+    assert {(row["certainty"], row["transactions"]) for row in rows} == {("certain", 1), ("likely", 1)}
 
 
 @pytest.mark.parametrize("refused", [set(), {3}, {0, 9}, {4, 5, 6}, set(range(10))])

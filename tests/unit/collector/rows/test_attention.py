@@ -17,7 +17,7 @@ from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.row_json import read_row, row_to_json
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
 from tests.unit.collector.partition_sightings import partition_findings
 from tests.unit.collector.rows.situations import (
@@ -90,6 +90,7 @@ def test_what_rests_on_several_checkpoints_has_a_card_for_each_which_one_order_c
     ]
     assert [card.key.rpartition("|")[2] for card in found] == ["shop", "chk-3", "chk-4"]
     assert ["chk-3" in card.headline for card in found] == [False, True, False]
+    assert [card.certainty for card in found] == [Certainty.CERTAIN, Certainty.LIKELY, Certainty.LIKELY]
 
 
 def only(found: list[Attention]) -> Attention:
@@ -293,7 +294,8 @@ def test_every_rule_says_what_happens_if_nobody_acts() -> None:
 
 def test_the_groups_that_wait_stand_on_the_card_of_what_they_wait_for() -> None:
     card = only(cards(5_000, findings=partition_findings()))
-    assert (card.verdict, card.badge, card.remedy) == (Verdict.HANGING, "hanging", Remedy.ABORT)
+    assert (card.verdict, card.certainty) == (Verdict.HANGING, Certainty.LIKELY)
+    assert (card.badge, card.remedy) == ("hanging", Remedy.ABORT)
     assert card.waits == (WaitingGroup(group="readers", lag=5, since_ms=T0 + 1_000, partitions=1),)
 
 

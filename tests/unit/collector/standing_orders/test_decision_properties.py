@@ -13,7 +13,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.standing_orders.decision import COORDINATORS, WAITING, Candidate, Circumstances, decide
 from lifecycle.orders import Action
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.observations import T0
 from tests.unit.collector.standing_orders.test_decision import (
     ACT,
@@ -96,6 +96,7 @@ def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], wh
         assert [when.stopped, when.read_only, when.clock_in_doubt] == [False, False, False]
         assert acted.application in order.applications or "*" in order.applications
         assert transaction.key not in when.done
+        assert judgement.certainty is Certainty.CERTAIN
         if order.act is Action.COMMIT:
             assert judgement.verdict is Verdict.COMMIT_IT
             assert judgement.may_commit
