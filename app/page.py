@@ -23,7 +23,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
   ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
-- each table of history: ``abort-sort``, ``loss-sort``, …; each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
+- each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
 - ``abort-chart``, ``abort-time-whole``, ``abort-table``
 - ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``, ``audit-words-field``,
   ``audit-table``

@@ -49,8 +49,16 @@ class ShowNew:
     """Write the table below once more, with the rows that came since."""
 
 
-SHOW_NEW = "show-new"
-Press = OpenPage | AskOrder | AskSilence | ShowNew
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortBy:
+    """Show a table in another order; ``name``: of its order in the address."""
+
+    name: str
+    wanted: str
+
+
+SHOW_NEW, SORT = "show-new", "sort"
+Press = OpenPage | AskOrder | AskSilence | ShowNew | SortBy
 
 
 def link(
@@ -103,6 +111,9 @@ def read_press(text: str) -> Press | None:
         press = json.loads(text)
         if SHOW_NEW in press:
             return ShowNew()
+        if SORT in press:
+            name, wanted = press[SORT]
+            return SortBy(name=str(name), wanted=str(wanted))
         if "open" in press:
             return OpenPage(path=str(press["open"]))
         if "order" in press:

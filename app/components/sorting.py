@@ -1,36 +1,98 @@
-"""In which order a table of history stands: its reader chooses it, and the address has the choice."""
+"""In which order a table of history stands: its reader presses a column's head, and the address has the choice."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
 
 import streamlit as st
 
-from app.components.paging import first_page
+from app.components.markup import Html, el
+from app.components.paging import AFTER, PAGE
+from app.components.presses import SORT
 
 Row = TypeVar("Row")
 Key = Callable[[Row], float | str | None]
-NEWEST = "newest first"
+SUFFIX = "-sort"
+"""How the name of each table's order ends in an address."""
+REVERSED = "-"
+"""What stands before the head of a column in an address whose order is reversed."""
+MOST_LETTERS = 100
 
 
-def in_chosen_order(
-    rows: Sequence[Row], orders: Mapping[str, Key[Row]], *, key: str, default: str = NEWEST
-) -> Sequence[Row]:
-    """Write the choice where there is one, and return the rows in that order; ``default``: the order in which they came.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorting(Generic[Row]):
+    """The orders of a table. ``keys``: the head of a column -> what is compared, ``name``: in the address, ends with SUFFIX.
 
-    ``orders``: what a person reads -> what is compared. Numbers are compared the greatest first, texts by the alphabet, and
-    what is not known comes last.
+    Numbers are compared the greatest first, texts by the alphabet, and what is not known comes last. ``default``: the column
+    in whose order the rows come, from its greatest value on.
     """
-    if len(rows) < 2:
-        return rows
-    chosen = st.selectbox("Order", [default, *orders], key=key, label_visibility="collapsed", width=230,
-                          bind="query-params", on_change=first_page)  # fmt: skip
-    compared = orders.get(chosen)
-    return rows if compared is None else sorted(rows, key=lambda row: _place(compared(row)))
+
+    name: str
+    default: str
+    keys: Mapping[str, Key[Row]]
+    texts: frozenset[str] = frozenset()
+    """The columns of texts."""
+
+    def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return the rows in the order that the address asks for."""
+        column, is_reversed = self._asked()
+        if column == self.default:
+            return list(reversed(rows)) if is_reversed else rows
+        compared = self.keys[column]
+        known = sorted((row for row in rows if compared(row) is not None), key=lambda row: _place(compared(row)))
+        unknown = [row for row in rows if compared(row) is None]
+        return [*(reversed(known) if is_reversed else known), *unknown]
+
+    def head(self, column: str) -> Html:
+        """Return the head of a column: a link that sorts by it, or turns the order round where the table stands in it."""
+        if column != self.default and column not in self.keys:
+            return el("th", column, scope="col")
+        chosen, is_reversed = self._asked()
+        is_chosen = column == chosen
+        rises = (column in self.texts) is not is_reversed
+        wanted = f"{REVERSED}{column}" if is_chosen and not is_reversed else column
+        sign = el("span", " ▲" if rises else " ▼", aria_hidden="true") if is_chosen else None
+        to_it = el(
+            "a",
+            column,
+            sign,
+            href=f"?{urlencode([*_others(self.name), (self.name, wanted)])}",
+            target="_self",
+            class_="sort",
+            data_press=json.dumps({SORT: [self.name, wanted]}),
+        )
+        stands = ("ascending" if rises else "descending") if is_chosen else "none"
+        return el("th", to_it, scope="col", aria_sort=stands)
+
+    def _asked(self) -> tuple[str, bool]:
+        """Return the column by which the table is sorted, and whether the other way round."""
+        asked = st.query_params.get(self.name, "")
+        column = asked.removeprefix(REVERSED)
+        if column != self.default and column not in self.keys:
+            return self.default, False
+        return column, asked.startswith(REVERSED)
 
 
-def _place(value: float | str | None) -> tuple[bool, float, str]:
-    if value is None:
-        return True, 0.0, ""
-    return (False, 0.0, value.casefold()) if isinstance(value, str) else (False, -value, "")
+def keep(name: str, wanted: str) -> None:
+    """Put the order of a table into the address, from its first page on; another part of the address is left as it is."""
+    if name.endswith(SUFFIX) and max(len(name), len(wanted)) <= MOST_LETTERS:
+        # In one step: each change of the address is a step back for the browser.
+        st.query_params.update({name: wanted} | ({PAGE: "1"} if PAGE in st.query_params else {}))
+
+
+def _others(name: str) -> list[tuple[str, str]]:
+    """Return what the address has beside this order and the page."""
+    return [
+        (other, text)
+        for other in st.query_params
+        if other not in (name, PAGE, AFTER)
+        for text in st.query_params.get_all(other)
+    ]
+
+
+def _place(value: float | str | None) -> tuple[float, str]:
+    return (0.0, value.casefold()) if isinstance(value, str) else (-(value or 0.0), "")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
+from typing import Any
 
 from app.components.key_name import key_text
 from app.components.markup import Html, el
+from app.components.sorting import Sorting
 from app.components.time_text import NOTHING, amount, clock_time, duration, time_left
 from app.components.transaction_groups import rows_held
 from app.components.verdict_signs import Tone, badge, state_text, verdict_badge
@@ -180,18 +182,33 @@ def _standing(transaction: TransactionRow) -> str:
     return f"{transaction.state.value} · {transaction.verdict.value} · epoch {transaction.producer_epoch}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]], class_: str = "rows") -> Html:
-    """Return a table; every cell that is not markup is escaped. On a phone each row is a card."""
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    class_: str = "rows",
+    sorting: Sorting[Any] | None = None,
+) -> Html:
+    """Return a table; every cell that is not markup is escaped. On a phone each row is a card.
+
+    ``sorting``: the heads of some columns sort it, where there is more than one row.
+    """
+    is_sorted = sorting is not None and len(rows) > 1
     return el(
         "div",
         el(
             "table",
-            el("thead", el("tr", *[el("th", name, scope="col") for name in head])),
+            el(
+                "thead",
+                el(
+                    "tr",
+                    *[sorting.head(name) if sorting and is_sorted else el("th", name, scope="col") for name in head],
+                ),
+            ),
             el(
                 "tbody",
                 *[el("tr", *[_cell(name, cell) for name, cell in zip(head, row, strict=True)]) for row in rows],
             ),
-            class_=class_,
+            class_=f"{class_} sortable" if is_sorted else class_,
         ),
         class_="scroll",
     )

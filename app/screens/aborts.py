@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -14,7 +14,7 @@ from app.components.abort_bars import abort_bars
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
-from app.components.sorting import Key, in_chosen_order
+from app.components.sorting import Sorting
 from app.components.time_text import amount, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
 from app.dialogs.order_text import table
@@ -36,12 +36,18 @@ _ABORTED = badge("⊘", "aborted", Tone.WARNING)
 PATH = "/history"
 MAX_ROWS = 500
 ROWS_A_PAGE = 50
-_ORDERS: Mapping[str, Key[AbortRow]] = {
-    "longest open first": lambda row: row.open_ms,
-    "most rows first": lambda row: row.rows,
-    "by transaction": lambda row: row.transaction,
-    "by application": lambda row: row.pipeline,
-}
+_SORTING: Sorting[AbortRow] = Sorting(
+    name="abort-sort",
+    default="Ended",
+    keys={
+        "Transaction": lambda row: row.transaction,
+        "Pipeline": lambda row: row.pipeline,
+        "Cause": lambda row: row.cause.value,
+        "Open for": lambda row: row.open_ms,
+        "Rows": lambda row: row.rows,
+    },
+    texts=frozenset({"Transaction", "Pipeline", "Cause"}),
+)
 
 
 def show() -> None:
@@ -68,9 +74,8 @@ def _history() -> None:
     with st.container(key="abort-chart"):
         live.write(abort_bars(aborts, live.zone(), partial(brush.address, PATH)))
     brush.say("abort-time", live.zone())
-    with st.container(horizontal=True, vertical_alignment="center"):
-        matches = in_chosen_order(brush.within(aborts, lambda abort: abort.at_ms), _ORDERS, key="abort-sort")
-        downloads.offer("aborts", lambda: matches)
+    matches = _SORTING.ordered(brush.within(aborts, lambda abort: abort.at_ms))
+    downloads.offer("aborts", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))
@@ -122,4 +127,5 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
             ]
             for abort in aborts
         ],
+        sorting=_SORTING,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from app.components import downloads
 from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.sorting import Key, in_chosen_order
+from app.components.sorting import Sorting
 from app.components.time_text import written
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
@@ -23,11 +23,12 @@ from lifecycle.orders import Action
 
 ROWS_A_PAGE = 50
 WORDS = "audit-words"
-_ORDERS: Mapping[str, Key[AuditEntry]] = {
-    "by person": lambda row: row.who,
-    "by action": lambda row: row.action,
-    "by outcome": lambda row: row.outcome,
-}
+_SORTING: Sorting[AuditEntry] = Sorting(
+    name="audit-sort",
+    default="When",
+    keys={"Who": lambda row: row.who, "Action": lambda row: row.action, "Outcome": lambda row: row.outcome},
+    texts=frozenset({"Who", "Action", "Outcome"}),
+)
 _OUTCOMES = {
     "accepted": ("✔", Tone.GOOD),
     "dry_run": ("○", Tone.CALM),
@@ -57,9 +58,8 @@ def _audit() -> None:
         none = "No order has this text in it." if words else "No order has been given yet."
         live.write(el("p", none, class_="empty"))
         return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        ordered = in_chosen_order(rows, _ORDERS, key="audit-sort")
-        downloads.offer("audit", lambda: ordered)
+    ordered = _SORTING.ordered(rows)
+    downloads.offer("audit", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="audit-page")
     with st.container(key="audit-table"):
         live.write(_table(shown))
@@ -83,6 +83,7 @@ def _table(rows: Sequence[AuditEntry]) -> Html:
             for row in rows
         ],
         "rows audit",
+        sorting=_SORTING,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from app.components.charts import checkpoint_chart
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
-from app.components.sorting import Key, in_chosen_order
+from app.components.sorting import Sorting
 from app.components.time_text import amount, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
 from app.dialogs.order_text import table
@@ -24,12 +24,18 @@ from lifecycle.rows.pipelines import CheckpointRow
 MAX_ROWS = 500
 PIPELINE = "checkpoint-pipeline"
 ROWS_A_PAGE = 50
-_ORDERS: Mapping[str, Key[CheckpointRow]] = {
-    "longest first": lambda row: row.duration_ms,
-    "most rows first": lambda row: row.rows,
-    "by pipeline": lambda row: row.pipeline,
-    "by state": lambda row: row.state.value,
-}
+_SORTING: Sorting[CheckpointRow] = Sorting(
+    name="checkpoint-sort",
+    default="Started",
+    keys={
+        "Pipeline": lambda row: row.pipeline,
+        "State": lambda row: row.state.value,
+        "Took": lambda row: row.duration_ms,
+        "Transactions": lambda row: row.transactions,
+        "Rows": lambda row: row.rows,
+    },
+    texts=frozenset({"Pipeline", "State"}),
+)
 
 
 def show() -> None:
@@ -66,9 +72,8 @@ def _checkpoints() -> None:
             alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
     matches = brush.within(rows, lambda row: row.ended_at_ms or row.started_at_ms)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        ordered = in_chosen_order(matches, _ORDERS, key="checkpoint-sort")
-        downloads.offer("checkpoints", lambda: ordered)
+    ordered = _SORTING.ordered(matches)
+    downloads.offer("checkpoints", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="checkpoint-page")
     live.write(el("p", counted(len(matches), "checkpoint"), class_="how-many"))
     with st.container(key="checkpoint-table"):
@@ -98,4 +103,5 @@ def _table(rows: Sequence[CheckpointRow]) -> Html:
             ]
             for row in rows
         ],
+        sorting=_SORTING,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
 
 import streamlit as st
@@ -12,7 +12,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
-from app.components.sorting import Key, in_chosen_order
+from app.components.sorting import Sorting
 from app.components.time_text import ago, amount
 from app.components.verdict_signs import Tone, badge
 from app.dialogs.order_text import table
@@ -20,13 +20,19 @@ from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import IdsRow
 
 ROWS_A_PAGE = 50
-_ORDERS: Mapping[str, Key[IdsRow]] = {
-    "most ids first": lambda row: row.ids,
-    "fastest growing first": lambda row: row.growth_per_hour,
-    "most never used again first": lambda row: row.stale_ids,
-    "most fenced first": lambda row: row.fenced_last_hour,
-    "by prefix": lambda row: row.prefix,
-}
+_SORTING: Sorting[IdsRow] = Sorting(
+    name="id-sort",
+    default="State",
+    keys={
+        "Prefix": lambda row: row.prefix,
+        "Ids": lambda row: row.ids,
+        "New per hour": lambda row: row.growth_per_hour,
+        "Never used again": lambda row: row.stale_ids,
+        "Fenced in the last hour": lambda row: row.fenced_last_hour,
+        "Last used": lambda row: row.newest_at_ms,
+    },
+    texts=frozenset({"Prefix"}),
+)
 
 
 def show() -> None:
@@ -42,9 +48,8 @@ def _ids() -> None:
         return
     # A stable sort: prefixes in the same state keep the collector's order, most ids first.
     worst_first = sorted(prefixes, key=lambda prefix: not (prefix.leaks or prefix.shared))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        ordered = in_chosen_order(worst_first, _ORDERS, key="id-sort", default="what leaks or is shared first")
-        downloads.offer("ids", lambda: ordered)
+    ordered = _SORTING.ordered(worst_first)
+    downloads.offer("ids", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="id-page")
     with st.container(key="id-table"):
         live.write(_table(shown, live.zone()))
@@ -75,6 +80,7 @@ def _table(prefixes: Sequence[IdsRow], zone: tzinfo) -> Html:
             ]
             for prefix in prefixes
         ],
+        sorting=_SORTING,
     )
 
 

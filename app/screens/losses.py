@@ -6,7 +6,7 @@ The operator types the id from that line here, and the page shows which case it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
 
 import streamlit as st
@@ -19,7 +19,7 @@ from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.partition_name import partition_link
 from app.components.presses import link
-from app.components.sorting import Key, in_chosen_order
+from app.components.sorting import Sorting
 from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
@@ -31,11 +31,17 @@ from lifecycle.visible_text import actual
 
 MAX_ROWS = 200
 ROWS_A_PAGE = 50
-_ORDERS: Mapping[str, Key[LossRow]] = {
-    "most rows first": lambda row: row.rows,
-    "by transaction": lambda row: row.transaction,
-    "by application": lambda row: row.pipeline,
-}
+_SORTING: Sorting[LossRow] = Sorting(
+    name="loss-sort",
+    default="Ended",
+    keys={
+        "Transaction": lambda row: row.transaction,
+        "Pipeline": lambda row: row.pipeline,
+        "Checkpoint": lambda row: row.checkpoint,
+        "Rows": lambda row: row.rows,
+    },
+    texts=frozenset({"Transaction", "Pipeline"}),
+)
 _VERDICTS: WordSigns = {
     "lost": ("✖", Tone.URGENT, "its owner counts it as written, but it was aborted"),
     "duplicated": ("⧉", Tone.URGENT, "committed, and its owner was set back to before it: it is written a second time"),
@@ -80,9 +86,8 @@ def _losses() -> None:
         bind="query-params",
         on_change=first_page,
     )
-    with st.container(horizontal=True, vertical_alignment="center"):
-        ordered = in_chosen_order(losses, _ORDERS, key="loss-sort")
-        downloads.offer("losses", lambda: ordered)
+    ordered = _SORTING.ordered(losses)
+    downloads.offer("losses", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))
@@ -138,6 +143,7 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
             for loss in losses
         ],
         class_="rows losses",
+        sorting=_SORTING,
     )  # fmt: skip
 
 

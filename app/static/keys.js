@@ -55,7 +55,7 @@ function move(by) {
 
 function openItem() {
   const item = document.activeElement;
-  const link = item?.matches("[data-item]") && item.querySelector("[data-opens]");
+  const link = item?.matches("[data-item]") ? item.querySelector("[data-opens]") : null;
   link?.click();
   return Boolean(link);
 }

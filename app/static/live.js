@@ -90,10 +90,21 @@ function tick() {
     element.style.left = `${(share * 100).toFixed(2)}%`;
   });
   each(".live-region", (root) => root.indoubt?.showAge());
+  keepFocusOnHead();
   // The keys of cards are named where there is one.
   each(".keys [data-of-items]", (element) => (element.hidden = !document.querySelector("[data-item]")));
   if (document.querySelector(".session-over, .live-region.old")) dismissConnectionError();
   showInTab(now);
+}
+
+// The table that is written in another order has new heads: the focus stays on the one that was pressed.
+function keepFocusOnHead() {
+  const pressed = clock.sortedBy;
+  if (!pressed || pressed.isConnected) return;
+  clock.sortedBy = null;
+  const name = pressed.firstChild.textContent;
+  const head = [...document.querySelectorAll("a.sort")].find((candidate) => candidate.firstChild.textContent === name);
+  if (document.activeElement === document.body) head?.focus({ preventScroll: true });
 }
 
 // How many things need attention and the first deadline stand in the tab: title and favicon.
@@ -313,6 +324,7 @@ function followLink(event) {
   const region = document.querySelector(".live-region")?.indoubt;
   if (!region) return;
   event.preventDefault();
+  if (link.matches(".sort")) clock.sortedBy = link;
   region.report({ press: link.dataset.press, at: Date.now() });
 }
 

@@ -1,4 +1,4 @@
-"""In Chromium the address has what is shown: whoever opens a link sees the same times in the same zone.
+"""In Chromium the address has what is shown: whoever opens a link sees the same order, and the same times in the same zone.
 
 The pages ask a collector that answers by docs/api.md.
 """
@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.shown_page import SHOWN_LIMIT_MS, exceptions, open_whole, watched
+from tests.browser.shown_page import PHONE, SHOWN_LIMIT_MS, exceptions, open_whole, too_wide, violations, watched
 from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_attention_rows import alert
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import loss
 from tests.unit.app.contract_server import ContractServer
@@ -29,9 +28,9 @@ BERLIN = re.compile(r"[?&]zone=Europe(%2F|/)Berlin")
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[str]:
-    """Return the address of an app with an alert and two losses of a known time."""
+    """Return the address of an app with a receiver and two losses of a known time."""
     answers = Answers(
-        alerts=[alert(state="resolved", since_ms=IN_JANUARY_MS)],
+        receivers=[{"receiver": "slack", "waiting": 1, "oldest_at_ms": IN_JANUARY_MS, "given_up": 0, "error": ""}],
         losses=[loss("few", at_ms=IN_JANUARY_MS, rows=1), loss("many", at_ms=IN_JANUARY_MS, rows=9)],
     )
     with (
@@ -73,3 +72,26 @@ def test_the_zone_comes_into_the_address_without_a_step_back(page: Page, app: st
     open_whole(page, f"{app}/alerts")
     page.wait_for_url(re.compile(r"\?zone=UTC$"), timeout=SHOWN_LIMIT_MS)
     assert page.evaluate("history.length") == before + 1
+
+
+def test_the_head_of_a_column_sorts_by_keyboard_and_keeps_the_focus(page: Page, app: str) -> None:
+    open_whole(page, f"{app}/history?show=losses&loss-verdict=lost")
+    names = page.locator(".st-key-loss-table td[data-name=Transaction]")
+    expect(names).to_have_text(["few", "many"])
+    page.evaluate("window.isSamePage = true")
+    rows = page.locator(".st-key-loss-table th", has_text="Rows")
+    for key, order, stands in (("Enter", ["many", "few"], "descending"), ("Enter", ["few", "many"], "ascending")):
+        rows.get_by_role("link").focus()
+        page.keyboard.press(key)
+        expect(names).to_have_text(order, timeout=SHOWN_LIMIT_MS)
+        expect(rows).to_have_attribute("aria-sort", stands)
+        expect(rows.get_by_role("link")).to_be_focused()
+    expect(page).to_have_url(re.compile(r"loss-sort=-Rows"))
+    assert page.evaluate("window.isSamePage"), "the page was not loaded again"
+    page.go_back()
+    expect(names).to_have_text(["many", "few"], timeout=SHOWN_LIMIT_MS)
+    page.set_viewport_size(PHONE)
+    rows.get_by_role("link").click()
+    expect(names).to_have_text(["few", "many"], timeout=SHOWN_LIMIT_MS)
+    assert violations(page) == []
+    assert too_wide(page) == []

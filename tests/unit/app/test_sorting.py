@@ -1,11 +1,16 @@
-"""A table of history stands in the order that is chosen, which the address has; what is not known comes last."""
+"""A table of history stands in the order of the column whose head was pressed; the address has it, what is not known comes last."""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 
 import pytest
+import streamlit as st
 
+from app.components import sorting
+from app.dialogs import pressed
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
 from tests.unit.app.page_driver import answering, opened, said
@@ -24,22 +29,61 @@ def shown(page) -> list[str]:
     return re.findall(r">([abCd]-\d)<", said(page))
 
 
-def test_the_order_is_chosen_and_goes_back(answers):
+def head(page, column: str) -> tuple[str, dict[str, list[str]], str]:
+    """Return how a table stands by a column (aria-sort), what a press of its head reports, and where it leads as a link."""
+    found = re.search(
+        rf'<th scope="col" aria-sort="(\w+)"><a href="([^"]*)"[^>]*data-press="([^"]*)">{column}<', said(page)
+    )
+    assert found is not None, column
+    return found[1], json.loads(html.unescape(found[3])), html.unescape(found[2])
+
+
+@pytest.mark.parametrize(
+    ("asked", "order"),
+    [
+        ("Rows", ["C-3", "a-2", "d-4", "b-1"]),
+        ("-Rows", ["d-4", "a-2", "C-3", "b-1"]),
+        ("Transaction", ["a-2", "b-1", "C-3", "d-4"]),
+        ("-Transaction", ["d-4", "C-3", "b-1", "a-2"]),
+        ("Ended", ["b-1", "a-2", "C-3", "d-4"]),
+        ("-Ended", ["d-4", "C-3", "a-2", "b-1"]),
+        ("magic", ["b-1", "a-2", "C-3", "d-4"]),
+        ("-", ["b-1", "a-2", "C-3", "d-4"]),
+    ],
+)
+def test_the_address_has_the_order(answers, asked, order):
+    assert shown(opened("losses", **{"loss-sort": asked})) == order
+
+
+def test_a_head_sorts_by_its_column_and_then_turns_the_order_round(answers):
     page = opened("losses")
-    assert shown(page) == ["b-1", "a-2", "C-3", "d-4"]
-    page = page.selectbox(key="loss-sort").select("most rows first").run()
-    assert shown(page) == ["C-3", "a-2", "d-4", "b-1"]
-    page = page.selectbox(key="loss-sort").select("by transaction").run()
-    assert shown(page) == ["a-2", "b-1", "C-3", "d-4"]
-    page = page.selectbox(key="loss-sort").select("newest first").run()
-    assert shown(page) == ["b-1", "a-2", "C-3", "d-4"]
+    assert head(page, "Ended")[:2] == ("descending", {"sort": ["loss-sort", "-Ended"]})
+    assert head(page, "Rows")[:2] == ("none", {"sort": ["loss-sort", "Rows"]})
+    page = opened("losses", **{"loss-sort": "Rows", "page": "1", "zone": "UTC"})
+    assert head(page, "Rows") == ("descending", {"sort": ["loss-sort", "-Rows"]}, "?zone=UTC&loss-sort=-Rows")
+    assert head(opened("losses", **{"loss-sort": "-Rows"}), "Rows")[:2] == (
+        "ascending",
+        {"sort": ["loss-sort", "Rows"]},
+    )
+    assert head(opened("losses", **{"loss-sort": "Transaction"}), "Transaction")[0] == "ascending"
+    assert '<th scope="col">Why</th>' in said(page)
 
 
-def test_the_address_has_the_order(answers):
-    assert shown(opened("losses", **{"loss-sort": "most rows first"})) == ["C-3", "a-2", "d-4", "b-1"]
-    assert shown(opened("losses", **{"loss-sort": "by magic"})) == ["b-1", "a-2", "C-3", "d-4"]
+def test_a_press_of_a_head_changes_its_order_in_the_address_and_nothing_else(monkeypatch):
+    changed: dict[str, str] = {}
+    monkeypatch.setattr(st, "query_params", changed)
+    pressed.handle(json.dumps({"sort": ["loss-sort", "-Rows"]}))
+    assert changed == {"loss-sort": "-Rows"}
+    changed["page"] = "7"
+    pressed.handle(json.dumps({"sort": ["loss-sort", "Rows"]}))
+    assert changed == {"loss-sort": "Rows", "page": "1"}
+    for name, wanted in (("loss-verdict", "lost"), ("loss-sort", "x" * (sorting.MOST_LETTERS + 1))):
+        pressed.handle(json.dumps({"sort": [name, wanted]}))
+    assert changed == {"loss-sort": "Rows", "page": "1"}
 
 
-@pytest.mark.parametrize("name", ["aborts", "checkpoints", "ids", "audit"])
-def test_one_row_or_none_needs_no_order(answers, name):
-    assert [one.key for one in opened(name).selectbox if one.key and one.key.endswith("-sort")] == []
+def test_one_row_needs_no_order(answers):
+    del answers.losses[1:]
+    page = opened("losses")
+    assert "aria-sort" not in said(page)
+    assert '<th scope="col">Rows</th>' in said(page)
