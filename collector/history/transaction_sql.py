@@ -13,20 +13,21 @@ TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(
     where transaction_id = ? and producer_id = ? and start_ms >= ? and start_ms <= ?""",
     of_those="",
 )
-# Of one id the newest that began before one, newest first. Bound: id, start, producer id, how many, id.
-_CHOSEN = EACH_TRANSACTION.format(
-    rows="transaction_records where transaction_id = ?", of_those="semi join chosen using (producer_id, start_ms)"
-)
-TRANSACTIONS_OF_ID_BEFORE = f"""
-with chosen as (
-    select producer_id, start_ms from transaction_records
-    where transaction_id = ? and start_ms is not null and (start_ms, producer_id) < (?, ?)
-    group by all order by start_ms desc, producer_id desc limit ?)
-{_CHOSEN}"""
-COUNT_OF_ID_BEFORE = """
-select count(*) from (
+# Of one id the newest that began before one, newest first, and how many there are in all: history is searched for the id once.
+# Bound: id, start, producer id, how many.
+OF_ID_BEFORE = """
+with earlier as (
     select distinct producer_id, start_ms from transaction_records
-    where transaction_id = ? and start_ms is not null and (start_ms, producer_id) < (?, ?))"""
+    where transaction_id = ? and start_ms is not null and (start_ms, producer_id) < (?, ?))
+select producer_id, start_ms, count(*) over () from earlier order by start_ms desc, producer_id desc limit ?"""
+_CHOSEN = EACH_TRANSACTION.format(
+    rows="transaction_records where transaction_id = ? and start_ms >= ? and start_ms <= ?",
+    of_those="semi join chosen using (producer_id, start_ms)",
+)
+# Bound: producer ids and starts, of the same length; id, the first and the last start.
+TRANSACTIONS_OF_ID = f"""
+with chosen as (select unnest(?::bigint[]) as producer_id, unnest(?::bigint[]) as start_ms)
+{_CHOSEN}"""
 # What tells which runs there were, and what was decided in a stretch of time. Bound: prefix, from, until, how many.
 DECISIONS_OF_PERIOD = f"""
 select partition, "offset", record, counts from decision_records

@@ -58,7 +58,7 @@ def trim(state: State) -> None:
     """Drop the oldest settled transactions, and what was reported and decided of them, down to the number that is kept."""
     _trim_settled(state)
     _trim_reported(state)
-    _trim_checkpoints(state)
+    trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
     for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
         del state.inits[id_]
@@ -141,7 +141,8 @@ def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransact
     return reported
 
 
-def _trim_checkpoints(state: State) -> None:
+def trim_checkpoints(state: State) -> None:
+    """Drop the oldest checkpoints of each pipeline, down to the number that is kept."""
     by_pipeline: dict[str, list[int]] = {}
     for pipeline, number in state.checkpoints:
         by_pipeline.setdefault(pipeline, []).append(number)

@@ -69,8 +69,11 @@ def earlier(
     if view.producer_id is None or view.opened_ms is None:
         return [], 0
     id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID_BEFORE, id_, *place, most, id_)
-    ((total,),) = store.rows(transaction_sql.COUNT_OF_ID_BEFORE, id_, *place)
+    newest = store.rows(transaction_sql.OF_ID_BEFORE, id_, *place, most)
+    if not newest:
+        return [], 0
+    producer_ids, starts, (total, *_) = (list(column) for column in zip(*newest, strict=True))
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, producer_ids, starts, id_, min(starts), max(starts))
     past = past_of(current, store, row_decoding.transactions(rows))
     judged = current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
     views = [each.view for each in judged if each.view.broker is not None]

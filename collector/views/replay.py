@@ -11,6 +11,7 @@ from collector.history.store import Store
 from collector.records.facts import BrokerTransaction, Init
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
+from collector.state.eviction import trim_checkpoints
 from collector.state.fold import apply, put_events, put_init, put_transaction
 from collector.state.state import State
 from collector.state.transactional_ids import KnownIds
@@ -53,6 +54,8 @@ class Kept:
                     # An earlier version took it.
                     log.warning("an observation in history is left out: %s", error)
         state.events, state.malformed, state.newer_decision = self.events, self.malformed, self.newer_decision
+        # Several events are read for each checkpoint that is kept, as there may be so many.
+        trim_checkpoints(state)
         # Counted over all of history, in its order: what was applied above is a part of it.
         state.ids = self.ids
         state.committed = state.rolled_back = 0
