@@ -137,11 +137,12 @@ def checkpoint_histories(checkpoints: Iterable[CheckpointFacts]) -> tuple[Checkp
 
 def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tuple[OneSidedBatch, ...]:
     """Return the batches that are committed in one resource manager and not in another."""
-    undone = (TransactionState.ABORTED, TransactionState.LOST)
-    doubtful = [
-        judged for judged in seen if judged.judgement.verdict is not Verdict.SETTLED or judged.view.state in undone
+    # What was lost is settled only once its batch was replayed.
+    batch_attempts = [
+        judged.view.batch_attempt
+        for judged in seen
+        if judged.judgement.verdict is not Verdict.SETTLED or judged.view.state is TransactionState.ABORTED
     ]
-    batch_attempts = [judged.view.batch_attempt for judged in doubtful if judged.view.ours]
     members = current.judged_of_shared(
         {
             (batch_attempt.checkpoint_id, batch_attempt.batch)

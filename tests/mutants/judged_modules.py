@@ -146,4 +146,9 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/verdicts/application_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
+    "collector/alerting/snapshot_builder.py": (
+        f"{ALERTING}/test_snapshots.py",
+        f"{ALERTING}/test_one_sided_rule.py",
+        f"{ALERTING}/test_evaluator.py",
+    ),
 }

@@ -467,6 +467,20 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=SNAPSHOT_BUILDER, change="c.completed_ms or 0 -> c.completed_ms", reason=TYPED),
     NotCounted(
         module=SNAPSHOT_BUILDER,
+        function="one_sided",
+        change="*is not Verdict.SETTLED or * is TransactionState.ABORTED -> ",
+        reason="performance: batches of which all is settled are not gathered",
+    ),
+    # What is committed on one side has the time of its end.
+    NotCounted(module=SNAPSHOT_BUILDER, change="batch.updated_ms or now_ms -> batch.updated_ms", reason=TYPED),
+    NotCounted(
+        module=SNAPSHOT_BUILDER,
+        function="take_snapshot",
+        change="False -> True",
+        reason="performance: whether ids leak rests on no fence",
+    ),
+    NotCounted(
+        module=SNAPSHOT_BUILDER,
         function="_checkpoint_history",
         within="failed_since = *",
         change="-1 -> *",

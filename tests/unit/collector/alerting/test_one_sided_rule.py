@@ -18,6 +18,7 @@ from collector.views.current_state import CurrentState
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
 from lifecycle.identity import Handle
+from lifecycle.verdicts import Verdict
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -26,6 +27,7 @@ from tests.unit.collector.observations import (
     broker_record,
     database_handle,
     decided,
+    event,
     handle,
     outcome,
     run_started,
@@ -64,26 +66,40 @@ def take_snapshot(tmp_path: Path) -> Iterator[TakeSnapshot]:
 
 
 @pytest.mark.parametrize(
-    ("observations", "done", "missing"),
+    ("observations", "done", "missing", "since"),
     [
         # Its driver committed the one side and froze before the other.
-        ((*DECIDED, *KAFKA_DONE), "kafka", "mysql"),
-        ((*DECIDED, *MYSQL_DONE), "mysql", "kafka"),
+        ((*DECIDED, *KAFKA_DONE), "kafka", "mysql", 1_000),
+        ((*DECIDED, *MYSQL_DONE), "mysql", "kafka", 1_000),
         # Lost in Kafka, kept in the database, and nobody replays it.
-        ((*DECIDED, *MYSQL_DONE, *KAFKA_UNDONE), "mysql", "kafka"),
+        ((*DECIDED, *MYSQL_DONE, *KAFKA_UNDONE), "mysql", "kafka", 1_000),
         # Somebody committed one branch by hand, although nothing was decided; its other side was rolled back.
-        ((*PREPARED, *KAFKA_UNDONE, branch_gone(MYSQL, BranchProof.COMMITTED)), "mysql", "kafka"),
+        ((*PREPARED, *KAFKA_UNDONE, branch_gone(MYSQL, BranchProof.COMMITTED)), "mysql", "kafka", 3_000),
+        ((*PREPARED, *KAFKA_DONE, branch_gone(MYSQL, BranchProof.NO_MARKER)), "kafka", "mysql", 3_000),
     ],
 )
 def test_a_batch_on_one_side_only(
-    take_snapshot: TakeSnapshot, observations: tuple[Observation, ...], done: str, missing: str
+    take_snapshot: TakeSnapshot, observations: tuple[Observation, ...], done: str, missing: str, since: int
 ) -> None:
     for at in (60_000, 3_600_000):
         snapshot = take_snapshot(*(observations if at == 60_000 else ()), at=at)
         (one,) = snapshot.one_sided
         assert (one.pipeline, one.batch, one.done_in, one.missing_in) == (PREFIX, 41, (done,), (missing,))
+        assert one.since_ms == T0 + since
     found = [finding for finding in rules.findings(snapshot, AlertSettings()) if finding.rule == "A10"]
     assert [finding.labels["batch"] for finding in found] == ["41"]
+
+
+ALIVE = event(EventType.CHECKPOINT_STARTED, 50_000, batch=42)
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(6_000, Verdict.IN_PROGRESS), (58_000, Verdict.AT_RISK)])
+def test_one_side_that_was_committed_by_hand_while_its_driver_is_at_work(
+    take_snapshot: TakeSnapshot, at: int, verdict: Verdict
+) -> None:
+    snapshot = take_snapshot(*PREPARED, branch_gone(MYSQL, BranchProof.COMMITTED), ALIVE, at=at)
+    assert [one.judgement.verdict for one in snapshot.transactions if one.view.is_running] == [verdict]
+    assert [(one.done_in, one.since_ms) for one in snapshot.one_sided] == [(("mysql",), T0 + 3_000)]
 
 
 @pytest.mark.parametrize(
