@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 
 from app.components.markup import Html, el
+from app.components.presses import TIME
 from app.components.time_text import exact_time
 from lifecycle.counted_nouns import counted
 from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
@@ -66,7 +67,6 @@ def _bar(
     path: Callable[[int, int], str],
 ) -> Html:
     from_ms, total = place * length_ms, sum(counts.values())
-    address = path(from_ms, from_ms + length_ms - 1)
     named = ", ".join(f"{number} {cause.value}" for cause, number in counts.items() if number)
     says = f"{exact_time(from_ms, zone)}: {named}"
     parts = [
@@ -75,9 +75,9 @@ def _bar(
     return el(
         "a",
         *parts,
-        href=address,
+        href=path(from_ms, from_ms + length_ms - 1),
         target="_self",
-        data_press=json.dumps({"open": address}),
+        data_press=json.dumps({TIME: [from_ms, from_ms + length_ms - 1]}),
         class_="abort-bar",
         style=f"grid-column:{place - first + 1};height:{100 * total / most:.1f}%",
         title=says,
@@ -101,7 +101,9 @@ def _legend(counts: Counter[tuple[int, AbortCause]], length_ms: int, most: int) 
         if of_cause[cause]
     ]
     return el(
-        "figcaption", *parts, el("span", f"each bar {duration(length_ms)}, the highest {counted(most, 'transaction')}")
+        "figcaption",
+        *parts,
+        el("span", f"each bar is {duration(length_ms)}; the highest has {counted(most, 'transaction')}"),
     )
 
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.components.charts import chart_moment
 from app.components.markup import el
-from app.components.paging import PAGE
+from app.components.paging import PAGE, back_to_first_page
 from app.components.time_text import exact_time, moment_ms
 
 Row = TypeVar("Row")
@@ -63,7 +63,7 @@ def say(key: str, zone: tzinfo) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             text = f"only {exact_time(chosen[0], zone)} to {exact_time(chosen[1], zone)}"
             st.html(el("p", text, class_="how-many"))
-            st.button("Whole time", key=f"{key}-whole", on_click=_keep, args=(None,))
+            st.button("Whole time", key=f"{key}-whole", on_click=keep, args=(None,))
 
 
 def address(path: str, first_ms: int, last_ms: int) -> str:
@@ -81,10 +81,14 @@ def _choose(key: str, zone: tzinfo) -> None:
     ends = [moment_ms(str(end), zone) for end in boxes[0]["x"]] if boxes else []
     first_ms, last_ms = (*ends, None, None)[:2]
     if first_ms is not None and last_ms is not None:
-        _keep((min(first_ms, last_ms), max(first_ms, last_ms)))
+        keep((min(first_ms, last_ms), max(first_ms, last_ms)))
 
 
-def _keep(chosen: Stretch | None) -> None:
-    others = {name: text for name, text in st.query_params.to_dict().items() if name not in (FROM, UNTIL, PAGE)}
-    ends = {} if chosen is None else {FROM: str(chosen[0]), UNTIL: str(chosen[1])}
-    st.query_params.from_dict(others | ends)
+def keep(chosen: Stretch | None) -> None:
+    """Put a stretch of time into the address, or take it out."""
+    # The address is not written as a whole: the parts that widgets are bound to cannot be set here.
+    if chosen is not None:
+        st.query_params.update({FROM: str(chosen[0]), UNTIL: str(chosen[1])} | back_to_first_page())
+        return
+    for name in (FROM, UNTIL, PAGE):
+        st.query_params.pop(name, None)

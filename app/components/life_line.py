@@ -25,7 +25,7 @@ def life_line(detail: TransactionDetailRow, waits: Sequence[WaitingGroup]) -> Ht
     edge_ms = _edge(detail, start_ms, last_ms)
     end_ms = max(last_ms, edge_ms or 0, start_ms + 1)
     marks = [
-        el("i", class_="mark", style=f"left:{_share(step.at_ms, start_ms, end_ms):.2f}%", title=step.what)
+        el("i", class_="mark", style=f"left:{_share(step.at_ms, start_ms, end_ms):.2f}%", title=_in_words(step.what))
         for step in detail.timeline
     ]
     now = not detail.state.is_final and el(
@@ -60,11 +60,16 @@ def _steps(detail: TransactionDetailRow, start_ms: int) -> Html:
     for step in detail.timeline:
         gap = step.at_ms - before_ms
         lines.append(
-            el("li", gap > 0 and el("small", f"+{duration(gap)}"), el("b", step.what),
+            el("li", gap > 0 and el("small", f"+{duration(gap)}"), el("b", _in_words(step.what)),
                el("small", at(step.at_ms), f" · {step.source}"))
         )  # fmt: skip
         before_ms = max(before_ms, step.at_ms)
     return el("ol", *lines, class_="steps")
+
+
+def _in_words(what: str) -> str:
+    """Return a lifecycle event by its word alone: the page says that it is about a transaction."""
+    return what.removeprefix("transaction.")
 
 
 def _driver(detail: TransactionDetailRow, start_ms: int, end_ms: int) -> Html | None:

@@ -50,14 +50,21 @@ def choose_rows(default: int) -> None:
 
 
 def _keep_rows() -> None:
-    first = {PAGE: "1"} if PAGE in st.query_params else {}
-    viewer_choices.ROWS.choose(str(st.session_state[_CHOICE]), **first)
+    viewer_choices.ROWS.choose(str(st.session_state[_CHOICE]), **back_to_first_page())
 
 
 def first_page() -> None:
     """Take the page of a long list out of the address: another filter or order begins at its first page."""
     for name in (PAGE, AFTER):
         st.query_params.pop(name, None)
+
+
+def back_to_first_page() -> dict[str, str]:
+    """Return what goes into the address with a change after which a list begins at its first page: in one step with it.
+
+    Each change of the address is a step back for the browser.
+    """
+    return {PAGE: "1"} if PAGE in st.query_params else {}
 
 
 def after_in_address() -> str:

@@ -57,8 +57,16 @@ class SortBy:
     wanted: str
 
 
-SHOW_NEW, SORT = "show-new", "sort"
-Press = OpenPage | AskOrder | AskSilence | ShowNew | SortBy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChooseTime:
+    """Show what is of a stretch of time alone, with the filters that the page has (epoch ms)."""
+
+    first_ms: int
+    last_ms: int
+
+
+SHOW_NEW, SORT, TIME = "show-new", "sort", "time"
+Press = OpenPage | AskOrder | AskSilence | ShowNew | SortBy | ChooseTime
 
 
 def link(
@@ -111,6 +119,9 @@ def read_press(text: str) -> Press | None:
         press = json.loads(text)
         if SHOW_NEW in press:
             return ShowNew()
+        if TIME in press:
+            first_ms, last_ms = map(int, press[TIME])
+            return ChooseTime(first_ms=first_ms, last_ms=last_ms)
         if SORT in press:
             name, wanted = press[SORT]
             return SortBy(name=str(name), wanted=str(wanted))

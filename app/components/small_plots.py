@@ -33,7 +33,7 @@ _SIGNS = {
     MarkKind.RESTART: "↻",
     MarkKind.STOP: "■",
     MarkKind.LOST: "✖",
-    MarkKind.DUPLICATED: "⧉",
+    MarkKind.DUPLICATED: "⊕",
     MarkKind.ALERT: "▲",
 }
 MOST_MARKS = 40

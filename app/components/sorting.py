@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from app.components.markup import Html, el
-from app.components.paging import AFTER, PAGE
+from app.components.paging import AFTER, PAGE, back_to_first_page
 from app.components.presses import SORT
 
 Row = TypeVar("Row")
@@ -80,8 +80,7 @@ class Sorting(Generic[Row]):
 def keep(name: str, wanted: str) -> None:
     """Put the order of a table into the address, from its first page on; another part of the address is left as it is."""
     if name.endswith(SUFFIX) and max(len(name), len(wanted)) <= MOST_LETTERS:
-        # In one step: each change of the address is a step back for the browser.
-        st.query_params.update({name: wanted} | ({PAGE: "1"} if PAGE in st.query_params else {}))
+        st.query_params.update({name: wanted} | back_to_first_page())
 
 
 def _others(name: str) -> list[tuple[str, str]]:

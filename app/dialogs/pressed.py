@@ -9,9 +9,9 @@ import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.components import sorting
+from app.components import brush, sorting
 from app.components.markup import el
-from app.components.presses import FILTER, AskOrder, AskSilence, OpenPage, ShowNew, SortBy, read_press
+from app.components.presses import FILTER, AskOrder, AskSilence, ChooseTime, OpenPage, ShowNew, SortBy, read_press
 from app.components.transaction_groups import TransactionGroup
 from app.dialogs import batch_dialog, filter_order_dialog, order_dialog, pipeline_dialog, silence_dialog
 from app.regions import component
@@ -54,6 +54,8 @@ def handle(text: str) -> None:
             case ShowNew():
                 # The press has the table written again: nothing else is to be done.
                 pass
+            case ChooseTime(first_ms=first_ms, last_ms=last_ms):
+                brush.keep((first_ms, last_ms))
             case SortBy(name=name, wanted=wanted):
                 sorting.keep(name, wanted)
             case None:

@@ -25,10 +25,10 @@ from lifecycle.rows.ends import AbortRow
 from lifecycle.verdicts import AbortCause
 
 _CAUSES = {
-    AbortCause.TIMEOUT: "the broker's timeout",
-    AbortCause.FENCED: "fenced by a newer producer",
-    AbortCause.CLIENT: "its own client",
-    AbortCause.OPERATOR: "an operator's order",
+    AbortCause.TIMEOUT: "timeout: the broker's",
+    AbortCause.FENCED: "fenced: by a newer producer",
+    AbortCause.CLIENT: "client: its own",
+    AbortCause.OPERATOR: "operator: by an order",
     AbortCause.UNKNOWN: "unknown",
 }
 _LOST = badge("✖", "lost", Tone.URGENT, "commit was decided, but it was aborted")
@@ -120,7 +120,7 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
                 link(page_paths.transaction(abort.key), abort.transaction),
                 link(page_paths.pipeline(abort.pipeline), abort.pipeline),
                 _batch(abort),
-                f"{abort.cause.value}: {_CAUSES[abort.cause]}" if abort.cause is not AbortCause.UNKNOWN else "unknown",
+                _CAUSES[abort.cause],
                 certainty_badge(abort.certainty),
                 duration(abort.open_ms),
                 amount(abort.rows),

@@ -44,7 +44,7 @@ _SORTING: Sorting[LossRow] = Sorting(
 )
 _VERDICTS: WordSigns = {
     "lost": ("✖", Tone.URGENT, "its owner counts it as written, but it was aborted"),
-    "duplicated": ("⧉", Tone.URGENT, "committed, and its owner was set back to before it: it is written a second time"),
+    "duplicated": ("⊕", Tone.URGENT, "committed, and its owner was set back to before it: it is written a second time"),
     "unknown": ("?", Tone.NOTICE, "no source shows whether its owner counts it as written"),
     "harmless": ("⊘", Tone.CALM, "aborted, and its owner knows: it never counted, or is written again"),
     "not lost": ("✔", Tone.GOOD, "committed: its records are there"),
@@ -158,4 +158,5 @@ def _range(offsets: OffsetRange | None) -> Html | None:
     if offsets is None:
         return None
     first, last = amount(offsets.first), amount(None if offsets.next is None else offsets.next - 1)
-    return el("small", f" offsets {first} to {last}, {offsets.certainty}", title=offsets.how)
+    which = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    return el("small", f" {which}, {offsets.certainty}", title=offsets.how)

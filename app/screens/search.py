@@ -14,7 +14,7 @@ from app.components.markup import Html, el
 from app.components.paging import AFTER, after_in_address, choose_rows, first_page, older_and_newest, rows_a_page
 from app.components.partition_name import partition_links
 from app.components.presses import link
-from app.components.time_text import amount, duration, moment_ms, written
+from app.components.time_text import amount, duration, moment_ms, since, written
 from app.components.verdict_signs import certainty_badge, state_text
 from app.dialogs.order_text import table
 from lifecycle import page_paths
@@ -111,7 +111,9 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
                 link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
                 state_text(row.state),
                 [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
-                duration(row.open_ms),
+                duration(row.open_ms)
+                if row.open_ms is not None or row.state.is_final
+                else since(row.opened_at_ms, zone),
                 amount(row.rows),
                 el("small", partition_links(row.partitions)),
             ]

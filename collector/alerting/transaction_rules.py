@@ -83,7 +83,7 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
             batch_group=batch_of(t),
             severity=Severity.CRITICAL,
             summary=(
-                f"transaction {t.transaction} was decided {seconds(late_ms)} ago and is {t.state.value}, not committed: "
+                f"transaction {t.transaction} was decided {seconds(late_ms)} ago and is not committed: "
                 "its rows are invisible, an abort would lose them"
             ),
             evidence=(

@@ -80,7 +80,7 @@ def _of_orders(store: Store, view: TransactionView) -> Iterator[RawEventRow]:
     for row in store.named_rows(transaction_sql.AUDIT_OF_KEYS, *map(json.dumps, (view.key, min(names))), MOST_RECORDS):
         if names.isdisjoint(json.loads(row["keys"])):
             continue
-        what = f"{row['action']} {row['outcome']}, by {row['who']}"
+        what = f"{row['action']} {row['outcome'].replace('_', ' ')}, by {row['who']}"
         place = {"source": "audit", "partition": None, "offset": row["audit"]}
         decoded = {name: json.loads(row[name]) for name in ("keys", "evidence")}
         yield _event(EventKind.ORDER, what, row["at_ms"], place, {**row, **decoded})

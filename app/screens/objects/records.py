@@ -62,7 +62,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
             written(event.at_ms, zone),
             event.kind.value,
             event.what,
-            el("small", f"{event.source}{'' if event.partition is None else f'-{event.partition}'} at {event.offset}"),
+            el("small", _place(event)),
             el("details", el("summary", "raw"), el("pre", *_lines(event))),
         ]
         for event in events
@@ -70,6 +70,12 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
     ]
     with st.container(key="event-table"):
         live.write(table(["Time", "Source", "Event", "Where it stands", "Record"], rows))
+
+
+def _place(event: RawEventRow) -> str:
+    if event.kind is EventKind.ORDER:
+        return f"audit {event.offset}"
+    return f"{event.source}{'' if event.partition is None else f'-{event.partition}'} at {event.offset}"
 
 
 def _lines(event: RawEventRow) -> list[Html]:

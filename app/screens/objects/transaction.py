@@ -112,7 +112,7 @@ def _path(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow
 
 def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
     meaning = needs.headline if needs is not None else VERDICT_SIGNS[detail.verdict][2].capitalize() + "."
-    left = ["time left ", el("b", time_left(detail.deadline_ms, UTC))] if detail.deadline_ms is not None else []
+    left = ["· time left ", el("b", time_left(detail.deadline_ms, UTC))] if detail.deadline_ms is not None else []
     said = [
         el(
             "div",

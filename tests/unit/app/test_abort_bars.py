@@ -47,7 +47,7 @@ def test_aborts_of_a_few_minutes_do_not_fill_the_page(minutes):
     page = drawn(*(aborted(T0 + minute * MINUTE_MS) for minute in minutes))
     assert "--bars:30" in page
     assert page.count('class="abort-bar"') == len(minutes)
-    assert "each bar 1 min 00 s" in page
+    assert "each bar is 1 min 00 s" in page
     assert f"grid-column:{30 - minutes[-1]};" in page, "the axis ends with its newest bar"
 
 
@@ -67,7 +67,7 @@ def test_a_bar_has_a_part_for_each_cause_and_leads_to_its_time():
     assert '<i class="cause-timeout" style="flex:2"></i><i class="cause-fenced" style="flex:1"></i>' in page
     assert "2026-11-18 11:07:00.000 UTC: 2 timeout, 1 fenced" in page
     assert "timeout 3" in page
-    assert "the highest 3 transactions" in page
+    assert "the highest has 3 transactions" in page
     assert "height:100.0%" in page
     assert "height:33.3%" in page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import streamlit as st
 
 from app.components import brush
 from app.components.time_text import zone_named
+from app.dialogs import pressed
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
 from tests.unit.app.page_driver import answering, opened, said
@@ -37,22 +39,39 @@ def test_the_table_shows_the_chosen_time_alone_and_goes_back_to_all(answers):
     assert "from" not in page.query_params
 
 
+def test_a_filter_beside_the_chosen_time_stays_when_all_of_it_is_shown_again(answers):
+    ends = {"from": str(T0 + 60_000), "until": str(T0 + 200_000)}
+    page = opened("checkpoints", **{"checkpoint-pipeline": "ip-count", "page": "2", **ends})
+    page = page.button(key="checkpoint-durations-whole").click().run()
+    assert not page.exception, page.exception
+    assert "10 checkpoints" in said(page)
+    assert page.query_params["checkpoint-pipeline"] in ("ip-count", ["ip-count"])
+    assert not {"from", "until", "page"} & set(page.query_params)
+
+
+def test_a_bar_that_is_pressed_chooses_its_time_and_leaves_filters_alone(monkeypatch):
+    # A widget is bound to the filter: it could not be set with the rest of the address.
+    query = {"abort-cause": "timeout", "page": "3"}
+    monkeypatch.setattr(st, "query_params", query)
+    pressed.handle(json.dumps({"time": [T0, T0 + 59_999]}))
+    assert query == {"abort-cause": "timeout", "page": "1", "from": str(T0), "until": str(T0 + 59_999)}
+
+
 @pytest.mark.parametrize("query", [{}, {"from": "1"}, {"from": "x", "until": "2"}, {"from": "1" * 30, "until": "2"}])
 def test_an_address_without_a_whole_stretch_chooses_nothing(query, answers):
     assert "10 checkpoints" in said(opened("checkpoints", **query))
 
 
 def test_what_is_drawn_is_read_in_the_readers_zone(monkeypatch):
-    query = SimpleNamespace(kept={"show": "checkpoints"})
-    query.to_dict, query.from_dict = (lambda: query.kept), (lambda new: query.__setattr__("kept", new))
+    query = {"show": "checkpoints"}
     monkeypatch.setattr(st, "query_params", query)
     box = {"x": ["2026-11-21 14:00:30.1234", "2026-11-21 14:00:00"]}
     monkeypatch.setattr(st, "session_state", {"chart": SimpleNamespace(selection=SimpleNamespace(box=[box]))})
     brush._choose("chart", zone_named("Europe/Berlin"))
-    assert query.kept == {"show": "checkpoints", "from": "1795266000000", "until": "1795266030123"}
+    assert query == {"show": "checkpoints", "from": "1795266000000", "until": "1795266030123"}
     st.session_state["chart"].selection.box = []
     brush._choose("chart", UTC)
-    assert query.kept["from"] == "1795266000000", "a selection that ends keeps what was chosen"
+    assert query["from"] == "1795266000000", "a selection that ends keeps what was chosen"
 
 
 def test_a_pipeline_is_looked_for_behind_the_newest_of_others(monkeypatch):
