@@ -34,6 +34,11 @@ select prefix, source, min("offset") as first from (
     select prefix, source, "offset" from decision_records where type not in ('run_started', 'checkpoint_taken_over')
     qualify row_number() over (partition by prefix, source order by "offset" desc) <= {DECISIONS_KEPT})
 group by all"""  # noqa: S608 (a number of our own)
+FLINK_CHECKPOINTS_KEPT = 100
+FILES_KEPT = 8_000
+# Of each job or directory the newest stay: what a source still tells would be taken in, and counted, again.
+_OF_NEWEST = """rowid not in (
+        select rowid from {table} qualify row_number() over (partition by {of} order by rowid desc) <= {most})"""
 # The newest time that another machine wrote: a coordinator, or a pipeline.
 _NEWEST = """
 select greatest((select max(start_ms) from transaction_records), (select max(at_ms) from lifecycle_events),
@@ -48,8 +53,17 @@ _LEAVING = {
     "prepared_branches": """at_ms < $before and (instance, transaction_id) in (
         select instance, transaction_id from prepared_branches group by all having arg_max(what, "offset") = 'gone')""",
     "quarantined": "at_ms < $before",
+    "transaction_offsets": "start_ms < $before and transaction_id not in (from still_open)",
+    "checkpoint_files": "at_ms < $before and "
+    + _OF_NEWEST.format(table="checkpoint_files", of="source", most=FILES_KEPT),
+    "flink_checkpoints": "triggered_ms < $before and "
+    + _OF_NEWEST.format(table="flink_checkpoints", of="cluster, job", most=FLINK_CHECKPOINTS_KEPT),
+    # What is told of a job once it has ended is told no more; of one that runs the newest row says how it stands.
+    "flink_jobs": "changed_ms < $before and (ended_ms is not null or "
+    + _OF_NEWEST.format(table="flink_jobs", of="cluster, job", most=1)
+    + ")",
 }
-_NOTED = ("transaction_records", "decision_records")
+_NOTED = ("transaction_records", "decision_records", "transaction_offsets")
 """Tables whose rows may only be told apart by what is noted at the beginning of a round."""
 
 
@@ -159,7 +173,8 @@ def _beyond_size(cursor: duckdb.DuckDBPyConnection, megabytes: int) -> int:
     share = 1.1 - (megabytes << 20) / used  # some more than needed, so that not every round has to
     found = cursor.execute(
         """select quantile_cont(at_ms, ?) from (
-        select update_ms as at_ms from transaction_records union all select at_ms from lifecycle_events)""",
+        select update_ms as at_ms from transaction_records union all select at_ms from lifecycle_events
+        union all select triggered_ms from flink_checkpoints)""",
         [min(1.0, share)],
     ).fetchone()
     return int(found[0]) if found is not None and found[0] is not None else 0

@@ -14,6 +14,7 @@ from collector.history.retention import Limits, Maintenance
 from collector.history.rollups import Aborted
 from collector.history.sql import ADD_READER_WAITS, ENDS_PER_MINUTE
 from collector.history.store import Store
+from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import (
     BranchProof,
@@ -24,6 +25,7 @@ from collector.records.observations import (
     EventSeen,
     Observation,
     Observed,
+    OffsetsSeen,
     Position,
 )
 from collector.verdicts.verdict_case import Limits as VerdictLimits
@@ -267,6 +269,35 @@ def test_checkpoint_durations_are_counted_wherever_they_are_seen(store: Store) -
     assert store.rows("select application, outcome, transactions from transaction_counts") == [
         ("ip-count-0-0", "lost", 1)
     ]
+
+
+def test_old_rows_of_flink_and_of_offsets_leave_except_what_a_source_still_tells(store: Store) -> None:
+    history = History(store)
+    checkpoint = FlinkCheckpoint(
+        cluster="eu", job="a", job_name="orders", number=0, status=FlinkStatus.COMPLETED, kind=FlinkKind.CHECKPOINT,
+        triggered_ms=OLD, ended_ms=OLD + 5,
+    )  # fmt: skip
+    number = retention.FLINK_CHECKPOINTS_KEPT + 3
+    history.append(*(replace(checkpoint, number=n) for n in range(number)))
+    job = FlinkJob(cluster="eu", job="a", name="orders", state="RUNNING", started_ms=OLD, changed_ms=OLD, seen_ms=OLD)
+    ended = replace(job, job="b", state="FINISHED", ended_ms=OLD)
+    history.append(job, replace(job, restarts=1), ended)
+    offsets = OffsetsSeen(
+        transaction="old-1", producer_id=1, start_ms=OLD, partition="t-0", first=0, first_is_exact=True, next_offset=9,
+        how="", at_ms=OLD,
+    )  # fmt: skip
+    history.append(
+        offsets, replace(offsets, transaction="old-open"), replace(offsets, transaction="new-1", start_ms=NOW)
+    )
+    history.transaction("new-1", NOW, *COMMITTED)
+    history.transaction("old-open", OLD)
+    store.flushed()
+    maintain(store)
+    kept = [(n,) for n in range(3, number)]
+    assert store.rows("select number from flink_checkpoints order by 1") == kept
+    assert store.rows("select job, restarts from flink_jobs") == [("a", 1)]
+    assert store.rows("select transaction_id from transaction_offsets order by 1") == [("new-1",), ("old-open",)]
+    assert store.rows("select sum(checkpoints)::int from checkpoint_counts") == [(number,)], "what left is counted"
 
 
 def test_what_no_column_takes_is_quarantined_and_stops_nothing(store: Store) -> None:
