@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
+from resource_managers.checkpoint_location import SCHEMES
 
-CHECKPOINT_SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
-"""Filesystems that pyarrow opens by URI."""
+FLINK_SCHEMES = (*SCHEMES, "s3p")
+"""Flink also names S3 so, by the plugin that reads it (flink-s3-fs-presto)."""
 
 
 def checkpoints(given: Sequence[str]) -> dict[str, str]:
     """Return path or URI of each checkpoint directory, by the pipeline's name. Raises SettingsError."""
     found: dict[str, str] = {}
-    for name, location in _locations("--checkpoint", given):
+    for name, location in _locations("--checkpoint", given, SCHEMES):
         if name in found:
             raise SettingsError(f"--checkpoint {name} is given twice")
         found[name] = location
@@ -27,19 +28,19 @@ def flink_checkpoints(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     A cluster may have several. Raises SettingsError.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for name, location in _locations("--flink-checkpoints", given):
+    for name, location in _locations("--flink-checkpoints", given, FLINK_SCHEMES):
         found[name] = (*found.get(name, ()), location)
     return found
 
 
-def _locations(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _locations(option: str, given: Sequence[str], schemes: Sequence[str]) -> Iterator[tuple[str, str]]:
     for text in given:
         name, _, location = text.partition("=")
         if not name or not location:
             raise SettingsError(f"{option} is {text!r}; it takes NAME=DIR or NAME=URI")
         scheme = location.partition("://")[0] if "://" in location else "file"
-        if scheme not in CHECKPOINT_SCHEMES:
-            raise SettingsError(f"{option} {name} has scheme {scheme!r}; it takes {', '.join(CHECKPOINT_SCHEMES)}")
+        if scheme not in schemes:
+            raise SettingsError(f"{option} {name} has scheme {scheme!r}; it takes {', '.join(schemes)}")
         if urlsplit(location).password:
             raise SettingsError(f"{option} {name} holds a password; the storage's own environment variables take it")
         yield name, location

@@ -10,6 +10,7 @@ import pytest
 
 from collector.config import public_url, receivers, settings, standing_orders, tokens
 from collector.config.databases import PASSWORDS
+from collector.config.named_locations import flink_checkpoints
 from collector.config.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
 
@@ -17,6 +18,14 @@ NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
 SECTION = (
     (Path(__file__).parents[4] / "docs" / "settings.md").read_text().partition("## Collector")[2].partition("\n## ")[0]
 )
+
+
+def test_flinks_own_names_of_s3_are_taken():
+    given = ["eu=s3a://bucket/chk", "eu=s3p://bucket/chk", "us=s3://bucket/chk"]
+    assert flink_checkpoints(given) == {
+        "eu": ("s3a://bucket/chk", "s3p://bucket/chk"),
+        "us": ("s3://bucket/chk",),
+    }
 
 
 def test_defaults() -> None:
@@ -47,6 +56,8 @@ def test_values_of_the_environment_are_typed() -> None:
         (["--checkpoint", "ip-count"], {}, "NAME=DIR"),
         (["--checkpoint", "a=b", "--checkpoint", "a=c"], {}, "given twice"),
         (["--checkpoint", "a=ftp://host/b"], {}, "scheme 'ftp'"),
+        (["--checkpoint", "a=gcs://bucket/b"], {}, "it takes file, s3, s3a, hdfs, viewfs, gs, abfs, abfss"),
+        (["--flink-checkpoints", "a=gcs://bucket/b"], {}, "gs, abfs, abfss, s3p"),
         (["--checkpoint", "a=s3://key:secret@bucket/b"], {}, "--checkpoint a holds a password"),
         (["--flink", "eu"], {}, "--flink eu takes NAME=URL"),
         (["--flink", "eu=ftp://host"], {}, "--flink eu takes NAME=URL"),
