@@ -51,7 +51,7 @@ def _near(judged: Judged, left: str, needs_ms: int) -> Finding:
         group=application_group(t.pipeline),
         batch_group=batch_of(t),
         severity=Severity.CRITICAL if t.listing is not None else Severity.WARNING,
-        summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(t)}",
+        summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(judged)}",
         evidence=(
             Evidence(fact=f"opened with a timeout of {seconds(t.timeout_ms or 0)}", source=BROKER, at_ms=t.opened_ms),
             Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
@@ -272,12 +272,19 @@ def _labels(t: TransactionView) -> dict[str, str]:
     return {"pipeline": t.pipeline, "resource_manager": t.resource_manager, "transaction": t.transaction, **batch}
 
 
-def _at_timeout(t: TransactionView) -> str:
+def _at_timeout(judged: Judged) -> str:
+    t = judged.view
     if t.listing is not None:
         return "it is decided, commit it before the broker aborts it"
     if t.ours:
         return "the broker will abort it, and its batch must be replayed"
-    return "the broker will abort it, and only its owner knows what that loses"
+    match judged.judgement.verdict:
+        case Verdict.COMMIT_IT:
+            return "commit it before the broker aborts it, which loses its rows"
+        case Verdict.ABORT_IT:
+            return "the broker will abort it, and nothing is lost"
+        case _:
+            return "the broker will abort it, and only its owner knows what that loses"
 
 
 def _need(history: PipelineHistory | None, needs_ms: int) -> str:

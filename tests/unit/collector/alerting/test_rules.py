@@ -144,6 +144,22 @@ def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
     assert "recovery needs 30 s" in by_other_limits.summary
 
 
+@pytest.mark.parametrize(
+    ("verdict", "says"),
+    [
+        (Verdict.COMMIT_IT, "commit it before the broker aborts it, which loses its rows"),
+        (Verdict.ABORT_IT, "the broker will abort it, and nothing is lost"),
+        (Verdict.FOREIGN, "the broker will abort it, and only its owner knows what that loses"),
+    ],
+)
+def test_a1_says_of_a_foreign_one_what_its_verdict_knows_of_the_timeout(verdict: Verdict, says: str) -> None:
+    snapshot = of_transaction(48_000, *FOREIGN)
+    (judged,) = snapshot.transactions
+    judged = replace(judged, judgement=replace(judged.judgement, verdict=verdict))
+    (finding,) = found("A1", replace(snapshot, transactions=(judged,)))
+    assert finding.summary.endswith(says)
+
+
 def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
     (finding,) = found("A1", of_transaction(48_000, *DECIDED))
     assert "has 12 s left and recovery needs 16 s: it is decided" in finding.summary
