@@ -106,9 +106,9 @@ def consequence(needed: ActionRequired, *, ours: bool) -> str:
         case Verdict.AT_RISK:
             return "If its driver stops now, the broker aborts it before a restart can finish it."
         case Verdict.UNKNOWN if has_timeout:
-            return "No order is offered until the evidence is back, and the broker's timeout goes on."
+            return "The broker aborts it at its timeout, which may lose rows. No order is advised until the evidence is back."
         case Verdict.UNKNOWN:
-            return "No order is offered until the evidence is back."
+            return "It stays prepared and holds its locks. No order is advised until the evidence is back."
         case Verdict.FOREIGN if has_timeout:
             return "Readers wait until the broker aborts it at its timeout; only its owner knows what that loses."
         case _:

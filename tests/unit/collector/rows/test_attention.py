@@ -13,9 +13,11 @@ from collector.rows.attention.alerts import CONSEQUENCES
 from collector.rows.attention.listing import AttentionList, attention, in_progress
 from collector.rows.attention.observers import existing, up
 from collector.rows.attention.pipelines import alive
+from collector.rows.attention.transactions import consequence
 from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from lifecycle.rows.overview import ActionRequired
 from lifecycle.rows.row_json import read_row, row_to_json
 from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
@@ -121,6 +123,21 @@ def test_a_verdict_has_its_card_and_its_remedy(
     assert card.keys == (transaction.view.key,)
     assert card.headline
     assert card.consequence
+
+
+@pytest.mark.parametrize(
+    ("deadline_ms", "says"), [(T0, "at its timeout, which may lose rows"), (None, "stays prepared")]
+)
+def test_what_is_unknown_says_what_the_timeout_may_do_and_that_no_order_is_advised(
+    deadline_ms: int | None, says: str
+) -> None:
+    needed = ActionRequired(
+        verdict=Verdict.UNKNOWN, pipeline="eu/x", batch=None, keys=("k",), rows=None, decided_at_ms=None,
+        deadline_ms=deadline_ms, headline="", partitions=(),
+    )  # fmt: skip
+    text = consequence(needed, ours=False)
+    assert says in text
+    assert "No order is advised until the evidence is back." in text
 
 
 def test_a_card_says_since_when_until_when_and_what_is_lost_then() -> None:
