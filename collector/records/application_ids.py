@@ -14,7 +14,11 @@ _STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-
 """``<application.id>-<process id>-<thread index>``: exactly_once_v2; Kafka 2.6 left out the thread."""
 _STREAMS_TASK = re.compile(r"(?P<application>.+)-(?P<task>[0-9]{1,9}_[0-9]{1,9})", re.DOTALL)
 """``<application.id>-<subtopology>_<partition>``: the former exactly_once, one producer a task (TaskId.toString)."""
-_UUID = re.compile(rf"[-_.:/]?{UUID_TEXT}")
+# What tells instances apart wherever it stands: a uuid, a ULID, and what Kubernetes puts behind a deployment's name.
+_ULID = r"(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])"
+_POD_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
+_POD = rf"(?<=-)[{_POD_CHARACTERS}]{{6,10}}-[{_POD_CHARACTERS}]{{5}}(?![0-9A-Za-z])"
+_INSTANCE = re.compile(rf"[-_.:/]?(?:{UUID_TEXT}|{_ULID}|{_POD})")
 # What ids end with, read backwards and without a way back inside a number: a client chooses its id, and its length.
 _RANDOM_BACKWARDS = re.compile(r"(?:[0-9]++[-_.:/]++)*(?:(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}+[-_.:/])+")
 _NUMBERS_BACKWARDS = re.compile(r"(?:[0-9]++[-_.:/]*+)++")
@@ -127,11 +131,11 @@ def application_by_id(id_: str) -> Application:
 
 
 def _stem(id_: str) -> str:
-    """Return what is left of an id without uuids, random hex digits and trailing numbers; never empty.
+    """Return what is left of an id without uuids, ULIDs, names of pods, random hex digits and trailing numbers; never empty.
 
     ``<prefix>-<subtask>-<number>`` (Flink's, and ours) keeps short numbers of the prefix itself: they tell pipelines apart.
     """
-    text = _without_end(_UUID.sub("", id_), _RANDOM_BACKWARDS)
+    text = _without_end(_INSTANCE.sub("", id_), _RANDOM_BACKWARDS)
     parsed = FlinkId.parse(text)
     ends = (parsed.prefix, _LONG_NUMBERS_BACKWARDS) if parsed is not None else (text, _NUMBERS_BACKWARDS)
     stem = _without_end(*ends)

@@ -56,6 +56,12 @@ def watched_flink() -> FlinkState:
         # Connect: a source task, and the workers' own producer
         ("connect-cluster-jdbc-2", CONNECT, "connect-cluster-jdbc", "", "2"),
         ("connect-cluster-eu", OTHER, "connect-cluster-eu", "", ""),
+        # Pods of a deployment of Kubernetes, and ULIDs
+        ("orders-7d9f8b6c5-x2x9k-0", OTHER, "orders", "", ""),
+        ("orders-7d9f8b6c5-p4qzl-0", OTHER, "orders", "", ""),
+        ("orders-svc-5f7d8c9b4d-bcdfg-tx-3", OTHER, "orders-svc-tx", "", ""),
+        ("payments-01HZXK5Y3N8Q7W2M4R6T9V0BCD-0", OTHER, "payments", "", ""),
+        ("crypt-rhythm-0", OTHER, "crypt-rhythm", "", ""),
         # Others, with odd characters
         ("tx-0", OTHER, "tx", "", ""),
         ("tx12", OTHER, "tx", "", ""),
