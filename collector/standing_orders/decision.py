@@ -52,8 +52,8 @@ class Candidate:
 class Circumstances:
     """Everything else that a decision rests on.
 
-    ``acts_last_hour``: those of this order, attempts that were refused too (of one that rehearses: its rehearsals).
-    ``done``: keys that need nothing more of it; ``failed``: key -> why its last attempt, a moment ago, did nothing.
+    ``counted``: the keys that it acted on within the last hour (of one that rehearses: its rehearsals), refused ones left out.
+    ``done``: keys that need nothing more of it; ``failed``: key -> why its last attempt, a moment ago, did not end it.
     """
 
     now_ms: int
@@ -63,7 +63,7 @@ class Circumstances:
     stopped: bool = False
     read_only: bool = False
     clock_in_doubt: bool = False
-    acts_last_hour: int = 0
+    counted: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,16 +89,17 @@ def decide(order: StandingOrder, candidates: Iterable[Candidate], at: Circumstan
     ]
     due.sort(key=lambda each: _urgency(each[0]))
     doubt = doubt_of_all(order.act, at)
-    left = order.most_per_hour - at.acts_last_hour
+    left = order.most_per_hour - len(at.counted)
     made: list[Decision] = []
     for candidate, why in due:
         held = doubt or doubt_of_one(order.act, candidate, at)
-        if not held and left <= 0:
+        is_new = candidate.judged.view.key not in at.counted
+        if not held and is_new and left <= 0:
             held = f"its limit of {order.most_per_hour} in an hour is reached"
         if held:
             made.append(Decision(candidate=candidate, move=Move.HOLD_BACK, why=held))
             continue
-        left -= 1
+        left -= is_new
         made.append(Decision(candidate=candidate, move=Move.REHEARSE if order.rehearse else Move.ACT, why=why))
     return made
 

@@ -14,8 +14,11 @@ from collector.records.standing_orders import StandingAct
 from collector.runtime.clock import now_ms
 
 HOUR_S = 3_600.0
-DONE = frozenset({OrderOutcome.ACCEPTED.value, OrderOutcome.PENDING.value})
-"""Outcomes after which a transaction needs nothing more; what is pending is followed up."""
+DONE = frozenset({OrderOutcome.ACCEPTED.value})
+"""Outcomes after which a transaction needs nothing more. What is pending may never have arrived: while the transaction is still
+open, and the verdict still asks for it, the same order is given again."""
+NOT_COUNTED = frozenset({OrderOutcome.REFUSED.value})
+"""Outcomes of attempts that changed nothing: they use up no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,11 @@ class GivenOrders:
     def done(self, order: str, *, rehearses: bool) -> frozenset[str]:
         """Return the keys of which the order has nothing more to do: any order acted on it, or this one rehearsed it."""
         return frozenset(self._rehearsed.get(order, ()) if rehearses else self._acted)
+
+    def counted(self, order: str, *, rehearses: bool) -> frozenset[str]:
+        """Return the keys that its limit counts: those of the last hour, each once, without those that were refused."""
+        found = self.last_hour(order, rehearses=rehearses)
+        return frozenset(act.key for act in found if act.outcome not in NOT_COUNTED)
 
     def last_hour(self, order: str, *, rehearses: bool) -> tuple[StandingAct, ...]:
         """Return what it gave within the last hour, oldest first."""

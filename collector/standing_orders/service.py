@@ -23,6 +23,7 @@ from collector.records.standing_orders import (
 from collector.runtime.clock import CLOCK, now_ms
 from collector.sources.source import ObserverStatus
 from collector.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
+from collector.standing_orders.failed_attempts import FailedAttempts
 from collector.standing_orders.given_orders import GivenOrders
 from collector.standing_orders.verdict_history import WINDOW_S, VerdictHistory
 from collector.verdicts import judging
@@ -32,8 +33,6 @@ from lifecycle.errors import IndoubtError, OrderRefused
 EVALUATE_EVERY_S = 1.0
 PASS_LIMIT_S = 2.0
 """After acting for so long everything is judged anew, before the next act."""
-RETRY_AFTER_S = 10.0
-"""A transaction is left alone for so long after an attempt that did nothing."""
 STOP_LIMIT_S = 30.0
 STOP, START = "stop standing orders", "start standing orders"
 log = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ class StandingOrderService:
         self._given, self._verdicts = GivenOrders(), VerdictHistory()
         self._counts = {order.name: _Counts() for order in settings.orders}
         self._held: dict[str, tuple[HeldBack, ...]] = {}
-        self._failed: dict[str, tuple[float, str]] = {}
+        self._failed = FailedAttempts()
         self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, -WINDOW_S
         # Until the audit was read it is not known whether they were stopped.
         self._switch = Switch(stopped=bool(settings.orders))
@@ -176,7 +175,6 @@ class StandingOrderService:
 
     def _circumstances(self, order: StandingOrder) -> Circumstances:
         at_s = time.monotonic()
-        self._failed = {key: (until_s, why) for key, (until_s, why) in self._failed.items() if until_s > at_s}
         return Circumstances(
             now_ms=now_ms(),
             observers=self._observers(),
@@ -184,9 +182,9 @@ class StandingOrderService:
             stopped=self._switch.stopped,
             read_only=self._read_only,
             clock_in_doubt=self._is_clock_in_doubt(at_s),
-            acts_last_hour=len(self._given.last_hour(order.name, rehearses=order.rehearse)),
+            counted=self._given.counted(order.name, rehearses=order.rehearse),
             done=self._given.done(order.name, rehearses=order.rehearse),
-            failed={key: why for key, (_, why) in self._failed.items()},
+            failed=self._failed.waiting(),
         )
 
     def _is_clock_in_doubt(self, at_s: float) -> bool:
@@ -204,13 +202,16 @@ class StandingOrderService:
             answer = self._actions.give(_order(order, decision), self.settings.owner)
             audit, outcome = answer.audit, answer.outcome
             if outcome is OrderOutcome.FAILED:
-                self._note_failure(order, view.key, f"the last attempt failed (audit {audit})")
+                self._note_failure(order, view.key, outcome, f"the last attempt failed (audit {audit})")
+            if outcome is OrderOutcome.PENDING:
+                why = f"how the last attempt ended is not known (audit {audit}): it is repeated while the transaction is open"
+                self._note_failure(order, view.key, outcome, why)
         except OrderRefused as error:
-            self._note_failure(order, view.key, f"the last attempt was refused: {error}")
+            self._note_failure(order, view.key, outcome, f"the last attempt was refused: {error}")
         except IndoubtError as error:
             # Where it was sent and could not be written down, the same order again changes nothing.
             outcome = OrderOutcome.FAILED
-            self._note_failure(order, view.key, f"the last attempt failed: {error}")
+            self._note_failure(order, view.key, outcome, f"the last attempt failed: {error}")
         act = StandingAct(
             key=view.key,
             application=decision.candidate.application,
@@ -218,18 +219,20 @@ class StandingOrderService:
             audit=audit,
             outcome=outcome.value,
         )
+        is_repeated = view.key in self._given.counted(order.name, rehearses=order.rehearse)
         self._given.add(order.name, act, is_rehearsal=order.rehearse)
         counts = self._counts[order.name]
         if order.rehearse:
             counts.rehearsed += 1
         elif outcome in (OrderOutcome.ACCEPTED, OrderOutcome.PENDING):
-            counts.acted += 1
+            # One that is asked for again is one act.
+            counts.acted += not is_repeated
         else:
             counts.failed += 1
 
-    def _note_failure(self, order: StandingOrder, key: str, why: str) -> None:
+    def _note_failure(self, order: StandingOrder, key: str, outcome: OrderOutcome, why: str) -> None:
         log.warning("standing order %s: %s: %s", order.name, key, why)
-        self._failed[key] = (time.monotonic() + RETRY_AFTER_S, why)
+        self._failed.add(key, outcome, why)
 
     def _hold(self, order: StandingOrder, decisions: Sequence[Decision]) -> None:
         held = tuple(

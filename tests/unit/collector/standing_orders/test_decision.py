@@ -73,6 +73,11 @@ def at(seconds: float = DUE_S, **changes: Any) -> Circumstances:
     return Circumstances(**fields)
 
 
+def others(number: int) -> frozenset[str]:
+    """Return the keys of so many other transactions, which the limit counts."""
+    return frozenset(f"other {i}" for i in range(number))
+
+
 def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[Move, str] | None:
     made = decide(order, [found], when)
     return (made[0].move, made[0].why) if made else None
@@ -145,7 +150,7 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
     ("order", "judgement", "circumstances", "why"),
     [
         (COMMIT, CERTAIN_COMMIT, {"stopped": True}, "all standing orders are stopped"),
-        (COMMIT, CERTAIN_COMMIT, {"stopped": True, "acts_last_hour": 10}, "all standing orders are stopped"),
+        (COMMIT, CERTAIN_COMMIT, {"stopped": True, "counted": others(10)}, "all standing orders are stopped"),
         (COMMIT, CERTAIN_COMMIT, {"read_only": True}, "read-only"),
         (COMMIT, CERTAIN_COMMIT, {"clock_in_doubt": True}, "clock was stepped"),
         (COMMIT, CERTAIN_COMMIT, {"observers": ()}, "no observer sees the transaction coordinators"),
@@ -174,8 +179,9 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
         # No verdict rests on what these see.
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.PARTITIONS, **DOWN))}, None),
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.OFFSETS, **DOWN))}, None),
-        (COMMIT, CERTAIN_COMMIT, {"acts_last_hour": 9}, None),
-        (COMMIT, CERTAIN_COMMIT, {"acts_last_hour": 10}, "its limit of 10 in an hour is reached"),
+        (COMMIT, CERTAIN_COMMIT, {"counted": others(9)}, None),
+        (COMMIT, CERTAIN_COMMIT, {"counted": others(9) | {view().key}}, None),
+        (COMMIT, CERTAIN_COMMIT, {"counted": others(10)}, "its limit of 10 in an hour is reached"),
         (COMMIT, CERTAIN_COMMIT, {"failed": {view().key: "the last attempt was refused"}}, "the last attempt was refused"),
         (COMMIT, CERTAIN_COMMIT, {"failed": {"another": "the last attempt was refused"}}, None),
     ],
@@ -199,7 +205,7 @@ def test_what_was_done_already_is_not_held_back_either() -> None:
 def test_the_nearest_deadline_comes_first_and_the_limit_counts_within_one_evaluation() -> None:
     short = Judged(view=view(9, timeout_ms=50_000), judgement=CERTAIN_COMMIT, pipeline=None)
     found = [candidate(CERTAIN_COMMIT, number) for number in range(3)] + [candidate(CERTAIN_COMMIT, judged=short)]
-    made = decide(COMMIT, found, at(acts_last_hour=8))
+    made = decide(COMMIT, found, at(counted=others(8)))
     assert made[0].candidate.judged is short
     assert [decision.move for decision in made] == [ACT, ACT, HOLD_BACK, HOLD_BACK]
 
