@@ -55,7 +55,10 @@ class JobClusters:
         )
 
 
+def plain_path(path: str) -> str:
+    """Return a path that is the same for all spellings of its scheme: s3, s3a and s3p; file:/, file:/// and none."""
+    return path.rpartition(":")[2].strip("/")
+
+
 def _directory(path: str) -> str:
-    """Return a checkpoint's parent directory, alike for all spellings of its scheme (s3, s3a; file:/, file:///, none)."""
-    _, _, rest = path.rpartition(":")
-    return rest.strip("/").rpartition("/")[0]
+    return plain_path(path).rpartition("/")[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from collector.records.facts import CheckpointFacts, HandleIdentity
-from collector.records.flink_clusters import JobClusters
+from collector.records.flink_clusters import JobClusters, plain_path
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -24,10 +24,13 @@ from collector.records.formats.flink_records import (
 
 SOURCE = "flink REST"
 JOBS_KEPT = 200
+"""Jobs of a cluster whose lists stay in memory; of jobs that REST tells of, up to twice as many in all."""
 COMMITTABLES_KEPT = 20
 """Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
 CLOCK_SKEW_MS = 1_000
 """The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""
+PATH_SKEW_MS = 30_000
+"""Those of Flink and of the file system, where REST names the very directory of a checkpoint that was read."""
 _PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
 """A retained checkpoint's directory (CheckpointStorage): its job and its number."""
 
@@ -48,6 +51,8 @@ class FlinkJobFacts:
     job: FlinkJob
     checkpoints: dict[int, FlinkCheckpoint] = field(default_factory=dict)
     restores: tuple[Restore, ...] = ()
+    earlier: dict[int, FlinkCheckpoint] = field(default_factory=dict)
+    """Of numbers that were taken again, the checkpoint before: the job was started again under its id, from an older one."""
 
     @property
     def pipeline(self) -> str:
@@ -56,11 +61,29 @@ class FlinkJobFacts:
 
     def ended(self, listing: FlinkCommittables, status: FlinkStatus) -> tuple[FlinkCheckpoint, int] | None:
         """Return the checkpoint that a list is of, and its end (epoch ms), where REST reported that it ended like this."""
-        seen = self.checkpoints.get(listing.number)
-        if seen is None or seen.status is not status or seen.ended_ms is None:
-            return None
-        # Another checkpoint may have had this number before: the job was restored and took it again.
-        return (seen, seen.ended_ms) if seen.ended_ms >= listing.written_ms - CLOCK_SKEW_MS else None
+        seen = self._taken(listing)
+        return (
+            (seen, seen.ended_ms) if seen is not None and seen.ended_ms is not None and seen.status is status else None
+        )
+
+    def timed(self, listing: FlinkCommittables) -> FlinkCommittables:
+        """Return a list with the time at which it was written by the JobManager's clock, as restores have it, where that tells."""
+        seen = self._taken(listing)
+        if seen is None or seen.ended_ms is None or seen.triggered_ms <= listing.written_ms <= seen.ended_ms:
+            return listing
+        return replace(listing, written_ms=min(max(listing.written_ms, seen.triggered_ms), seen.ended_ms))
+
+    def _taken(self, listing: FlinkCommittables) -> FlinkCheckpoint | None:
+        """Return the checkpoint that has ended and that a list is of: another may have had its number before, or since."""
+        for taken in (self.checkpoints, self.earlier):
+            seen = taken.get(listing.number)
+            if seen is None or seen.ended_ms is None:
+                continue
+            # In a directory that REST names the same file is read again before anything is committed.
+            skew_ms = PATH_SKEW_MS if seen.path and plain_path(seen.path) == plain_path(listing.path) else CLOCK_SKEW_MS
+            if seen.triggered_ms - skew_ms <= listing.written_ms <= seen.ended_ms + skew_ms:
+                return seen
+        return None
 
 
 @dataclass(slots=True)
@@ -87,6 +110,8 @@ class FlinkState:
     """Transactional id prefix -> (cluster, job) that was seen to use it last."""
     _pooled: dict[str, bool] = field(default_factory=dict)
     """Transactional id prefix -> whether its ids are used again, as the last list of its job says."""
+    _written_ms: dict[str, int] = field(default_factory=dict)
+    """Transactional id prefix -> when that list was written."""
     _restored: dict[str, str] = field(default_factory=dict)
     """Job -> the job that was seen last to be restored from one of its checkpoints."""
 
@@ -105,14 +130,15 @@ class FlinkState:
             self._without_list = None
         self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
         if len(self.jobs) > 2 * JOBS_KEPT:
-            oldest = sorted(self.jobs.values(), key=lambda facts: facts.job.changed_ms)
+            # One that runs for long changed long ago, and is the last that may be missed.
+            oldest = sorted(self.jobs.values(), key=lambda facts: (not facts.job.is_over, facts.job.changed_ms))
             for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
                 del self.jobs[facts.job.job]
             self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
             self.clusters.keep({*self.jobs, *(job for _, job in self.committables)})
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
-        """Fold a checkpoint: an end is never taken back by an older look."""
+        """Fold a checkpoint: an end is never taken back by an older look; one that takes a number again replaces the earlier."""
         self.version += 1
         is_of_job = _job_of(seen.path) == seen.job
         self.clusters.see(seen.cluster, seen.job, seen.path if is_of_job else "", by_rest=True)
@@ -129,11 +155,21 @@ class FlinkState:
             facts = self.jobs[seen.job] = FlinkJobFacts(job=started)
             self._without_list = None
         known = facts.checkpoints.get(seen.number)
-        if known is None or known.status is FlinkStatus.IN_PROGRESS:
+        if known is not None and known.triggered_ms != seen.triggered_ms:
+            before, seen = sorted((known, seen), key=lambda each: each.triggered_ms)
+            if seen is not known:
+                # The newest stand at the end: what looks for them begins there.
+                del facts.checkpoints[seen.number]
+            facts.earlier[seen.number] = before
+            facts.checkpoints[seen.number] = seen
+        elif known is None or known.status is FlinkStatus.IN_PROGRESS:
             facts.checkpoints[seen.number] = seen
         if len(facts.checkpoints) > 2 * self.checkpoints_kept:
-            for number in sorted(facts.checkpoints)[: len(facts.checkpoints) - self.checkpoints_kept]:
+            for number in sorted(facts.checkpoints, key=lambda n: facts.checkpoints[n].triggered_ms)[
+                : len(facts.checkpoints) - self.checkpoints_kept
+            ]:
                 del facts.checkpoints[number]
+                facts.earlier.pop(number, None)
 
     def see_committables(self, seen: FlinkCommittables) -> None:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
@@ -150,14 +186,19 @@ class FlinkState:
         for committable in seen.committables:
             self._listings.setdefault(committable, []).append(seen)
         for prefix in seen.prefixes:
-            self._prefixes[prefix] = (seen.cluster, seen.job)
-            self._pooled[prefix] = prefix in seen.pooled
-        if len(self.committables) > JOBS_KEPT:
-            oldest = next(iter(self.committables))
+            # Lists are read by their numbers at start: of two jobs the one that wrote last has the prefix.
+            if seen.written_ms >= self._written_ms.get(prefix, 0):
+                self._prefixes[prefix] = (seen.cluster, seen.job)
+                self._pooled[prefix] = prefix in seen.pooled
+                self._written_ms[prefix] = seen.written_ms
+        of_cluster = [job for job in self.committables if job[0] == seen.cluster]
+        if len(of_cluster) > JOBS_KEPT:
+            oldest = min(of_cluster, key=lambda job: max(each.written_ms for each in self.committables[job].values()))
             for forgotten in self.committables.pop(oldest).values():
                 self._forget(forgotten)
             self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
             self._pooled = {prefix: told for prefix, told in self._pooled.items() if prefix in self._prefixes}
+            self._written_ms = {prefix: at_ms for prefix, at_ms in self._written_ms.items() if prefix in self._prefixes}
 
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
         """Note whether a cluster's REST API answered; return whether it did otherwise before."""
@@ -245,7 +286,8 @@ class FlinkState:
             if of_cluster != cluster or facts is None or facts.job.is_over or newest.read_ms < since_ms:
                 continue
             seen = facts.checkpoints.get(newest.number)
-            if seen is None or seen.status is FlinkStatus.IN_PROGRESS:
+            is_earlier = seen is not None and (seen.ended_ms or newest.written_ms) < newest.written_ms - CLOCK_SKEW_MS
+            if seen is None or seen.status is FlinkStatus.IN_PROGRESS or is_earlier:
                 found.append(facts.job)
         return found
 
@@ -286,11 +328,17 @@ class FlinkState:
         if isinstance(seen, FlinkJob):
             return replace(_newer(facts.job, seen), seen_ms=0) == replace(facts.job, seen_ms=0)
         known = facts.checkpoints.get(seen.number)
-        return known is not None and (known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS)
+        if known is None or known.triggered_ms != seen.triggered_ms:
+            before = facts.earlier.get(seen.number)
+            return known is not None and before is not None and seen.triggered_ms <= before.triggered_ms
+        return known.status is seen.status or known.status is not FlinkStatus.IN_PROGRESS
 
     def copy(self) -> FlinkState:
         """Return a state that does not change with this one, to be read."""
-        jobs = {id_: replace(facts, checkpoints=dict(facts.checkpoints)) for id_, facts in self.jobs.items()}
+        jobs = {
+            id_: replace(facts, checkpoints=dict(facts.checkpoints), earlier=dict(facts.earlier))
+            for id_, facts in self.jobs.items()
+        }
         return FlinkState(
             checkpoints_kept=self.checkpoints_kept,
             jobs=jobs,
@@ -300,6 +348,7 @@ class FlinkState:
             _listings={committable: list(listings) for committable, listings in self._listings.items()},
             _prefixes=dict(self._prefixes),
             _pooled=dict(self._pooled),
+            _written_ms=dict(self._written_ms),
             _restored=dict(self._restored),
             clusters=self.clusters.copy(),
         )

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from pyarrow import fs
 
+from collector.records.flink_facts import JOBS_KEPT
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT, read_checkpoint_metadata
 from collector.records.formats.flink_metadata.sink_states import TransactionOwnership
 from collector.records.formats.flink_records import Committable, FlinkCommittables
@@ -30,7 +31,8 @@ from resource_managers.checkpoint_location import CheckpointLocation
 FILE = "_metadata"
 CHECKPOINTS_OF_A_JOB = 20
 """The newest ones that are read of each job."""
-JOBS_OF_A_DIRECTORY = 500
+JOBS_OF_A_DIRECTORY = JOBS_KEPT
+"""Of more, those whose directories changed last are read: memory keeps no more lists."""
 SETTLED_AFTER_S = 5.0
 """A file that was written less long ago is looked at in every poll."""
 LOOKED_AT_EVERY_S = 60.0
@@ -100,6 +102,8 @@ class FlinkCommittablesReader(Observer):
         """URI -> why of what could not be reached in the newest poll."""
         self._out_of_reach: dict[tuple[str, int | None], str] = {}
         """The same by job and number, where another than this collector may well read it (FlinkState.out_of_reach)."""
+        self._left_out: dict[str, int] = {}
+        """Directory of the settings -> how many directories of jobs below it are not read: there are too many."""
         self._is_remote = False
         self._note = ""
 
@@ -117,7 +121,7 @@ class FlinkCommittablesReader(Observer):
 
     def read_new(self) -> None:
         """Read every ``_metadata`` that is new or has changed. Raises ResourceManagerError."""
-        self._unread, self._out_of_reach = {}, {}
+        self._unread, self._out_of_reach, self._left_out = {}, {}, {}
         try:
             places = {place.path: place for place in self._places()}
         except ResourceManagerError as error:
@@ -132,11 +136,16 @@ class FlinkCommittablesReader(Observer):
             self.count(len(new))
         self.current.see_flink_out_of_reach(self._cluster, self._out_of_reach)
         unread = [*self._unread.items(), *self._damaged.values()]
-        self._note = ""
+        said = [
+            f"{counted(number, 'directory', 'directories')} of jobs below {directory} that changed longest ago "
+            f"{'is' if number == 1 else 'are'} not read: delete those of jobs that are over"
+            for directory, number in self._left_out.items()
+        ]
         if unread:
             uri, why = unread[-1]
             number = counted(len(unread), "checkpoint")
-            self._note = f"{number} cannot be read, the last of them {uri}: {why}"
+            said.insert(0, f"{number} cannot be read, the last of them {uri}: {why}")
+        self._note = "; ".join(said)
 
     def _new(self, place: Place) -> FlinkCommittables | None:
         known = self._read.get(place.path)
@@ -168,11 +177,13 @@ class FlinkCommittablesReader(Observer):
         listed: set[str] = set()
         for directory in self._directories:
             filesystem, path = self._opened(directory)
-            for entry in _directories(filesystem, path)[-JOBS_OF_A_DIRECTORY:]:
-                if _JOB.fullmatch(entry.base_name):
-                    listed.add(entry.path)
-                    uri = f"{directory.rstrip('/')}/{entry.base_name}"
-                    found += _of_job(filesystem, uri, entry.path, entry.base_name)
+            jobs = [entry for entry in _directories(filesystem, path) if _JOB.fullmatch(entry.base_name)]
+            if len(jobs) > JOBS_OF_A_DIRECTORY:
+                self._left_out[directory] = len(jobs) - JOBS_OF_A_DIRECTORY
+            for entry in jobs[-JOBS_OF_A_DIRECTORY:]:
+                listed.add(entry.path)
+                uri = f"{directory.rstrip('/')}/{entry.base_name}"
+                found += _of_job(filesystem, uri, entry.path, entry.base_name)
         for uri, job, number in self._reported():
             try:
                 filesystem, path = self._opened(uri)

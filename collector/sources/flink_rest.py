@@ -77,8 +77,11 @@ class FlinkRest(Observer):
         self._over: dict[str, FlinkJob] = {}
         """Jobs that have ended and whose last checkpoints were read."""
         self._newest: dict[str, int] = {}
-        self._reported: dict[str, dict[int, FlinkStatus]] = {}
-        """What the last poll of each job returned: memory may have let go of a failure that Flink still calls its latest."""
+        self._reported: dict[str, dict[int, tuple[int, FlinkStatus]]] = {}
+        """What the last poll of each job returned: memory may have let go of a failure that Flink still calls its latest.
+
+        Number -> when it was triggered, and its status. Of a job that memory let go of whole, all of it is told again.
+        """
         self._errors: set[str] = set()
         self._missed = 0
 
@@ -118,12 +121,13 @@ class FlinkRest(Observer):
         at_ms = now_ms()
         overview = flink_rest_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
         jobs = {job.job: job for job in overview}
+        kept = {facts.job.job for facts in self.current.jobs() if facts.job.cluster == self._cluster}
+        self._reported = {id_: reported for id_, reported in self._reported.items() if id_ in kept}
         for job in self._with_a_turn(jobs):
             turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
             self._ask(client, job, with_restarts=turns % RESTARTS_EVERY == 1)
             self._rows[job.job] = job
         self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
-        self._reported = {job: reported for job, reported in self._reported.items() if job in jobs}
         self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
     def _wait(self, client: httpx.Client) -> None:
@@ -181,8 +185,8 @@ class FlinkRest(Observer):
         # From here on nothing can fail: what is noted as reported is reported.
         self._count_missed(job, reported)
         before = self._reported.get(job.job, {})
-        self._reported[job.job] = {seen.number: seen.status for seen in reported.checkpoints}
-        new = [seen for seen in reported.checkpoints if before.get(seen.number) is not seen.status]
+        self._reported[job.job] = {seen.number: (seen.triggered_ms, seen.status) for seen in reported.checkpoints}
+        new = [seen for seen in reported.checkpoints if before.get(seen.number) != (seen.triggered_ms, seen.status)]
         known = replace(
             job,
             restarts=restarts,

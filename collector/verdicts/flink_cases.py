@@ -280,6 +280,7 @@ def _case(
             unattributed=shared,
         )
     facts = state.jobs.get(job)
+    listings = [facts.timed(listing) for listing in listings] if facts is not None else listings
     case = FlinkCase(
         start_ms=start_ms,
         listings=tuple(sorted(listings, key=lambda listing: listing.number)),

@@ -52,7 +52,7 @@ def _is_older(restore: Restore, source: FlinkJobFacts) -> bool:
         and seen.status is FlinkStatus.COMPLETED
         and seen.kind.commits
         and seen.triggered_ms < restore.at_ms
-        for seen in reversed(source.checkpoints.values())
+        for seen in (*reversed(source.checkpoints.values()), *source.earlier.values())
     )
 
 

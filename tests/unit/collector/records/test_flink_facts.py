@@ -286,3 +286,94 @@ def test_every_change_gives_another_version() -> None:
         True,
         False,
     ]
+
+
+def taken_again(number: int, status: FlinkStatus = DONE, at: int = 500_000, took: int = 1_000) -> FlinkCheckpoint:
+    """Return a checkpoint of a later run under the same job id, which began from an older one."""
+    ended_ms = None if status is RUNS else T0 + at + took
+    return checkpoint(number, status, triggered_ms=T0 + at, ended_ms=ended_ms)
+
+
+def test_a_number_that_is_taken_again_is_the_later_checkpoints() -> None:
+    for order in permutations([checkpoint(3), checkpoint(4), taken_again(3)]):
+        found = state(*order)
+        facts = found.jobs[A]
+        assert (facts.checkpoints[3], facts.earlier) == (taken_again(3), {3: checkpoint(3)})
+        assert all(found.knows(one) for one in order)
+        assert not found.knows(taken_again(4))
+    assert not state(checkpoint(3)).knows(taken_again(3))
+    running = state(checkpoint(3), taken_again(3, RUNS))
+    assert not running.knows(taken_again(3))
+    running.see_checkpoint(taken_again(3))
+    assert running.jobs[A].checkpoints[3].status is DONE
+    copy = running.copy()
+    running.see_checkpoint(taken_again(4))
+    running.see_checkpoint(taken_again(4, at=600_000))
+    assert copy.jobs[A].earlier.keys() == {3}
+
+
+def test_a_list_is_of_the_checkpoint_that_it_was_written_for() -> None:
+    facts = state(checkpoint(3, FAILED), taken_again(3)).jobs[A]
+    before, since, between = (listed(3, written_ms=T0 + at) for at in (30_500, 500_900, 100_000))
+    assert facts.ended(before, DONE) is None
+    assert facts.ended(before, FAILED) == (checkpoint(3, FAILED), T0 + 31_000)
+    assert facts.ended(since, DONE) == (taken_again(3), T0 + 501_000)
+    assert facts.ended(since, FAILED) is facts.ended(between, DONE) is None
+
+
+def test_the_end_of_a_number_that_was_taken_again_is_awaited() -> None:
+    found = state(job(), checkpoint(3), listed(3, written_ms=T0 + 500_900, read_ms=T0 + 500_950))
+    assert [each.job for each in found.awaiting_end(CLUSTER, T0)] == [A]
+    found.see_checkpoint(taken_again(3))
+    assert found.awaiting_end(CLUSTER, T0) == []
+
+
+def test_of_the_checkpoints_of_two_runs_the_earlier_run_s_are_forgotten_first() -> None:
+    found = state(*(checkpoint(number) for number in (11, 12, 13, 14)), checkpoints_kept=2)
+    found.see_checkpoint(taken_again(1))
+    assert found.jobs[A].checkpoints.keys() == {14, 1}
+
+
+@pytest.mark.parametrize(
+    ("path_of_list", "off_ms", "is_its"),
+    [
+        (f"s3a://bucket/{A}/chk-3", 30_000, True),
+        (f"s3a://bucket/{A}/chk-3", 30_001, False),
+        (f"s3://other/{A}/chk-3", 1_000, True),
+        (f"s3://other/{A}/chk-3", 1_001, False),
+    ],
+)
+def test_clocks_may_differ_further_where_the_directory_is_known(path_of_list: str, off_ms: int, is_its: bool) -> None:
+    seen = checkpoint(3, path=f"s3://bucket/{A}/chk-3")
+    facts = state(seen).jobs[A]
+    for written_ms in (T0 + 31_000 + off_ms, T0 + 30_000 - off_ms):
+        one = listed(3, path=path_of_list, written_ms=written_ms)
+        assert (facts.ended(one, DONE) is not None) is is_its
+        by_flink = min(max(written_ms, T0 + 30_000), T0 + 31_000)
+        assert facts.timed(one).written_ms == (by_flink if is_its else written_ms)
+
+
+def test_jobs_that_are_over_are_forgotten_before_one_that_runs_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    over = [job(letter * 32, "FINISHED", changed_ms=T0 + number) for number, letter in enumerate("bcde")]
+    found = state(job(changed_ms=T0 - 900_000), *over)
+    assert found.jobs.keys() == {A, "e" * 32}
+
+
+def test_lists_of_the_job_that_wrote_longest_ago_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    young, old = listed(1, A, ID, written_ms=T0 + 9), [listed(50, of, written_ms=T0) for of in (B, C)]
+    for order in permutations([young, *old]):
+        assert state(*order).listings(ID) == [young]
+    elsewhere = [listed(50, of, written_ms=T0 + 10, cluster="us") for of in (B, C)]
+    found = state(young, *elsewhere)
+    assert found.committables.keys() == {(CLUSTER, A), ("us", B), ("us", C)}, "each cluster has its own limit"
+
+
+def test_the_job_that_wrote_last_has_the_prefix_not_the_one_that_was_read_last() -> None:
+    prefixes = frozenset({"orders"})
+    now, before = listed(1, A, written_ms=T0 + 9, prefixes=prefixes), listed(500, B, written_ms=T0, prefixes=prefixes)
+    pooled = listed(501, B, written_ms=T0 + 1, prefixes=prefixes, pooled=prefixes)
+    for order in permutations([now, before, pooled]):
+        found = state(*order).copy()
+        assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, A), False)

@@ -16,6 +16,7 @@ from pyarrow import fs
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import Observed, Position
+from collector.sources import flink_committables
 from collector.sources.flink_committables import (
     CHECKPOINTS_OF_A_JOB,
     FlinkCommittablesReader,
@@ -230,3 +231,26 @@ def test_an_order_reads_a_checkpoint_as_it_is_at_that_moment(current: CurrentSta
     assert replace(now, read_ms=0) == replace(listing, read_ms=0)
     shutil.rmtree(where)
     assert read_again(listing) is None
+
+
+def test_of_too_many_jobs_the_last_ones_are_read_and_the_rest_is_said(
+    current: CurrentState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flink_committables, "JOBS_OF_A_DIRECTORY", 2)
+    killed = put(tmp_path / "flink" / ("f" * 32) / "chk-3")
+    for number in range(4):
+        old = put(tmp_path / "flink" / f"{number:032x}" / f"chk-{50 + number}", "2.3-parallelism-1")
+        os.utime(old.parent, (1_000 + number, 1_000 + number))
+    (tmp_path / "flink" / "no job").mkdir()
+    reading = reader(current, tmp_path / "flink")
+    reading.read_new()
+    assert [each.path for each in seen_listings(current)] == [str(killed)]
+    assert reading.status.records == 2
+    assert reading.note.startswith(
+        f"3 directories of jobs below {tmp_path / 'flink'} that changed longest ago are not read"
+    )
+    shutil.rmtree(tmp_path / "flink" / f"{0:032x}")
+    shutil.rmtree(tmp_path / "flink" / f"{1:032x}")
+    reading.read_new()
+    assert "1 directory of jobs" in reading.note
+    assert "ago is not read" in reading.note

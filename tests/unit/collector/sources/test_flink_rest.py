@@ -335,6 +335,27 @@ def test_an_old_failure_is_not_reported_at_every_poll(watched: Watched) -> None:
     assert watched.poll() == 0
 
 
+def test_a_number_that_is_taken_again_is_told_again(watched: Watched) -> None:
+    watched.poll()
+    history = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]["history"]
+    taken = history[2]
+    history[2] = {**taken, "trigger_timestamp": taken["trigger_timestamp"] + 600_000}
+    assert watched.poll() == 1
+    (facts,) = watched.current.jobs()
+    assert facts.checkpoints[taken["id"]].triggered_ms == taken["trigger_timestamp"] + 600_000
+    assert watched.poll() == 0
+
+
+def test_the_checkpoints_of_a_job_that_memory_let_go_of_are_told_again(watched: Watched) -> None:
+    watched.poll()
+    (before,) = watched.current.jobs()
+    with watched.current.reading() as state:
+        del state.flink.jobs[FIRST_JOB]
+    watched.poll()
+    (again,) = watched.current.jobs()
+    assert again.checkpoints == before.checkpoints
+
+
 def test_what_cannot_be_understood_is_quarantined_once(watched: Watched) -> None:
     answer = watched.flink.answers[f"/jobs/{FIRST_JOB}/checkpoints"]
     answer["history"][0]["status"] = "PAUSED"

@@ -90,6 +90,9 @@ OTHER_EPOCH = listing(3, Committable(ID, PRODUCER, EPOCH + 1))
 PATH_3 = f"file:///checkpoints/{JOB}/chk-3"
 COMPLETED_3 = checkpoint(3, path=PATH_3)
 EARLIER_2 = checkpoint(2)
+TAKEN_AGAIN_3 = checkpoint(3, triggered_ms=T0 + 500_000, ended_ms=T0 + 501_000)
+RESTORED_SOON = restored_job(OTHER_JOB, 2, 40_000)
+SET_BACK_BEFORE = job(state="FAILED", restored=2, restored_at=28_000)
 OUT_OF_REACH: dict[tuple[str, int | None], str] = {(JOB, 3): "permission denied"}
 DAMAGED_3 = replace(listing(), committables=frozenset(), prefixes=frozenset(), error="byte 17: damaged")
 COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_PROGRESS, Verdict.UNKNOWN
@@ -135,6 +138,14 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("its list is damaged", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2, DAMAGED_3], True, 40_000, DOUBT, 31, ""),
     ("its list is gone", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2], True, 40_000, DOUBT, 31, ""),
     ("its list is not read yet", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2], True, 32_000, GOES_ON, 31, ""),
+    ("its number was taken before, and completed now", [FAILED_JOB, EARLIER_3, checkpoint(3), listing()], False, 40_000,
+        COMMIT, 23, ""),
+    ("its number was taken again, and completed", [FAILED_JOB, FAILED_3, TAKEN_AGAIN_3, listing()], False, 600_000, DOUBT, 34, ""),
+    ("the store's clock is ahead", [FAILED_JOB, COMPLETED_3, listing(written=51_000)], False, 60_000, COMMIT, 23, ""),
+    ("so it is, and the work was set back", [FAILED_JOB, COMPLETED_3, RESTORED_SOON, listing(written=51_000)], True, 60_000,
+        ABORT, 22, ""),
+    ("the store's clock is behind, a restore before", [SET_BACK_BEFORE, COMPLETED_3, listing(written=27_000)], False, 60_000,
+        COMMIT, 23, ""),
     ("nothing of its prefix is known", [RUNS, checkpoint(3)], True, 40_000, None, 0, ""),
 ]  # fmt: skip
 
