@@ -21,6 +21,7 @@ from app.screens.batches import VERDICTS, side_text
 from app.screens.objects.parts import (
     SIBLING_HEAD,
     alert_list,
+    cards_of,
     link_to,
     not_there,
     open_table,
@@ -93,6 +94,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
                    el("b", f"batch {number}" if attempts else f"checkpoint {number}"),
                    class_="object-path", aria_label="Where this is")
     }  # fmt: skip
+    picture |= cards_of(client, lambda item: item.pipeline == pipeline and item.batch == int(number))
     if attempts:
         picture["under-way"] = under_way(client, _keys(attempts))
     for attempt in attempts:

@@ -19,12 +19,24 @@ from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
-from app.screens.objects.parts import ended_table, link_to, not_there, open_table, page_address, share
+from app.screens.objects.parts import (
+    alert_list,
+    cards_of,
+    ended_table,
+    link_to,
+    not_there,
+    open_table,
+    order_list,
+    orders_about,
+    page_address,
+    share,
+)
 from app.screens.readers import KINDS
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
 from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from lifecycle.verdicts import Verdict
 
 
 def show() -> None:
@@ -56,7 +68,14 @@ def render(client: CollectorClient, query: Query) -> Picture:
     if not topic or not number.isdigit():
         return {"none": not_there(f"a partition has a topic and a number, and {topic}-{number} is none")}
     row = client.partition(topic, int(number))
-    picture: Picture = {"path": el("h2", f"{topic}-{number}", class_="object-name"), "readers": _readers(row.readers)}
+    name, path = f"{topic}-{number}", page_paths.partition(topic, int(number))
+    picture: Picture = {"path": el("h2", name, class_="object-name")}
+    # What hangs has a card of its own below, with its evidence.
+    picture |= cards_of(
+        client,
+        lambda item: item.verdict is not Verdict.HANGING and (name in item.partitions or item.target == name),
+    )
+    picture["readers"] = _readers(row.readers)
     for hanging in row.hanging:
         picture[f"hanging-{hanging.key}"] = _hanging(hanging)
     nothing = el("p", "No transaction is open on it.", class_="empty")
@@ -64,6 +83,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
     none_ended = el("p", "None in the collector's memory.", class_="empty")
     ended = ended_table(row.ended, UTC) if row.ended else none_ended
     picture["ended"] = el("section", el("h3", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
+    picture["orders"] = order_list(orders_about(client, [each.key for each in (*row.hanging, *row.open)]))
+    picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path])
     return picture
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from urllib.parse import urlencode, urlsplit
 
@@ -12,15 +12,18 @@ from app import live
 from app.client.audit_entries import AuditEntry
 from app.client.collector_client import CollectorClient
 from app.components import viewer_choices
+from app.components.attention_card import card
 from app.components.key_name import key_link, key_text
-from app.components.markup import Html, el
+from app.components.markup import Html, el, widget_token
 from app.components.partition_name import partition_links
 from app.components.presses import link
 from app.components.time_text import ago, amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge
 from app.dialogs.order_text import table
+from app.regions.picture import Picture
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow
+from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchTransactionRow
 from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.orders import UnderWayRow
@@ -73,6 +76,11 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
     return el("section", el("h3", "Alerts"), el("ul", *items))
 
 
+def cards_of(client: CollectorClient, is_about: Callable[[Attention], bool]) -> Picture:
+    """Return the cards of the overview about an object, one block each: who waits, the time left, the remedy."""
+    return {f"needs-{widget_token(item.key)}": card(item) for item in client.attention() if is_about(item)}
+
+
 def under_way(client: CollectorClient, keys: Sequence[str]) -> Html:
     """Return a line for each order about these that is under way, whoever gave it: the collector knows, not this process."""
     return el("section", *[_under_way(order) for order in client.under_way(keys[:MOST_KEYS])])
@@ -89,6 +97,9 @@ def _under_way(order: UnderWayRow) -> Html:
 
 def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditEntry]:
     """Return the newest orders about what these keys name."""
+    if not keys:
+        # Without keys the collector would tell of all orders.
+        return ()
     return client.audit(keys=keys[:MOST_KEYS], limit=ORDERS_SHOWN)
 
 

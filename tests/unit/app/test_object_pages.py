@@ -204,6 +204,34 @@ def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
     assert answers.orders[0]["keys"] == ["word-count/1f0e/12/3"]
 
 
+def test_a_batch_has_the_card_that_says_who_waits_and_what_happens_without_action(answers):
+    number = answers.transactions[0]["batch"]
+    answers.attention = [attention(batch=number + 1, pipeline="ip-count", headline="Of another batch.")]
+    page = at(page_paths.batch("ip-count", number))
+    for text in ("dashboard", "time left", "The broker aborts it, and decided rows are lost."):
+        assert text in said(page), text
+    assert "Of another batch." not in said(page)
+    assert f"Commit batch {number} …" in labels(page)
+
+
+def test_a_partition_has_its_cards_its_alerts_and_its_orders(answers):
+    path = page_paths.partition("orders", 2)
+    answers.partition = {"topic": "orders", "partition": 2, "readers": None, "hanging": [], "open": [], "ended": []}
+    answers.attention = [
+        attention("readers", target="orders-2", headline="It waits here."),
+        attention("readers", key="readers/else", target="orders-3", headline="It waits elsewhere."),
+        attention("transactions", verdict="hanging", target="", partitions=["orders-2"], headline="It hangs."),
+    ]
+    answers.alerts = [alert("A4", path=path, summary="about it"), alert("A5", path="/alerts", summary="about another")]
+    page = said(at(path))
+    assert "It waits here." in page
+    assert "It waits elsewhere." not in page
+    assert "It hangs." not in page, "what hangs has a card with its evidence"
+    assert "about it" in page
+    assert "about another" not in page
+    assert "No order was given about it." in page
+
+
 def test_a_checkpoint_of_flink_has_the_transactions_that_it_holds(answers):
     flink = {"pipeline": "eu/orders", "checkpoint": 34}
     answers.transactions = [
