@@ -18,6 +18,7 @@ from collector.alerting.silences import MAX_REASON, MIN_REASON, InvalidSilence, 
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api import metrics
+from collector.api.application_ends import ApplicationEnds
 from collector.api.auth.authentication import Caller
 from collector.api.dependencies import ApiDependencies, KnownCaller, admitted, caller_of_request
 from collector.api.paging import Page, SortKey, first, page, place_of
@@ -49,6 +50,7 @@ def serve(
     evaluator = alerts.evaluator
     _serve_silences(app, evaluator)
     labels = PipelineLabels(max_pipelines)
+    ends = ApplicationEnds(labels)
 
     @app.get("/api/v1/alerts", dependencies=[Depends(caller_of_request)])
     def read_alerts(
@@ -86,7 +88,7 @@ def serve(
             admitted(request)
         elif not dependencies.is_ready():
             raise HTTPException(503, "history is being loaded: ask again in a moment")
-        seen = metrics.see(dependencies, alerts, standing(), now_ms())
+        seen = metrics.see(dependencies, alerts, ends, standing(), now_ms())
         return Response(metrics.exposition(metrics.families(seen, labels)), media_type=metrics.CONTENT_TYPE)
 
 

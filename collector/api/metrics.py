@@ -23,7 +23,8 @@ from collector.alerting.snapshot import CheckpointHistory
 from collector.alerting.snapshot_builder import checkpoint_histories
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
-from collector.api import partition_metrics
+from collector.api import application_ends, partition_metrics
+from collector.api.application_ends import ApplicationEnds, Ends
 from collector.api.dependencies import ApiDependencies
 from collector.api.partition_metrics import SeenPartitions
 from collector.api.pipeline_labels import PipelineLabels
@@ -49,6 +50,7 @@ class Seen:
     now_ms: int
     transactions: Sequence[Judged]
     ends: tuple[int, int]
+    ends_of_applications: Ends
     counts: tuple[int, int]
     checkpoints: Sequence[CheckpointFacts]
     observers: Sequence[ObserverStatus]
@@ -62,7 +64,9 @@ class Seen:
     standing: StandingReport
 
 
-def see(dependencies: ApiDependencies, alerts: AlertService, standing: StandingReport, now_ms: int) -> Seen:
+def see(
+    dependencies: ApiDependencies, alerts: AlertService, ends: ApplicationEnds, standing: StandingReport, now_ms: int
+) -> Seen:
     """Return what is to be shown now."""
     try:
         receiver_statuses = alerts.receiver_statuses()
@@ -72,6 +76,7 @@ def see(dependencies: ApiDependencies, alerts: AlertService, standing: StandingR
         now_ms=now_ms,
         transactions=dependencies.current.judged(at_ms=now_ms),
         ends=dependencies.current.ends(),
+        ends_of_applications=ends.now(dependencies.current),
         counts=dependencies.current.counts(),
         checkpoints=dependencies.current.checkpoints(),
         observers=dependencies.observers(),
@@ -96,6 +101,7 @@ def exposition(shown: Iterable[Metric]) -> bytes:
 def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     """Yield every metric, those without a value too where their labels are known."""
     yield from _transactions(seen, labels)
+    yield from application_ends.families(seen.ends_of_applications)
     yield from partition_metrics.families(seen.partitions, seen.now_ms, labels)
     yield from _checkpoints(seen, labels)
     yield from _observers(seen)

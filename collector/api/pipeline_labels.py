@@ -19,12 +19,11 @@ class PipelineLabels:
         self._most = most
         self._own: set[str] = set()
         self._applications: set[str] = set()
+        self._others: set[str] = set()
 
     def of(self, pipeline: str) -> str:
         """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
-        if pipeline not in self._own and len(self._own) < self._most:
-            self._own.add(pipeline)
-        return pipeline if pipeline in self._own else OTHER
+        return self._first(self._own, pipeline)
 
     def of_transaction(self, view: TransactionView) -> str:
         """Return the label of a transaction's pipeline."""
@@ -39,6 +38,18 @@ class PipelineLabels:
             return FOREIGN
         if name in self._own:
             return name
-        if name not in self._applications and len(self._applications) < self._most:
-            self._applications.add(name)
-        return name if name in self._applications else OTHER
+        return self._first(self._applications, name)
+
+    def name_of(self, application: Application) -> str:
+        """Return the label of an application beside its kind: those that nothing tells more of have their names, too.
+
+        The first ``most`` of them do, counted apart.
+        """
+        if application.kind is not ApplicationKind.OTHER:
+            return self.of_application(application)
+        return self._first(self._others, application.name)
+
+    def _first(self, known: set[str], name: str) -> str:
+        if name not in known and len(known) < self._most:
+            known.add(name)
+        return name if name in known else OTHER

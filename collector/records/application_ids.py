@@ -54,6 +54,7 @@ def _flink_id(text: str) -> FlinkId | None:
 _NO_PROCESS = "00000000-0000-0000-0000-000000000000"
 
 
+@lru_cache(maxsize=16_384)
 def form_of(id_: str) -> str:
     """Return an id of the same application that all of its ids share, as far as their forms allow; counts go by it.
 

@@ -46,7 +46,15 @@ from collector.records.observations import (
 )
 from collector.records.observer_kind import ObserverKind
 from collector.state.eviction import put_settled, trim_when_needed
-from collector.state.state import LastDecided, State, holds_offsets, put_commit, put_with_older, take_from_older
+from collector.state.state import (
+    LastDecided,
+    State,
+    holds_offsets,
+    put_commit,
+    put_end,
+    put_with_older,
+    take_from_older,
+)
 from collector.state.transaction_join import named_by
 from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
@@ -156,8 +164,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.open.discard(identity)
         put_settled(state, after, before)
         if before is None or not before.is_final:
-            state.committed += after.is_committing
-            state.rolled_back += not after.is_committing
+            put_end(state, identity.transaction, is_commit=after.is_committing)
     else:
         state.open.add(identity)
     if after.is_aborting:

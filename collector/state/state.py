@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collector.records.application_ids import name_by_id
+from collector.records.application_ids import form_of, name_by_id
 from collector.records.branches import BranchFacts, DatabaseSnapshot
 from collector.records.facts import (
     BrokerIdentity,
@@ -23,6 +23,10 @@ from collector.state.transactional_ids import KnownIds
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from resource_managers.kafka.group_members import GroupMembers
+
+MOST_FORMS = 10_000
+NO_FORM = ""
+"""The form of ids beyond ``MOST_FORMS``; no id is empty."""
 
 
 class LastDecided(NamedTuple):
@@ -80,6 +84,8 @@ class State:
     committed: int = 0
     """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
     rolled_back: int = 0
+    ends_of_forms: dict[str, list[int]] = field(default_factory=dict)
+    """The same, committed and rolled back, by the form of ids (``form_of``), since they were taken last (``take_ends``)."""
     events: int = 0
     malformed: int = 0
     touched: set[BrokerIdentity] = field(default_factory=set)
@@ -93,6 +99,25 @@ class State:
     def __post_init__(self) -> None:
         """Let Flink's part keep as many checkpoints."""
         self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
+
+
+def put_end(state: State, transaction: str, *, is_commit: bool) -> None:
+    """Count that a transaction of an id ended, once and for all: nothing that leaves memory takes it back."""
+    state.committed += is_commit
+    state.rolled_back += not is_commit
+    form = form_of(transaction)
+    counts = state.ends_of_forms.get(form)
+    if counts is None:
+        # Nothing may ever take them, and ids may have nothing in common.
+        form = form if len(state.ends_of_forms) < MOST_FORMS else NO_FORM
+        counts = state.ends_of_forms.setdefault(form, [0, 0])
+    counts[not is_commit] += 1
+
+
+def take_ends(state: State) -> dict[str, list[int]]:
+    """Return how many transactions were committed and rolled back since the last time, by the form of their ids."""
+    taken, state.ends_of_forms = state.ends_of_forms, {}
+    return taken
 
 
 def put_commit(state: State, transaction: str) -> None:

@@ -38,7 +38,7 @@ from collector.records.observations import BrokerRecord, Malformed, Observed, Op
 from collector.runtime.clock import now_ms
 from collector.state import branch_view, eviction, transaction_join, transaction_pages
 from collector.state.fold import apply, put_events, put_records
-from collector.state.state import State
+from collector.state.state import NO_FORM, State, take_ends
 from collector.state.transaction_pages import OpeningKey
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import judging, known_ends, loss_cases
@@ -46,8 +46,10 @@ from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from collector.views.application_names import application_of_id
 from collector.views.kept_verdicts import KeptVerdicts
 from collector.views.replay import read_kept
+from lifecycle.application import Application
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
 from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
@@ -206,6 +208,18 @@ class CurrentState:
         """Return how many transactions were seen to be committed and to be aborted since this process began."""
         with self._lock:
             return self._state.committed, self._state.rolled_back
+
+    def take_ends(self) -> list[tuple[Application | None, int, int]]:
+        """Return how many transactions of which application were committed and aborted since the last call; None: of many others.
+
+        Each is told once: whoever calls it adds them up. An application goes by the name that it has now.
+        """
+        with self._lock:
+            state = self._state
+            return [
+                (application_of_id(state, form) if form != NO_FORM else None, committed, aborted)
+                for form, (committed, aborted) in take_ends(state).items()
+            ]
 
     def knows(self, record: BrokerRecord) -> bool:
         """Say whether folding this record would add nothing (polling sees the same state again and again)."""

@@ -13,7 +13,7 @@ from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
 from collector.state.eviction import trim_checkpoints
 from collector.state.fold import apply, put_events, put_init, put_transaction
-from collector.state.state import State
+from collector.state.state import State, take_ends
 from collector.state.transactional_ids import KnownIds
 from lifecycle.errors import MalformedRecord
 
@@ -59,6 +59,7 @@ class Kept:
         # Counted over all of history, in its order: what was applied above is a part of it.
         state.ids = self.ids
         state.committed = state.rolled_back = 0
+        take_ends(state)
 
 
 def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def collector(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
-    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector")) as process:
+    settings = {"INDOUBT_METRICS_ACCESS": "loopback"}
+    with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), environment=settings) as process:
         yield process
 
 
@@ -80,6 +81,19 @@ def test_a_transaction_is_shown_while_it_is_open_and_then_how_it_ended(collector
     producer.commit_transaction(LIMIT_S)
     assert collector.wait_for(id_, state="committed")["key"] == row["key"]
     assert id_ not in {r["transaction"] for r in collector.rows("transactions?limit=10000")}
+
+
+def test_metrics_count_how_the_transactions_of_an_application_end(collector: CollectorProcess, sink: Sink) -> None:
+    for number, is_commit in enumerate((True, True, False)):
+        settings = {"transactional.id": f"metered-{number}", "transaction.timeout.ms": 60_000, "linger.ms": 0}
+        producer = Producer(sink.connection.for_librdkafka(**settings))
+        producer.init_transactions(LIMIT_S)
+        open_transaction(sink, producer)
+        end = producer.commit_transaction if is_commit else producer.abort_transaction
+        end(LIMIT_S)
+    wanted = {f'indoubt_pipeline_{what}_total{{kind="other",pipeline="metered"}} {number}.0'
+              for what, number in (("commits", 2), ("aborts", 1))}  # fmt: skip
+    wait_until(f"metrics {wanted}", lambda: wanted <= set(collector.metrics().splitlines()), LIMIT_S)
 
 
 def test_an_expired_transaction_is_in_the_abort_history_as_timed_out(collector: CollectorProcess, sink: Sink) -> None:

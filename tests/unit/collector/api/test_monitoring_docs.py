@@ -66,6 +66,7 @@ def everything() -> dict[str, set[str]]:
         now_ms=T0 + 1_000,
         transactions=[judged],
         ends=(1, 1),
+        ends_of_applications={("flink", "eu/orders"): (1, 1)},
         counts=(2, 1),
         checkpoints=[completed],
         observers=[status],
