@@ -1,18 +1,26 @@
-"""A real browser with the whole running demo; a failed test leaves a picture of the page."""
+"""A real browser with the whole running demo. Any error on a page fails its test; a failed test leaves a picture of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserType, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, BrowserType, Playwright, expect, sync_playwright
 
+from demo.broker import Broker
 from demo.prerequisites import ROOT, find_chromium
+from resource_managers.kafka.connection import KafkaConnection
 from tests.browser.demo_process import DemoProcess
+from tests.browser.page_errors import PageErrors
+from tests.browser.shown_page import SHOWN_LIMIT_MS
+from tests.browser.stuck_cluster import StuckCluster, running_stuck_cluster
 
 PICTURES = ROOT / ".run" / "failed-pages"
+# A machine may be busy: what does not come fails a test all the same.
+expect.set_options(timeout=SHOWN_LIMIT_MS)
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -56,10 +64,28 @@ def browser_type(playwright: Playwright) -> BrowserType:
     return playwright.chromium
 
 
+@pytest.fixture(scope="module", autouse=True)
+def page_errors() -> PageErrors:
+    """What goes wrong on the pages of the module's browser, whoever opens them."""
+    return PageErrors()
+
+
 @pytest.fixture(scope="module")
-def browser(browser_type: BrowserType, browser_type_launch_args: dict[str, Any]) -> Iterator[Browser]:
-    """A browser for the tests of one module."""
+def browser(
+    browser_type: BrowserType, browser_type_launch_args: dict[str, Any], page_errors: PageErrors
+) -> Iterator[Browser]:
+    """A browser for the tests of one module, in which no page is opened unwatched."""
     with browser_type.launch(**browser_type_launch_args) as running:
+        make = running.new_context
+
+        @wraps(make)
+        def watched(**options: Any) -> BrowserContext:
+            context = make(**options)
+            context.set_default_timeout(SHOWN_LIMIT_MS)
+            page_errors.watch(context)
+            return context
+
+        running.new_context = watched  # type: ignore[method-assign]
         yield running
 
 
@@ -71,6 +97,29 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoProcess]:
     """
     with DemoProcess(Path(tmp_path_factory.mktemp("demo"))) as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StuckCluster]:
+    """Return a cluster that is stuck, with a broker of its own: what other tests leave open would be on the pages too."""
+    directory = Path(tmp_path_factory.mktemp("stuck"))
+    with (
+        Broker(directory / "broker") as broker,
+        running_stuck_cluster(KafkaConnection(broker.bootstrap_servers), directory) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """Have the test fail with what went wrong on its pages, while they are open; marker ``page_errors``: what it provokes."""
+    errors = item.funcargs["page_errors"]
+    errors.take()  # what came while the test before was torn down, with its servers
+    result = yield
+    expected = [pattern for marker in item.iter_markers("page_errors") for pattern in marker.args]
+    wrong = errors.take(expected)
+    assert not wrong, "\n".join(["on the pages:", *wrong])
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import httpx
 import psutil
 
 from demo.prerequisites import ROOT
@@ -20,6 +21,7 @@ from demo.prerequisites import ROOT
 T = TypeVar("T")
 START_LIMIT_S = 150.0
 STOP_LIMIT_S = 90.0
+ASK_LIMIT_S = 30.0
 
 
 def wait_for(what: str, check: Callable[[], T], limit_s: float) -> T:
@@ -85,6 +87,15 @@ class DemoProcess:
     def runs(self, word: str) -> bool:
         """Return whether a process has this word in its command line."""
         return bool(self.running(word))
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Return the audit's rows, newest first, as the demo's operator reads them."""
+        (collector,) = self.running("--start-command")
+        token = collector.environ()["INDOUBT_OPERATOR_TOKEN"].partition(":")[2]
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = httpx.get(f"{self.addresses['collector']}/api/v1/audit", headers=headers, timeout=ASK_LIMIT_S)
+        found: list[dict[str, Any]] = answer.raise_for_status().json()["rows"]
+        return found
 
     def end(self, how: signal.Signals) -> tuple[int, list[str]]:
         """Send the signal; return the exit code and the processes that are left ten seconds after the end."""

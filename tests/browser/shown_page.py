@@ -1,11 +1,11 @@
-"""A page in Chromium: opened until it is whole, what went wrong on it, what axe-core finds, what does not fit."""
+"""A page in Chromium: opened until it is whole, what axe-core finds on it, what does not fit."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Page, ViewportSize
+from playwright.sync_api import Page, ViewportSize
 
 SHOWN_LIMIT_MS = 60_000
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -22,20 +22,6 @@ _VIOLATIONS = """async (left_out) => (await axe.run({exclude: left_out})).violat
 _TOO_WIDE = """() => [document.documentElement, document.querySelector("[data-testid=stMain]")]
     .filter(element => element.scrollWidth > element.clientWidth)
     .map(element => `${element.tagName} is ${element.scrollWidth} px wide in ${element.clientWidth}`)"""
-
-
-def watched(page: Page) -> list[str]:
-    """Return a list that takes up each error in the page's console and each exception, from now on."""
-    wrong: list[str] = []
-
-    def said(message: ConsoleMessage) -> None:
-        address = message.location.get("url", "")
-        if message.type == "error":
-            wrong.append(f"console: {message.text} {address}")
-
-    page.on("console", said)
-    page.on("pageerror", lambda error: wrong.append(f"exception: {error}"))
-    return wrong
 
 
 def open_whole(page: Page, address: str) -> None:
@@ -59,12 +45,6 @@ def show_in(page: Page, scheme: str) -> None:
     page.wait_for_function(
         "scheme => document.documentElement.style.colorScheme === scheme", arg=scheme, timeout=SHOWN_LIMIT_MS
     )
-
-
-def exceptions(page: Page) -> list[str]:
-    """Return what Streamlit shows in place of a part of the page that failed."""
-    shown: list[str] = page.locator("[data-testid=stException], .lost").all_inner_texts()
-    return shown
 
 
 def violations(page: Page) -> list[str]:

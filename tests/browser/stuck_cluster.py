@@ -42,6 +42,8 @@ class StuckCluster:
 
     app: str
     collector: CollectorProcess
+    connection: KafkaConnection
+    lifecycle_topic: str
     pipeline: str
     topic: str
     decided: tuple[str, ...]
@@ -89,6 +91,8 @@ def running_stuck_cluster(connection: KafkaConnection, directory: Path) -> Itera
             yield StuckCluster(
                 app=f"http://127.0.0.1:{port}",
                 collector=collector,
+                connection=connection,
+                lifecycle_topic=lifecycle_topic,
                 pipeline=pipeline.prefix,
                 topic=pipeline.sink.topic,
                 decided=tuple(row["key"] for row in rows),

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 
+import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from demo import downstream, topics
 from demo.abandoned_producer import KEY
 from demo.readers import Record, scan
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.browser.demo_process import DemoProcess, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -21,6 +24,8 @@ READ_LIMIT_S = 45.0
 RESTART_LIMIT_MS = 120_000
 """The supervisor kills a frozen driver, and the next driver must start a JVM."""
 FIRST_BATCH_LIMIT_S = 240.0
+JOB = "--job"
+"""In the command lines of the supervisor and the driver, and in no others."""
 
 
 def hook(page: Page, key: str) -> Locator:
@@ -109,6 +114,39 @@ def test_restart_of_a_frozen_driver_writes_no_row_twice(page: Page, demo: DemoPr
     wait_for("the restarted pipeline to go on", lambda: len(committed(demo)) > before, FIRST_BATCH_LIMIT_S)
     keys = [row.key for row in committed(demo)]
     assert len(keys) == len(set(keys)), "the replay of a batch that was committed by hand wrote its rows again"
+
+
+@pytest.mark.long
+def test_a_pipeline_is_stopped_and_started_and_writes_no_row_twice(page: Page, demo: DemoProcess) -> None:
+    open_demo(page, demo)
+    running = [part for process in demo.running(JOB) for part in (process, *process.children(recursive=True))]
+    assert any("java" in part.name() for part in running)
+    go_to(page, "Pipelines")
+    card = hook(page, "pipelines").locator("article").filter(has_text="ip-count")
+    card.locator("[data-order=stop]").click()
+    hook(page, "pipeline-order-reason").locator("input").fill("its topic is being moved")
+    hook(page, "pipeline-order-confirm").locator("input").fill("ip-count")
+    press(page, "pipeline-order-go")
+    expect(hook(page, "pipeline-order-result")).to_contain_text("stopped", timeout=RESTART_LIMIT_MS)
+    press(page, "pipeline-order-close")
+    expect(card).to_contain_text("stopped", timeout=SHOWN_LIMIT_MS)
+    _, left = psutil.wait_procs(running, timeout=READ_LIMIT_S)
+    assert left == [], "the supervisor, its driver or the driver's JVM still runs"
+    assert KafkaResourceManager(KafkaConnection(demo.bootstrap_servers)).recover("ip-count") == []
+    before = len(committed(demo))
+
+    card.locator("[data-order=start]").click()
+    hook(page, "pipeline-order-reason").locator("input").fill("its topic has moved")
+    press(page, "pipeline-order-go")
+    expect(hook(page, "pipeline-order-result")).to_contain_text("started", timeout=RESTART_LIMIT_MS)
+    press(page, "pipeline-order-close")
+    expect(card.locator("[data-order=restart]")).to_be_enabled(timeout=SHOWN_LIMIT_MS)
+    assert demo.runs(JOB)
+    wait_for("the started pipeline to go on", lambda: len(committed(demo)) > before, FIRST_BATCH_LIMIT_S)
+    keys = [row.key for row in committed(demo)]
+    assert len(keys) == len(set(keys)), "the replay of what was open when it stopped wrote rows again"
+    orders = [(row["action"], row["outcome"]) for row in demo.audit() if row["keys"] == ["pipeline:ip-count"]]
+    assert orders[:2] == [("start", "accepted"), ("stop", "accepted")]
 
 
 def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: DemoProcess) -> None:

@@ -20,7 +20,7 @@ from lifecycle.persons import NAME_HEADER
 from lifecycle.rows.batches import OVER
 from tests.unit.app.contract_answers import Answers, error
 
-WAIT_LIMIT_S = 30.0
+WAIT_LIMIT_S = 120.0
 TABLES = (
     "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
     "transaction-counts", "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
