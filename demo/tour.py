@@ -27,8 +27,9 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         title="A batch in doubt",
-        text=f"Press {_button(Fault.FREEZE_AFTER_DECISION)} below. Within seconds Overview has two cards: the batch, which "
-        "is decided and not committed, with the time left until the broker aborts it; and its driver, which is frozen.",
+        text=f"Press {_button(Fault.FREEZE_AFTER_DECISION)} below. Within seconds Overview has a card: the batch, which is "
+        "decided and not committed, with the time left until the broker aborts it. Half a minute later it has a second "
+        "one: its driver, which has given no sign of life for that long.",
     ),
     Step(
         title="Commit it",
