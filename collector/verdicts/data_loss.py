@@ -56,6 +56,8 @@ class LossCase:
     flink: Evidence | None = None
     held_offsets: bool = False
     """It held the offsets of its input itself."""
+    is_streams: bool = False
+    """More than its id shows that Kafka Streams wrote it."""
     reads_its_input: bool = False
     """Its application is known to write the offsets of its input in its transactions (read_process_write.py)."""
 
@@ -179,7 +181,7 @@ def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
         return None
     if case.held_offsets:
         # Another program may go on after an abort without going back to the offsets that were undone.
-        goes_back = case.view.application.kind in (ApplicationKind.STREAMS, ApplicationKind.CONNECT)
+        goes_back = case.is_streams or case.view.application.kind is ApplicationKind.CONNECT
         why = "it held the offsets of its input, and they were undone with it: the input is read again"
         return LossVerdict.HARMLESS, Certainty.CERTAIN if goes_back else Certainty.LIKELY, why
     if case.reads_its_input:

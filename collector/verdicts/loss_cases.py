@@ -24,7 +24,7 @@ from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judg
 from collector.verdicts.flink_cases import flink_xid
 from collector.verdicts.flink_checkpoints import Evidence
 from collector.verdicts.flink_duplicates import SetBack
-from collector.verdicts.read_process_write import reads_its_input
+from collector.verdicts.read_process_write import is_streams, reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.branch_id import BranchId
 from lifecycle.identity import transactional_ids
@@ -165,6 +165,7 @@ def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> Los
         log_status=status,
         replayed_ms=replayed_ms,
         held_offsets=holds_offsets(state, partitions),
+        is_streams=is_streams(state, view.transaction, partitions),
         reads_its_input=reads,
     )
 

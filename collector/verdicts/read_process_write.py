@@ -105,6 +105,9 @@ def owner_in_group(streams: StreamsId, group: GroupMembers | None, start_ms: int
         return Owner(streams=streams)
     at_ms, name = group.at_ms, group.group
     if group.state == EMPTY:
+        if group.is_simple:
+            # It never had members: a program that assigns itself its partitions commits offsets under this name.
+            return Owner(streams=streams)
         fact = f"its consumer group {name} has no members"
         return Owner(streams=streams, lives=False, fact=fact, at_ms=at_ms)
     if not group.client_ids:
@@ -130,7 +133,7 @@ def judge(case: ReadProcessWriteCase) -> Judgement:
     )
     if case.owner is not None and case.owner.lives is False:
         return rule_33_owner_gone(case, case.owner, held)
-    if case.open_ms <= case.silent_after_ms:
+    if case.open_ms <= case.silent_after_ms or (case.owner is not None and case.owner.lives):
         return rule_29_owner_works(case, held)
     return rule_28_owner_silent(case, held)
 
@@ -151,16 +154,32 @@ def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgemen
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=28,
-        evidence=(held, silent, *_member(case), *_unblocks(case)),
+        evidence=(held, silent, *_unblocks(case)),
         may_abort=True,
     )
 
 
 def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement:
-    """Its owner commits it within its usual time."""
+    """Its owner commits it within its usual time, or is a member of its consumer group: then it lives, however late it is."""
     fact = f"open for less than {duration(case.silent_after_ms)}, after which its owner counts as silent"
+    if case.open_ms > case.silent_after_ms:
+        fact = (
+            f"open for {duration(case.open_ms)}, longer than usual ({duration(case.silent_after_ms)}). Its owner is there: "
+            "it commits it, or its group drops it after max.poll.interval.ms; readers wait for its end"
+        )
     young = Evidence(fact=fact, source="transaction coordinator", at_ms=case.at_ms)
     return Judgement(verdict=Verdict.IN_PROGRESS, rule=29, evidence=(held, young, *_member(case)))
+
+
+def is_streams(state: State, transaction: str, partitions: Collection[str]) -> bool:
+    """Say whether Kafka Streams wrote a transaction by more than its id: its own topics, or the threads in its group, show it."""
+    streams = StreamsId.parse(transaction)
+    if streams is None:
+        return False
+    group = state.groups.get(streams.application)
+    thread = re.compile(rf"{re.escape(streams.application)}-{UUID_TEXT}-StreamThread-.*", re.DOTALL)
+    has_threads = group is not None and any(thread.fullmatch(client) for client in group.client_ids)
+    return bool(own_topics(streams.application, partitions)) or has_threads
 
 
 def _member(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:

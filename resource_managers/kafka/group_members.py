@@ -27,6 +27,8 @@ class GroupMembers:
     state: str
     client_ids: frozenset[str]
     at_ms: int
+    is_simple: bool = False
+    """It never had members: offsets alone are committed under its name (isSimpleConsumerGroup)."""
 
 
 def members(connection: KafkaConnection, groups: Collection[str], at_ms: int) -> Answers[str, GroupMembers]:
@@ -46,7 +48,11 @@ def members(connection: KafkaConnection, groups: Collection[str], at_ms: int) ->
             if answer.is_done:
                 client_ids = frozenset(member.client_id for member in rows[group].members)
                 found[group] = GroupMembers(
-                    group=group, state=rows[group].group_state, client_ids=client_ids, at_ms=at_ms
+                    group=group,
+                    state=rows[group].group_state,
+                    client_ids=client_ids,
+                    at_ms=at_ms,
+                    is_simple=not rows[group].protocol_type,
                 )
             else:
                 failed[group] = answer

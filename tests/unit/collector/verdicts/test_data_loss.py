@@ -180,21 +180,23 @@ def test_input_offsets_make_an_abort_harmless_but_of_an_id_of_our_form() -> None
 
 
 @pytest.mark.parametrize(
-    ("id_", "held", "certainty"),
+    ("id_", "is_streams", "held", "certainty"),
     [
-        ("shop-app-0_11", True, CERTAIN),
-        ("shop-app-0_11", False, LIKELY),
-        ("connect-cluster-jdbc-2", True, CERTAIN),
-        ("connect-cluster-jdbc-2", False, LIKELY),
-        ("shop-writer", True, LIKELY),
-        ("shop-writer", False, LIKELY),
+        ("shop-app-0_11", True, True, CERTAIN),
+        ("shop-app-0_11", True, False, LIKELY),
+        ("payments-3f2b1c1e-1111-2222-3333-444455556666", False, True, LIKELY),
+        ("etl-20261126_01", False, True, LIKELY),
+        ("connect-cluster-jdbc-2", False, True, CERTAIN),
+        ("connect-cluster-jdbc-2", False, False, LIKELY),
+        ("shop-writer", False, True, LIKELY),
+        ("shop-writer", False, False, LIKELY),
     ],
 )
 def test_offsets_that_it_held_itself_are_certain_where_its_program_goes_back_to_them(
-    id_: str, held: bool, certainty: Certainty
+    id_: str, is_streams: bool, held: bool, certainty: Certainty
 ) -> None:
     view = only_view(*(replace(one, transaction=id_) for one in ABORTED))
-    assert judged_one(view, held_offsets=held, reads_its_input=True) == (HARMLESS, certainty)
+    assert judged_one(view, held_offsets=held, is_streams=is_streams, reads_its_input=True) == (HARMLESS, certainty)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
-from collector.verdicts.read_process_write import owner_in_group, read_process_write_case, reads_its_input
+from collector.verdicts.read_process_write import is_streams, owner_in_group, read_process_write_case, reads_its_input
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.verdicts import Judgement, Verdict
@@ -102,8 +102,9 @@ def member(process: str = PROCESS, thread: int = 1) -> str:
     return f"shop-{process}-StreamThread-{thread}-consumer"
 
 
-def group(*client_ids: str, state: str = "Stable", at: int = 13_000) -> GroupMembers:
-    return GroupMembers(group="shop", state=state, client_ids=frozenset(client_ids), at_ms=T0 + at)
+def group(*client_ids: str, state: str = "Stable", at: int = 13_000, is_simple: bool = False) -> GroupMembers:
+    ids = frozenset(client_ids)
+    return GroupMembers(group="shop", state=state, client_ids=ids, at_ms=T0 + at, is_simple=is_simple)
 
 
 @pytest.mark.parametrize(
@@ -158,10 +159,22 @@ def test_what_its_group_says_of_an_owner(asked: GroupMembers | None, id_: str, l
         (group(state="Empty"), 13_100, Verdict.ABORT_IT, 33),
         (group(member(OTHER_PROCESS)), 13_100, Verdict.ABORT_IT, 33),
         (group(member()), 13_100, Verdict.IN_PROGRESS, 29),
-        (group(member()), 41_000, Verdict.ABORT_IT, 28),
+        (group(member()), 41_000, Verdict.IN_PROGRESS, 29),
+        (group("my-client"), 41_000, Verdict.ABORT_IT, 28),
+        (group(state="Empty", is_simple=True), 13_100, Verdict.IN_PROGRESS, 29),
+        (group(state="Empty", is_simple=True), 41_000, Verdict.ABORT_IT, 28),
         (group(state="Dead"), 13_100, Verdict.IN_PROGRESS, 29),
     ],
-    ids=["no members", "another process", "it lives", "it lives and is silent", "nothing is known"],
+    ids=[
+        "no members",
+        "another process",
+        "it lives",
+        "it lives and is late",
+        "its clients tell nothing, and it is silent",
+        "a group that never had members",
+        "so it is, and its owner is silent",
+        "nothing is known",
+    ],
 )
 def test_a_group_without_its_owner_makes_it_abort_at_once(
     asked: GroupMembers, at: int, verdict: Verdict, rule: int
@@ -227,3 +240,34 @@ def test_only_an_open_transaction_of_a_coordinator_is_a_case() -> None:
     assert [case is not None for case in cases] == [True, False, False]
     assert cases[0] is not None
     assert (cases[0].open_ms, cases[0].at_ms, cases[0].silent_after_ms) == (500, T0 + 10_000, 30_000)
+
+
+def test_an_owner_that_is_there_is_said_to_be_there() -> None:
+    late = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], 41_000, group(member()))
+    assert "longer than usual" in late.evidence[1].fact
+    assert "is a member of its consumer group" in late.evidence[2].fact
+    assert not late.may_abort
+    young = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], 13_100, group(member()))
+    assert "open for less than" in young.evidence[1].fact
+
+
+@pytest.mark.parametrize(
+    ("id_", "partition", "asked", "is_its"),
+    [
+        (ID, "shop-counts-changelog-0", None, True),
+        (ID, "out-0", None, False),
+        (ID, "out-0", group(member(OTHER_PROCESS)), True),
+        (ID, "out-0", group("my-client", member(OTHER_PROCESS)), True),
+        (ID, "out-0", group("my-client"), False),
+        (ID, "out-0", group(state="Empty"), False),
+        ("shop-0_3", "out-0", group(member()), True),
+        ("shop-writer", "shop-counts-changelog-0", group(member()), False),
+    ],
+)
+def test_more_than_an_id_s_form_shows_that_it_is_of_streams(
+    id_: str, partition: str, asked: GroupMembers | None, is_its: bool
+) -> None:
+    state = State()
+    if asked is not None:
+        state.groups[asked.group] = asked
+    assert is_streams(state, id_, (partition,)) is is_its
