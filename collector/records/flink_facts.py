@@ -200,6 +200,18 @@ class FlinkState:
             self._pooled = {prefix: told for prefix, told in self._pooled.items() if prefix in self._prefixes}
             self._written_ms = {prefix: at_ms for prefix, at_ms in self._written_ms.items() if prefix in self._prefixes}
 
+    def see_gone(self, cluster: str, path: str) -> None:
+        """Note that a checkpoint that was read is not there any more. What it listed is still known: that tells of losses."""
+        for (of_cluster, _), of_job in self.committables.items():
+            known = of_job.get(path) if of_cluster == cluster else None
+            if known is None or known.is_gone:
+                continue
+            self.version += 1
+            gone = of_job[path] = replace(known, is_gone=True)
+            for committable in known.committables:
+                listings = self._listings.get(committable, [])
+                self._listings[committable] = [gone if each is known else each for each in listings]
+
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
         """Note whether a cluster's REST API answered; return whether it did otherwise before."""
         was, now = (self.away_since_ms, self.polled_ms) if answered else (self.polled_ms, self.away_since_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import BinaryIO, NamedTuple
 
@@ -96,6 +96,8 @@ class FlinkCommittablesReader(Observer):
         self._filesystems: dict[str, fs.FileSystem] = {}
         self._read: dict[str, Read] = {}
         """Path -> the ``_metadata`` that was read there."""
+        self._places_read: dict[str, Place] = {}
+        """The same paths -> where they are."""
         self._damaged: dict[str, tuple[str, str]] = {}
         """Path -> (URI, why) of those that were read and not understood: they are read again once they change."""
         self._unread: dict[str, str] = {}
@@ -127,6 +129,7 @@ class FlinkCommittablesReader(Observer):
         except ResourceManagerError as error:
             self.current.see_flink_out_of_reach(self._cluster, {("", None): str(error)})
             raise
+        self._note_gone([path for path in self._read if path not in places])
         self._read = {path: seen for path, seen in self._read.items() if path in places}
         self._damaged = {path: said for path, said in self._damaged.items() if path in places}
         found = [self._new(place) for place in sorted(places.values(), key=lambda place: place.number)]
@@ -147,6 +150,20 @@ class FlinkCommittablesReader(Observer):
             said.insert(0, f"{number} cannot be read, the last of them {uri}: {why}")
         self._note = "; ".join(said)
 
+    def _note_gone(self, left: Sequence[str]) -> None:
+        """Tell of those of these that are deleted: others are only too many to be read."""
+        gone = []
+        for path in left:
+            place = self._places_read.pop(path)
+            try:
+                info = place.filesystem.get_file_info(f"{path}/{FILE}")
+            except OSError:
+                continue
+            if info.type is fs.FileType.NotFound:
+                gone.append(place.uri)
+        if gone:
+            self.current.see_flink_gone(self._cluster, gone)
+
     def _new(self, place: Place) -> FlinkCommittables | None:
         known = self._read.get(place.path)
         if known is not None and place.path not in self._damaged and known.stands(place):
@@ -166,6 +183,7 @@ class FlinkCommittablesReader(Observer):
                 self._out_of_reach[(place.job, place.number)] = str(error)
             return None
         self._read[place.path] = seen
+        self._places_read[place.path] = place
         self._damaged.pop(place.path, None)
         if committables.error:
             self._damaged[place.path] = (place.uri, committables.error)

@@ -61,6 +61,11 @@ class FlinkCase:
         return self.listings[0]
 
     @property
+    def is_list_gone(self) -> bool:
+        """Say whether every checkpoint that lists it is deleted."""
+        return bool(self.listings) and all(listing.is_gone for listing in self.listings)
+
+    @property
     def began_after_restored(self) -> bool:
         """Say whether it began after the checkpoint that its job was restored from was taken."""
         return self.restored is not None and self.start_ms > self.restored.written_ms + CLOCK_SKEW_MS

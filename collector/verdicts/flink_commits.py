@@ -64,7 +64,7 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
 
 def rule_23_completed(case: FlinkCase) -> Judgement | None:
     """A checkpoint that holds it counts, and it is still open: commit it. Before flink_commit_overdue_ms its job commits it."""
-    completed = case.completed() if case.listings else None
+    completed = case.completed() if case.listings and not case.is_list_gone else None
     if completed is None:
         return None
     number, at_ms, proof = completed
@@ -98,10 +98,33 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     if not case.listings or not (case.may_run if case.is_branch else case.is_alive):
         return None
     fact = f"{_runs(case)}, and Flink has not reported checkpoint {case.first.number} as completed"
+    if case.is_list_gone:
+        fact = f"{_runs(case)}, and the checkpoints that listed it are deleted: Flink commits it, or lists it in a later one"
     return Judgement(
         verdict=Verdict.IN_PROGRESS,
         rule=24,
         evidence=(_listed(case), Evidence(fact=fact, source=REST)),
+        loses_data=True,
+    )
+
+
+def rule_36_list_gone(case: FlinkCase) -> Judgement | None:
+    """Every checkpoint that lists it is deleted: no order finds it listed, and no job is restored from any of them."""
+    if not case.is_list_gone:
+        return None
+    completed = case.completed()
+    counts = (
+        f"checkpoint {completed[0]} of {case.name} counted ({completed[2]})" if completed else "its end was not seen"
+    )
+    fact = (
+        f"{case.listings[-1].path} is not there any more, and no other checkpoint that was read lists it; {counts}. No commit is "
+        "offered without a list. If the job goes on from a later checkpoint, an abort or the timeout loses its rows"
+    )
+    return Judgement(
+        verdict=Verdict.UNKNOWN,
+        rule=36,
+        evidence=(_listed(case), Evidence(fact=fact, source=METADATA)),
+        may_abort=True,
         loses_data=True,
     )
 
@@ -235,6 +258,7 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_22_set_back,
     rule_23_completed,
     rule_24_not_over,
+    rule_36_list_gone,
     rule_34_failed,
     rule_25_end_not_seen,
     rule_26_lingering,

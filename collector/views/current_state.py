@@ -422,6 +422,13 @@ class CurrentState:
                 self._state.flink.see_committables(committables)
         self.changed()
 
+    def see_flink_gone(self, cluster: str, paths: Sequence[str]) -> None:
+        """Note which checkpoints that were read are not there any more."""
+        with self._lock:
+            for path in paths:
+                self._state.flink.see_gone(cluster, path)
+        self.changed()
+
     def see_flink_out_of_reach(self, cluster: str, why: dict[tuple[str, int | None], str]) -> None:
         """Note which checkpoints' ``_metadata`` cannot be reached now, and why (FlinkState.out_of_reach)."""
         with self._lock:

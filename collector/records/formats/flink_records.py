@@ -121,3 +121,5 @@ class FlinkCommittables:
     pooled: frozenset[str] = frozenset()
     """Those of sinks that use their ids again (TransactionNamingStrategy.POOLING)."""
     error: str = ""
+    is_gone: bool = False
+    """It is not there any more: no job can be restored from it, and no order finds what it listed."""

@@ -377,3 +377,22 @@ def test_the_job_that_wrote_last_has_the_prefix_not_the_one_that_was_read_last()
     for order in permutations([now, before, pooled]):
         found = state(*order).copy()
         assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, A), False)
+
+
+def test_a_list_that_is_gone_is_known_as_such_until_it_is_read_again() -> None:
+    found = state(listed(1, A, ID), listed(2, A, ID), listed(1, B, ID))
+    version = found.version
+    found.see_gone("us", path(A, 1))
+    found.see_gone(CLUSTER, path(A, 9))
+    assert found.version == version
+    for _ in range(2):
+        found.see_gone(CLUSTER, path(A, 1))
+        assert found.version == version + 1
+        assert [(each.job, each.number, each.is_gone) for each in found.listings(ID)] == [
+            (A, 1, True),
+            (A, 2, False),
+            (B, 1, False),
+        ]
+        assert list(found.committables[CLUSTER, A]) == [path(A, 1), path(A, 2)]
+    found.see_committables(listed(1, A, ID))
+    assert [each.is_gone for each in found.listings(ID)] == [False] * 3

@@ -254,3 +254,23 @@ def test_of_too_many_jobs_the_last_ones_are_read_and_the_rest_is_said(
     reading.read_new()
     assert "1 directory of jobs" in reading.note
     assert "ago is not read" in reading.note
+
+
+def test_a_checkpoint_that_is_deleted_is_no_evidence_until_it_is_back(
+    current: CurrentState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = put(tmp_path / "flink" / JOB / "chk-3")
+    reading = reader(current, tmp_path / "flink")
+
+    def gone() -> list[bool]:
+        reading.read_new()
+        return [each.is_gone for each in seen_listings(current)]
+
+    assert gone() == [False]
+    shutil.move(where, tmp_path / "aside")
+    assert gone() == gone() == [True]
+    shutil.move(tmp_path / "aside", where)
+    assert gone() == [False]
+    put(tmp_path / "flink" / ("b" * 32) / "chk-4", "2.3-parallelism-1")
+    monkeypatch.setattr(flink_committables, "JOBS_OF_A_DIRECTORY", 0)
+    assert gone() == [False], "it is only one too many to be read"

@@ -90,6 +90,7 @@ OTHER_EPOCH = listing(3, Committable(ID, PRODUCER, EPOCH + 1))
 PATH_3 = f"file:///checkpoints/{JOB}/chk-3"
 COMPLETED_3 = checkpoint(3, path=PATH_3)
 EARLIER_2 = checkpoint(2)
+GONE_3 = replace(listing(), is_gone=True)
 TAKEN_AGAIN_3 = checkpoint(3, triggered_ms=T0 + 500_000, ended_ms=T0 + 501_000)
 RESTORED_SOON = restored_job(OTHER_JOB, 2, 40_000)
 SET_BACK_BEFORE = job(state="FAILED", restored=2, restored_at=28_000)
@@ -146,6 +147,12 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
         ABORT, 22, ""),
     ("the store's clock is behind, a restore before", [SET_BACK_BEFORE, COMPLETED_3, listing(written=27_000)], False, 60_000,
         COMMIT, 23, ""),
+    ("its list is deleted", [FAILED_JOB, checkpoint(3), GONE_3], True, 40_000, DOUBT, 36, ""),
+    ("its list is deleted, its end not seen", [FAILED_JOB, GONE_3], False, 40_000, DOUBT, 36, ""),
+    ("its list is deleted, and a job was restored from it", [FAILED_JOB, RESTORED_FROM_3, GONE_3], True, 70_000, DOUBT, 36, ""),
+    ("its list is deleted, and the work was set back", [FAILED_JOB, RESTORED_FROM_2, GONE_3], True, 70_000, ABORT, 22, ""),
+    ("its list is deleted, its job runs", [RUNS, checkpoint(3), GONE_3], True, 40_000, GOES_ON, 24, ""),
+    ("of two lists one is deleted", [FAILED_JOB, checkpoint(4), GONE_3, LISTED_4], True, 50_000, COMMIT, 23, ""),
     ("nothing of its prefix is known", [RUNS, checkpoint(3)], True, 40_000, None, 0, ""),
 ]  # fmt: skip
 
@@ -197,6 +204,17 @@ def test_a_checkpoint_that_failed_is_said_to_have_failed() -> None:
     assert unseen is not None
     assert "the end of chk-4 was not seen" in unseen.evidence[1].fact
     assert "restored from checkpoint 4, Flink logs" in unseen.evidence[2].fact
+
+
+def test_a_list_that_is_deleted_is_said_to_be() -> None:
+    for seen, ended in (([checkpoint(3)], "counted (REST reported"), ([], "its end was not seen")):
+        found = judged(flink_state([FAILED_JOB, *seen, GONE_3], True), open_view(), 40_000)
+        assert found is not None
+        assert found.evidence[1].fact.startswith(f"{GONE_3.path} is not there any more")
+        assert ended in found.evidence[1].fact
+    running = judged(flink_state([RUNS, checkpoint(3), GONE_3], True), open_view(), 40_000)
+    assert running is not None
+    assert "the checkpoints that listed it are deleted" in running.evidence[1].fact
 
 
 def test_every_rule_has_a_case() -> None:
