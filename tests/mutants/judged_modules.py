@@ -14,6 +14,7 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_branches.py",
     f"{VERDICTS}/test_flink_unread_lists.py",
     f"{VERDICTS}/test_flink_commits.py",
+    f"{VERDICTS}/test_flink_same_job_ids.py",
 )
 LOSSES = (
     f"{VERDICTS}/test_data_loss.py",
@@ -151,4 +152,5 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_one_sided_rule.py",
         f"{ALERTING}/test_evaluator.py",
     ),
+    "collector/state/attempts.py": ("tests/unit/collector/state/test_attempts.py",),
 }

@@ -131,6 +131,13 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=FLINK_UNREAD_LISTS, change="holding.ended_ms is None or * -> any(*", reason=TYPED),
     # A doubt that is empty is passed over, as is one that is None.
     NotCounted(module=FLINK_UNREAD_LISTS, function="_restored_since", change="return '' -> return None", reason=SAME),
+    # Whoever asks takes none as an empty one.
+    NotCounted(
+        module="collector/verdicts/flink_successors.py",
+        function="several_clusters",
+        change="return '' -> return None",
+        reason=SAME,
+    ),
     # A look at one index spares a look at every job; what follows finds the same.
     NotCounted(module=FLINK_DUPLICATES, function="_listed", within="if producer_id is None*", reason=SAME),
     NotCounted(module=FLINK_DUPLICATES, function="_listed", within="return None", reason=SAME),
