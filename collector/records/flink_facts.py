@@ -79,11 +79,19 @@ class FlinkJobFacts:
             seen = taken.get(listing.number)
             if seen is None or seen.ended_ms is None:
                 continue
-            # In a directory that REST names the same file is read again before anything is committed.
-            skew_ms = PATH_SKEW_MS if seen.path and plain_path(seen.path) == plain_path(listing.path) else CLOCK_SKEW_MS
+            skew_ms = PATH_SKEW_MS if self._is_named(seen, listing) else CLOCK_SKEW_MS
             if seen.triggered_ms - skew_ms <= listing.written_ms <= seen.ended_ms + skew_ms:
                 return seen
         return None
+
+    def _is_named(self, seen: FlinkCheckpoint, listing: FlinkCommittables) -> bool:
+        """Say whether REST names the very file of a list, and no other checkpoint may have been written there since.
+
+        A job that starts again under its id from an older checkpoint takes numbers, and their directories, again.
+        """
+        if seen.ended_ms is None or seen.number in self.earlier or self.job.started_ms > seen.ended_ms:
+            return False
+        return bool(seen.path) and plain_path(seen.path) == plain_path(listing.path)
 
 
 @dataclass(slots=True)

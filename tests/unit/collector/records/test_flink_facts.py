@@ -353,6 +353,27 @@ def test_clocks_may_differ_further_where_the_directory_is_known(path_of_list: st
         assert facts.timed(one).written_ms == (by_flink if is_its else written_ms)
 
 
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param([job(started_ms=T0 + 31_001)], id="the job started again"),
+        pytest.param(
+            [checkpoint(3, FlinkStatus.IN_PROGRESS, triggered_ms=T0 + 35_000)], id="its number is taken again"
+        ),
+    ],
+)
+def test_a_list_that_a_second_start_wrote_into_a_named_directory_is_not_the_ended_checkpoint_s(
+    since: list[Any],
+) -> None:
+    path = f"s3://bucket/{A}/chk-3"
+    ended = state(job(), checkpoint(3, path=path))
+    again = listed(3, path=path, written_ms=T0 + 36_000)
+    assert ended.jobs[A].ended(again, DONE) is not None
+    for seen in since:
+        see(ended, seen)
+    assert ended.jobs[A].ended(again, DONE) is None
+
+
 def test_jobs_that_are_over_are_forgotten_before_one_that_runs_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
     over = [job(letter * 32, "FINISHED", changed_ms=T0 + number) for number, letter in enumerate("bcde")]
