@@ -86,7 +86,7 @@ def _require_may_commit(judged: Judged) -> None:
 def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
     """Return a checkpoint that lists the transaction at this moment. Raises OrderRefused."""
     # Imported here: its filesystems are loaded only where there is a Flink.
-    from collector.sources.flink_committables import read_again
+    from collector.sources.flink_metadata_files import read_again
 
     view = judged.view
     committable = listed_as(view)
@@ -110,7 +110,7 @@ def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
 
 def still_out_of_reach(unread: FlinkCommittables, committable: Listed, key: str) -> FlinkCommittables:
     """Return the checkpoint whose list was out of reach and is so still, or lists the transaction by now. Raises OrderRefused."""
-    from collector.sources.flink_committables import read_again
+    from collector.sources.flink_metadata_files import read_again
 
     try:
         now = read_again(unread)

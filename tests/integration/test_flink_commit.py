@@ -15,7 +15,8 @@ from confluent_kafka import Producer
 
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable
-from collector.sources.flink_committables import FlinkCommittablesReader, filesystem_of
+from collector.sources.flink_committables import FlinkCommittablesReader
+from collector.sources.flink_metadata_files import filesystem_of
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from demo.broker import Broker

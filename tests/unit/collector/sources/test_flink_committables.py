@@ -16,15 +16,10 @@ from pyarrow import fs
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import Observed, Position
-from collector.sources import flink_committables
-from collector.sources.flink_committables import (
-    CHECKPOINTS_OF_A_JOB,
-    FlinkCommittablesReader,
-    Place,
-    Read,
-    filesystem_of,
-    read_again,
-)
+from collector.sources import flink_checkpoint_store
+from collector.sources.flink_checkpoint_store import CHECKPOINTS_OF_A_JOB, Read
+from collector.sources.flink_committables import FlinkCommittablesReader
+from collector.sources.flink_metadata_files import Place, filesystem_of, read_again
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from lifecycle.errors import ResourceManagerError
@@ -236,7 +231,7 @@ def test_an_order_reads_a_checkpoint_as_it_is_at_that_moment(current: CurrentSta
 def test_of_too_many_jobs_the_last_ones_are_read_and_the_rest_is_said(
     current: CurrentState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flink_committables, "JOBS_OF_A_DIRECTORY", 2)
+    monkeypatch.setattr(flink_checkpoint_store, "JOBS_OF_A_DIRECTORY", 2)
     killed = put(tmp_path / "flink" / ("f" * 32) / "chk-3")
     for number in range(4):
         old = put(tmp_path / "flink" / f"{number:032x}" / f"chk-{50 + number}", "2.3-parallelism-1")
@@ -272,5 +267,5 @@ def test_a_checkpoint_that_is_deleted_is_no_evidence_until_it_is_back(
     shutil.move(tmp_path / "aside", where)
     assert gone() == [False]
     put(tmp_path / "flink" / ("b" * 32) / "chk-4", "2.3-parallelism-1")
-    monkeypatch.setattr(flink_committables, "JOBS_OF_A_DIRECTORY", 0)
+    monkeypatch.setattr(flink_checkpoint_store, "JOBS_OF_A_DIRECTORY", 0)
     assert gone() == [False], "it is only one too many to be read"
