@@ -60,10 +60,10 @@ class Read(NamedTuple):
 
 
 class CheckpointStore:
-    """``directories``: below which a cluster's jobs keep their checkpoints."""
+    """``directory``: below which a cluster's jobs keep their checkpoints; empty: only what REST told of is looked for."""
 
-    def __init__(self, cluster: str, directories: Iterable[str]) -> None:
-        self._cluster, self._directories = cluster, tuple(directories)
+    def __init__(self, cluster: str, directory: str = "") -> None:
+        self._cluster, self._directories = cluster, (directory,) if directory else ()
         self._filesystems: dict[str, fs.FileSystem] = {}
         self._read: dict[str, Read] = {}
         """Path -> the ``_metadata`` that was read there."""
@@ -80,6 +80,13 @@ class CheckpointStore:
         self.left_out: dict[str, int] = {}
         """Directory of the settings -> how many directories of jobs below it are not read: there are too many."""
         self.is_remote = False
+        """Whether a place of the newest look is not on this machine."""
+        self.answered_s = time.monotonic()
+        """When a filesystem answered last."""
+
+    def answered(self) -> None:
+        """Note that a filesystem has answered, or is asked from now on."""
+        self.answered_s = time.monotonic()
 
     @property
     def unread(self) -> list[tuple[str, str]]:
@@ -88,13 +95,18 @@ class CheckpointStore:
 
     def read_new(self, reported: Iterable[Reported]) -> list[FlinkCommittables]:
         """Return what every ``_metadata`` lists that is new or has changed. Raises ResourceManagerError."""
-        self._unread, self.out_of_reach, self.left_out = {}, {}, {}
+        self._unread, self.out_of_reach, self.left_out, self.is_remote = {}, {}, {}, False
         places = {place.path: place for place in self._places(reported)}
         self.gone = self._gone_of([path for path in self._read if path not in places])
         self._read = {path: seen for path, seen in self._read.items() if path in places}
         self._damaged = {path: said for path, said in self._damaged.items() if path in places}
-        found = [self._new(place) for place in sorted(places.values(), key=lambda place: place.number)]
-        return [committables for committables in found if committables is not None]
+        found = []
+        for place in sorted(places.values(), key=lambda place: place.number):
+            committables = self._new(place)
+            self.answered()
+            if committables is not None:
+                found.append(committables)
+        return found
 
     def _gone_of(self, left: Sequence[str]) -> list[str]:
         """Return the URIs of those of these that are deleted: others are only too many to be read."""
@@ -147,6 +159,7 @@ class CheckpointStore:
                 listed.add(entry.path)
                 uri = f"{directory.rstrip('/')}/{entry.base_name}"
                 found += _of_job(filesystem, uri, entry.path, entry.base_name)
+                self.answered()
         for uri, job, number in reported:
             try:
                 filesystem, path = self._opened(uri)
@@ -157,6 +170,7 @@ class CheckpointStore:
                 if parent not in listed:
                     listed.add(parent)
                     found += _of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
+                    self.answered()
             except ResourceManagerError as error:
                 self._unread[uri] = self.out_of_reach[(job, None)] = str(error)
         return found

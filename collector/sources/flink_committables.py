@@ -1,23 +1,35 @@
 """Reads which transactions Flink's checkpoints on disk list.
 
-Its places: the directory of each job of which REST reported a checkpoint, and those of ``--flink-checkpoints``. A thread of its own
-per cluster: a slow store holds up nothing else.
+Its places: the directory of each job of which REST reported a checkpoint, and those of ``--flink-checkpoints``. Each directory of
+the settings, and each other one that holds directories of jobs, is read apart: one that hangs holds up nothing else.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable
 
+from collector.records.formats.flink_records import FlinkCommittables
 from collector.records.observer_kind import ObserverKind
 from collector.sources.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
-from collector.sources.source import Observer
+from collector.sources.flink_metadata_files import uri_of
+from collector.sources.flink_store_reader import FlinkStoreReader
+from collector.sources.source import RETRY_FIRST_S, Observer
 from collector.views.current_state import CurrentState
+from lifecycle.backoff import Backoff
 from lifecycle.counted_nouns import counted
 from lifecycle.errors import ResourceManagerError
 
+PATIENCE_S = 1.0
+"""So long a round waits for the stores that it asked."""
+MOST_READERS = 16
+"""Of a cluster: so many directories that REST told of are read apart; those beyond them share one reader."""
+_OTHERS = "other directories"
+
 
 class FlinkCommittablesReader(Observer):
-    """``directories``: of ``--flink-checkpoints`` for this cluster; ``follows_rest``: REST tells of this cluster's checkpoints."""
+    """``directories``: of ``--flink-checkpoints`` for this cluster."""
 
     kind = ObserverKind.FLINK_CHECKPOINTS
 
@@ -32,8 +44,13 @@ class FlinkCommittablesReader(Observer):
         retry_max_ms: int,
     ) -> None:
         super().__init__(current, retry_max_ms, cluster)
-        self._cluster, self._store = cluster, CheckpointStore(cluster, directories)
+        self._cluster = cluster
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
+        self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=retry_max_ms / 1000)
+        self._readers = {uri_of(directory): self._reader(directory, directory) for directory in directories}
+        """By the directory below which all places of a reader lie; of ``_OTHERS`` they lie anywhere."""
+        self._of_settings = tuple(self._readers)
+        self._counting = threading.Lock()
         self._note = ""
 
     @property
@@ -42,35 +59,96 @@ class FlinkCommittablesReader(Observer):
         return self._note
 
     def observe(self) -> None:
-        """Read what is new until stopped. Raises ResourceManagerError when a directory of the settings cannot be listed."""
+        """Read what is new until stopped."""
         while not self.stopping.is_set():
-            self.read_new()
-            self.polled()
-            self.stopping.wait(self._remote_interval_s if self._store.is_remote else self._interval_s)
+            try:
+                self.read_new()
+            except ResourceManagerError as error:
+                self.poll_failed(error)
+            else:
+                # What was there at the start was seen, but for stores that the note names.
+                if all(reader.has_answered or reader.silence or reader.error for reader in self._readers.values()):
+                    self.polled()
+            self.stopping.wait(min((reader.next_s for reader in self._readers.values()), default=self._interval_s))
 
     def read_new(self) -> None:
-        """Read every ``_metadata`` that is new or has changed. Raises ResourceManagerError."""
-        try:
-            new = self._store.read_new(self._reported())
-        except ResourceManagerError as error:
-            self.current.see_flink_out_of_reach(self._cluster, {("", None): str(error)})
-            raise
-        if self._store.gone:
-            self.current.see_flink_gone(self._cluster, self._store.gone)
-        if new:
-            self.current.see_flink_committables(new)
-            self.count(len(new))
-        self.current.see_flink_out_of_reach(self._cluster, self._store.out_of_reach)
-        said = [
+        """Have every store read what is new, and wait for those that answer soon.
+
+        Raises ResourceManagerError when a directory of the settings cannot be listed, or does not answer; the others were read.
+        """
+        self._assign(self._reported())
+        until_s = time.monotonic() + PATIENCE_S
+        for reader in self._readers.values():
+            reader.begin()
+        for reader in self._readers.values():
+            reader.wait(until_s - time.monotonic())
+        self._say()
+
+    def _say(self) -> None:
+        """Note what is out of reach. Raises ResourceManagerError, as ``read_new`` does."""
+        out_of_reach: dict[tuple[str, int | None], str] = {}
+        unread: list[tuple[str, str]] = []
+        said: list[str] = []
+        failed: list[str] = []
+        for key, reader in self._readers.items():
+            unread += reader.unread
+            out_of_reach |= reader.out_of_reach
+            if why := reader.silence or reader.error:
+                said.append(why)
+                if key in self._of_settings:
+                    failed.append(why)
+                    out_of_reach["", None] = why
+                out_of_reach |= {(job, None): why for _, job, _ in reader.reported}
+        self.current.see_flink_out_of_reach(self._cluster, out_of_reach)
+        if unread:
+            uri, why = unread[-1]
+            said.append(f"{counted(len(unread), 'checkpoint')} cannot be read, the last of them {uri}: {why}")
+        said += [
             f"{counted(number, 'directory', 'directories')} of jobs below {directory} that changed longest ago "
             f"{'is' if number == 1 else 'are'} not read: delete those of jobs that are over"
-            for directory, number in self._store.left_out.items()
+            for reader in self._readers.values()
+            for directory, number in reader.left_out.items()
         ]
-        if unread := self._store.unread:
-            uri, why = unread[-1]
-            number = counted(len(unread), "checkpoint")
-            said.insert(0, f"{number} cannot be read, the last of them {uri}: {why}")
         self._note = "; ".join(said)
+        if failed:
+            raise ResourceManagerError("; ".join(failed))
+
+    def _reader(self, name: str, directory: str) -> FlinkStoreReader:
+        return FlinkStoreReader(
+            name,
+            CheckpointStore(self._cluster, directory),
+            self._hand_over,
+            interval_s=self._interval_s,
+            remote_interval_s=self._remote_interval_s,
+            retry=self._backoff,
+        )
+
+    def _hand_over(self, new: list[FlinkCommittables], gone: list[str]) -> None:
+        if gone:
+            self.current.see_flink_gone(self._cluster, gone)
+        if new:
+            self.current.see_flink_committables(new)
+        with self._counting:
+            self.count(len(new))
+
+    def _assign(self, reported: Iterable[Reported]) -> None:
+        """Give each reader what REST told of below its directory, and drop those that have nothing to read any more."""
+        of_reader: dict[str, list[Reported]] = {key: [] for key in self._of_settings}
+        for place in reported:
+            uri = uri_of(place.uri)
+            parent, _, last = uri.rpartition("/")
+            below = parent.rpartition("/")[0] if CHECKPOINT.fullmatch(last) else parent
+            key = next((known for known in of_reader if f"{uri}/".startswith(f"{known}/")), below)
+            if key not in of_reader and len(of_reader) - len(self._of_settings) >= MOST_READERS:
+                key = _OTHERS
+            of_reader.setdefault(key, []).append(place)
+        for key in of_reader:
+            if key not in self._readers:
+                self._readers[key] = self._reader(key, "")
+        # One that hangs keeps its thread: its place is taken until it ends.
+        self._readers = {key: reader for key, reader in self._readers.items() if key in of_reader or not reader.is_idle}
+        for key, reader in self._readers.items():
+            reader.reported = of_reader.get(key, ())
 
     def _reported(self) -> list[Reported]:
         """Return each job's newest completed checkpoints and savepoints, as REST reported them."""

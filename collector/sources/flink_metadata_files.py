@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import BinaryIO, NamedTuple
 
 from pyarrow import fs
@@ -31,11 +32,25 @@ class Place(NamedTuple):
     """When the directory changed, where its filesystem tells."""
 
 
+def _location(location: str) -> CheckpointLocation:
+    """Return the location of a path or URI of Flink's. Raises SettingsError."""
+    text = f"s3://{location.removeprefix(_PRESTO)}" if location.startswith(_PRESTO) else location
+    return CheckpointLocation.read(text)
+
+
+@lru_cache(maxsize=16_384)
+def uri_of(location: str) -> str:
+    """Return the URI of a path or URI, the same however it was spelled; one that is not understood stays as it is."""
+    try:
+        return _location(location).uri
+    except SettingsError:
+        return location.rstrip("/")
+
+
 def filesystem_of(location: str, known: dict[str, fs.FileSystem] | None = None) -> tuple[fs.FileSystem, str]:
     """Return the filesystem of a path or URI, and the path on it; ``known`` keeps opened ones. Raises ResourceManagerError."""
-    text = f"s3://{location.removeprefix(_PRESTO)}" if location.startswith(_PRESTO) else location
     try:
-        place = CheckpointLocation.read(text)
+        place = _location(location)
         if place.path:
             return fs.LocalFileSystem(), place.path
         root = "/".join(place.uri.split("/")[:3])

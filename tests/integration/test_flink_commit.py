@@ -64,10 +64,14 @@ def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Pa
     reader = FlinkCommittablesReader(
         current, "shop", [f"{object_store}/flink"], interval_ms=10, remote_interval_ms=10, retry_max_ms=100
     )
-    reader.read_new()
     row = next(row for row in coordinator(RECORDING) if row["state"] == "ONGOING")
     committable = Committable(row["transactional_id"], row["producer_id"], row["producer_epoch"])
-    assert [listing.job for listing in current.flink_listings(committable)] == [job]
+
+    def jobs_that_list_it() -> list[str]:
+        reader.read_new()
+        return [listing.job for listing in current.flink_listings(committable)]
+
+    assert wait_until("its list", jobs_that_list_it) == [job]
     store.close()
 
 
