@@ -153,4 +153,5 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_evaluator.py",
     ),
     "collector/state/attempts.py": ("tests/unit/collector/state/test_attempts.py",),
+    "collector/state/branch_view.py": ("tests/unit/collector/state/test_branch_ends.py",),
 }

@@ -138,6 +138,13 @@ REVIEWED: tuple[NotCounted, ...] = (
         change="return '' -> return None",
         reason=SAME,
     ),
+    # What is listed no more has a time at which it was gone.
+    NotCounted(
+        module="collector/state/branch_view.py",
+        function="_was_ordered_away",
+        change="*branch.gone_ms is None or order is None* -> * is not None or order is None*",
+        reason=TYPED,
+    ),
     # A look at one index spares a look at every job; what follows finds the same.
     NotCounted(module=FLINK_DUPLICATES, function="_listed", within="if producer_id is None*", reason=SAME),
     NotCounted(module=FLINK_DUPLICATES, function="_listed", within="return None", reason=SAME),
