@@ -14,6 +14,7 @@ from itertools import islice
 from collector.records.facts import CheckpointFacts, HandleIdentity
 from collector.records.flink_clusters import JobClusters, plain_path
 from collector.records.formats.flink_records import (
+    FINISHED,
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
@@ -58,6 +59,16 @@ class FlinkJobFacts:
     def pipeline(self) -> str:
         """Return the name that its rows go by."""
         return f"{self.job.cluster}/{self.job.name}"
+
+    def counts(self, seen: FlinkCheckpoint) -> bool:
+        """Say whether a checkpoint that was completed counts by that alone.
+
+        A savepoint does not: no restart goes back to it by itself, and a job that stops with one may die before it has committed.
+        Once the job is finished, it has committed what the savepoint lists that it was stopped with.
+        """
+        if not seen.kind.is_savepoint:
+            return True
+        return seen.kind.commits and self.job.state == FINISHED and seen.number == max(self.checkpoints)
 
     def ended(self, listing: FlinkCommittables, status: FlinkStatus) -> tuple[FlinkCheckpoint, int] | None:
         """Return the checkpoint that a list is of, and its end (epoch ms), where REST reported that it ended like this."""
@@ -321,6 +332,11 @@ class FlinkState:
         if any(prefix in each.prefixes for each in lists):
             return True
         return None if all(each.error for each in lists) else False
+
+    def read_whole(self, facts: FlinkJobFacts) -> frozenset[int]:
+        """Return the checkpoints of a job whose lists were read whole."""
+        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
+        return frozenset(each.number for each in lists if not each.error)
 
     def prefixes_of(self, pipeline: str) -> list[str]:
         """Return the transactional id prefixes that the sinks of the jobs of this name were seen to use last."""

@@ -11,6 +11,7 @@ from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkSta
 from collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkCommittables, FlinkStatus
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_rivals import rival
 from collector.verdicts.flink_successors import may_hold, restored_jobs, restored_list, several_clusters, unattributed
 from collector.verdicts.flink_unread_lists import (
     UnreadList,
@@ -48,6 +49,8 @@ class FlinkCase:
     unread: UnreadList | None = None
     """Where none lists it: the completed checkpoint that holds it by what REST says, and whose list is not read."""
     is_branch: bool = False
+    rival: str = ""
+    """Which other job may have written it, under the same prefix by mistake."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
     away_since_ms: int | None = None
@@ -106,7 +109,7 @@ class FlinkCase:
         """Return the last restore since it was listed that tells whether the work rests on it, and whether that is in doubt.
 
         Restored from a checkpoint that lists it: it does. From an earlier one: it does not, unless that one may hold it, too. A
-        later checkpoint that does not list it may be of either line of work.
+        later checkpoint that does not list it may be of either line of work: what the job completed, it goes on behind.
         """
         numbers = {listing.number for listing in self.listings}
         last: Restore | None = None
@@ -116,7 +119,7 @@ class FlinkCase:
                 continue
             if restore.number in numbers or restore.number < self.first.number:
                 last, in_doubt = restore, restore.number in self.may_hold - numbers
-            elif last is not None and last.number < self.first.number:
+            elif last is not None and (last.number < self.first.number or self._reported() is None):
                 in_doubt = True
         return last, in_doubt
 
@@ -125,11 +128,24 @@ class FlinkCase:
         last, _ = self.restored_to()
         if last is not None and last.number >= self.first.number:
             return last.number, last.at_ms, "a job was restored from it"
+        return self._reported()
+
+    def _reported(self) -> tuple[int, int, str] | None:
+        """Return the same of what REST reported alone."""
         for listing in self.listings:
             seen = self._ended(listing, FlinkStatus.COMPLETED)
-            if seen is not None and seen[0].kind.commits:
-                return listing.number, seen[1], "REST reported it as completed"
+            if seen is not None and self.job is not None and self.job.counts(seen[0]):
+                is_last = seen[0].kind.is_savepoint
+                proof = "the job was stopped with it, and is finished" if is_last else "REST reported it as completed"
+                return listing.number, seen[1], proof
         return None
+
+    def is_savepoint(self, listing: FlinkCommittables) -> bool:
+        """Say whether a list is a savepoint's, by itself or as REST says."""
+        seen = self._ended(listing, FlinkStatus.COMPLETED)
+        return (listing.kind is not None and listing.kind.is_savepoint) or (
+            seen is not None and seen[0].kind.is_savepoint
+        )
 
     def failed(self) -> tuple[FlinkCheckpoint, int] | None:
         """Return the last checkpoint that lists it, and its end (epoch ms), where REST reported all of them as failed."""
@@ -187,7 +203,10 @@ def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkC
     if unread is None:
         return case
     if not unread.doubt:
-        unread = replace(unread, doubt=unattributed(state, state.jobs[unread.job], start_ms))
+        facts = state.jobs[unread.job]
+        other = rival(state, facts, parsed.prefix, start_ms)
+        shared = f"{other} may have written it, under the same prefix by mistake" if other else ""
+        unread = replace(unread, doubt=shared or unattributed(state, facts, start_ms))
     if case is None:
         case = _case(state, owner, [], start_ms, None, 0)
         # Its number may fit by chance: of a job that runs it is not said that it goes on.
@@ -220,7 +239,10 @@ def case_of(state: FlinkState, broker: BrokerTransaction) -> FlinkCase | None:
     restore = facts.restores[-1] if facts is not None and facts.restores else None
     # Ids that count up have the number of the first checkpoint that may hold them.
     first = parsed.number if parsed is not None and state.is_pooled(parsed.prefix) is False else 0
-    return _case(state, owner, listings, start_ms, restore, first)
+    case = _case(state, owner, listings, start_ms, restore, first)
+    if listings or facts is None or parsed is None:
+        return case
+    return replace(case, rival=rival(state, facts, parsed.prefix, start_ms))
 
 
 def flink_xid(branch: BranchFacts) -> FlinkXid | None:
@@ -250,7 +272,9 @@ def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
     else:
         return None
     first = found.checkpoint if found.is_function else 0
-    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts), first)
+    # MySQL keeps no time: when a branch was seen first says of no checkpoint that it was taken before.
+    began_ms = branch.prepared_ms if branch.prepared_ms is not None else 0
+    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts), first, began_ms=began_ms)
     may_refuse_flink = branch.resource_manager == MYSQL.name
     return replace(case, is_branch=True, may_refuse_flink=may_refuse_flink)
 
@@ -272,6 +296,7 @@ def _case(
     start_ms: int,
     last_restore: Restore | None,
     first: int,
+    began_ms: int | None = None,
 ) -> FlinkCase:
     cluster, job = owner
     if shared := several_clusters(state, job):
@@ -304,7 +329,8 @@ def _case(
         return case
     if listings:
         earlier = (restore.number for restore in case.restores if restore.number >= first)
-        case = replace(case, may_hold=may_hold(state, owner, earlier, start_ms))
+        held_since_ms = began_ms if began_ms is not None else start_ms
+        case = replace(case, may_hold=may_hold(state, owner, earlier, held_since_ms))
         last, _ = case.restored_to()
         after_ms = last.at_ms if last else case.first.written_ms
     elif last_restore is not None and case.began_after_restored:

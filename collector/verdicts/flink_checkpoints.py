@@ -93,7 +93,8 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
         return by_ids
     # Where only its time speaks for the job, the id may be a stranger's that looks like Flink's.
     is_its = is_its_job(transaction, sink, job, flink)
-    is_agreed = by_ids is not None and found.fate is by_ids.fate
+    is_retaken = _is_retaken(transaction, parsed, sink)
+    is_agreed = by_ids is not None and found.fate is by_ids.fate and not is_retaken
     found = replace(found, sure=is_its and (found.sure or is_agreed))
     after_ms = max(transaction.identity.start_ms, found.restored_ms)
     doubt = unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
@@ -109,13 +110,24 @@ def _by_job(
     newest = max(flink.restores_from(job.job.job), key=lambda restore: restore.at_ms, default=None)
     is_pooled = sink.naming is Naming.POOLING
     number, sure = (None, False) if is_pooled else (parsed.number, fits(sink, job))
-    found = by_job(job_case(start_ms, number, job, proven, sure=sure, newest=newest))
+    # No list names it, or that would have told: what was read does not hold it.
+    read = flink.read_whole(job) if None not in transaction.handle_identity else frozenset()
+    proven = {n: restore for n, restore in proven.items() if n in job.checkpoints or n not in read}
+    is_retaken = _is_retaken(transaction, parsed, sink)
+    found = by_job(replace(job_case(start_ms, number, job, proven, sure=sure, newest=newest), is_retaken=is_retaken))
     if sink.naming is Naming.UNKNOWN:
         if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False, newest=newest))
         if found.fate is not if_pooled.fate:
             why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
             return Evidence(fate=Fate.UNSEEN, why=why)
     return found
+
+
+def _is_retaken(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink) -> bool:
+    """Say whether an id was taken more than once before a transaction of it began: the work may have been set back before."""
+    ids = sink.subtasks.get(parsed.subtask)
+    taken = ids.takes.get(parsed.number, ()) if ids is not None else ()
+    return sum(at_ms < transaction.identity.start_ms for at_ms in taken) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +149,8 @@ class JobCase:
     sure: bool
     newest: Restore | None = None
     """The last restore from a checkpoint of this job since the transaction began, by any job."""
+    is_retaken: bool = False
+    """Its id was taken more than once before it began: another job may have gone on from an earlier checkpoint."""
 
     @property
     def set_back(self) -> Restore | None:
@@ -146,12 +160,17 @@ class JobCase:
     @property
     def completed(self) -> list[int]:
         """Return the checkpoints that hold it and were completed."""
-        return [n for n in self.held if self.status(n) is FlinkStatus.COMPLETED or n in self.proven] + [*self.unseen]
+        return [n for n in self.held if self._counts(n) or n in self.proven] + [*self.unseen]
 
     @property
     def running(self) -> int | None:
-        """Return the first checkpoint that holds it and whose end was not seen."""
-        return min((n for n in self.held if self.status(n) is FlinkStatus.IN_PROGRESS), default=None)
+        """Return the first checkpoint that holds it and of which it is not known whether it counts."""
+        return min(
+            (n for n in self.held if self.status(n) is not FlinkStatus.FAILED and not self._counts(n)), default=None
+        )
+
+    def _counts(self, number: int) -> bool:
+        return self.status(number) is FlinkStatus.COMPLETED and self.facts.counts(self.facts.checkpoints[number])
 
     def status(self, number: int) -> FlinkStatus:
         """Return how a checkpoint that was seen stands."""
@@ -211,7 +230,8 @@ def rule_1_completed(case: JobCase) -> Evidence | None:
         return None
     number = min(case.completed)
     why = _completed(case.facts, number, case.proven)
-    found = case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or number in case.unseen)
+    is_proven = number in case.unseen and not case.is_retaken
+    found = case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or is_proven)
     restored_ms = case.newest.at_ms if case.newest is not None else 0
     held_ms = restored_ms if number in case.unseen else case.facts.checkpoints[number].triggered_ms
     return replace(found, restored_ms=restored_ms, held_ms=held_ms)
@@ -250,10 +270,9 @@ def rule_5_end_not_seen(case: JobCase) -> Evidence | None:
     """The job is over, and the end of the checkpoint that holds it was not seen."""
     if case.held and case.running is None:
         return None
-    why = (
-        f"{case.facts.pipeline} is {case.facts.job.state}; the end of its checkpoint was not seen: what a job is restored from "
-        "will tell"
-    )
+    is_savepoint = case.running is not None and case.status(case.running) is FlinkStatus.COMPLETED
+    unknown = "it is held by a savepoint" if is_savepoint else "the end of its checkpoint was not seen"
+    why = f"{case.facts.pipeline} is {case.facts.job.state}; {unknown}: what a job is restored from will tell"
     return case.answer(5, Fate.UNSEEN, why, case.running)
 
 

@@ -38,6 +38,11 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
         f"{case.name} was set back to before checkpoint {case.first.number} and restored again since: whether its work rests on "
         "that checkpoint is not known"
     )
+    if last is not None and last.number >= case.first.number:
+        fact = (
+            f"{case.name} was restored from checkpoint {last.number}, which lists it, and since then from a later one that does "
+            "not: whether its work rests on it is not known"
+        )
     if last is not None and last.number in case.may_hold:
         fact = (
             f"{case.name} was restored from checkpoint {last.number}, which may hold it, too: it began before that checkpoint was "
@@ -100,6 +105,10 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     fact = f"{_runs(case)}, and Flink has not reported checkpoint {case.first.number} as completed"
     if case.is_list_gone:
         fact = f"{_runs(case)}, and the checkpoints that listed it are deleted: Flink commits it, or lists it in a later one"
+    elif case.is_savepoint(case.first):
+        fact = (
+            f"{_runs(case)}: it commits what savepoint {case.first.number} lists, or its next checkpoint lists it again"
+        )
     return Judgement(
         verdict=Verdict.IN_PROGRESS,
         rule=24,
@@ -158,16 +167,22 @@ def rule_34_failed(case: FlinkCase) -> Judgement | None:
 
 
 def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
-    """It is listed, and it was not seen whether Flink recorded the checkpoint as completed before the job stopped."""
+    """It is listed, and it was not seen whether Flink recorded the checkpoint as completed before the job stopped.
+
+    Or it is a savepoint that lists it, which Flink records nowhere: only a person has a job go on from it.
+    """
     if not case.listings:
         return None
     written_ms = case.listings[-1].written_ms
     if case.now_ms - written_ms < case.commit_overdue_ms:
         return Judgement(verdict=Verdict.IN_PROGRESS, rule=25, evidence=(_listed(case),), loses_data=True)
     name = checkpoint_name(case.first_not_failed)
+    known = f"the end of {name} was not seen"
+    if case.is_savepoint(case.first_not_failed):
+        known = f"{name} is a savepoint, and no restart of the job goes on from it by itself"
     fact = (
-        f"the end of {name} was not seen: commit it only if the job is then restored from {name} or from a later one. "
-        "Restored from an earlier one, it writes these rows twice"
+        f"{known}: commit it only if the job is then restored from {name} or from a later one. Restored from an earlier one, it "
+        "writes these rows twice"
     )
     return Judgement(
         verdict=Verdict.COMMIT_IT,
@@ -185,7 +200,10 @@ def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     restore = case.last_restore
     if case.listings or restore is None or case.restored is None or case.restored.number != restore.number:
         return None
-    if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored or case.unattributed:
+    if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored:
+        return None
+    # What another job wrote under the same prefix by mistake, that one goes on from.
+    if case.unattributed or case.rival:
         return None
     fact = (
         f"{case.name} was restored from checkpoint {restore.number}, which was written before it began and does not list it: "

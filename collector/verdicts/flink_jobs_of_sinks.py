@@ -8,6 +8,7 @@ from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
 from collector.records.formats.flink_records import FlinkStatus
 from collector.state.flink_sinks import Naming, Sink
+from collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at
 
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
@@ -24,7 +25,7 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
     if not flink.jobs:
         # Its id only looks like Flink's: nothing says that it is.
         return None, f"{_ITS_OWNER}; of a Flink job, --flink NAME=URL tells"
-    ran = [facts for facts in flink.jobs.values() if _ran_at(facts, transaction.identity.start_ms)]
+    ran = [facts for facts in flink.jobs.values() if ran_at(facts, transaction.identity.start_ms)]
     told = [(facts, _is_named(transaction, sink, facts, flink)) for facts in ran]
     named, may_be = (
         [facts for facts, is_named in told if is_named],
@@ -52,7 +53,18 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
 
 
 def is_its_job(transaction: BrokerTransaction, sink: Sink, facts: FlinkJobFacts, flink: FlinkState) -> bool:
-    """Say whether more than its time speaks for a job: its checkpoints name the prefix, or the sink's commits follow them."""
+    """Say whether more than its time speaks for a job: its checkpoints name the prefix, or the sink's commits follow them.
+
+    Where another job ran then under the same prefix, only a list that names the transaction itself tells.
+    """
+    if flink.lists(facts, transaction.handle_identity):
+        return True
+    start_ms = transaction.identity.start_ms
+    others = others_that_ran(flink, facts, sink.prefix, start_ms)
+    if any(is_named or fits(sink, other) for other, is_named in others):
+        return False
+    if known_by_lists(flink, facts, sink.prefix, start_ms):
+        return False
     return _is_named(transaction, sink, facts, flink) is True or fits(sink, facts)
 
 
@@ -82,15 +94,9 @@ def _is_related(facts: FlinkJobFacts, owner: tuple[str, str], flink: FlinkState)
     return goes_on or any(restore.of_job == owner[1] for restore in facts.restores)
 
 
-def _ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:
-    job = facts.job
-    ended_ms = (job.ended_ms or job.changed_ms) if job.is_over else None
-    return job.started_ms - CLOCK_SKEW_MS <= at_ms and (ended_ms is None or at_ms <= ended_ms + CLOCK_SKEW_MS)
-
-
 def fits(sink: Sink, facts: FlinkJobFacts) -> bool:
     """Say whether most of the sink's commits came just after the end of a checkpoint of this job (of their number)."""
-    ran = [commit for commit in sink.commits if _ran_at(facts, commit[0])]
+    ran = [commit for commit in sink.commits if ran_at(facts, commit[0])]
     compared = sorted(ran)[-COMMITS_COMPARED:]
     ends = {
         number: seen.ended_ms

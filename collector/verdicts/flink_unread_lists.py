@@ -67,6 +67,7 @@ def unread_list(state: FlinkState, owner: tuple[str, str], id_: FlinkId, start_m
         "" if naming else "no checkpoint that was read says that the job uses this prefix",
         "its sink uses its ids again, so that its number does not tell which checkpoint holds it" if is_pooled else "",
         _not_of_this_attempt(facts, start_ms),
+        "" if facts.counts(holding) else "it is a savepoint, and no restart of the job goes on from it by itself",
         "" if start_ms <= holding.triggered_ms - CLOCK_SKEW_MS else "it may have begun after the checkpoint's barrier",
         "a list that must name it, if it is the job's, does not" if _is_contradicted(lists, id_, start_ms) else "",
         _restored_since(state, facts, start_ms),

@@ -15,6 +15,7 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_unread_lists.py",
     f"{VERDICTS}/test_flink_commits.py",
     f"{VERDICTS}/test_flink_same_job_ids.py",
+    f"{VERDICTS}/test_flink_histories.py",
 )
 LOSSES = (
     f"{VERDICTS}/test_data_loss.py",

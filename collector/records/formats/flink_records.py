@@ -25,7 +25,7 @@ class FlinkKind(Enum):
     SAVEPOINT = "SAVEPOINT"
     """Taken while the job goes on: what is prepared is committed by the next checkpoint, not by it (FLIP-203)."""
     SYNC_SAVEPOINT = "SYNC_SAVEPOINT"
-    """Taken at the job's end; it commits."""
+    """Taken at the job's end; the job commits what it lists, and is finished then."""
 
     @property
     def is_savepoint(self) -> bool:
@@ -38,7 +38,9 @@ class FlinkKind(Enum):
         return self is not FlinkKind.SAVEPOINT
 
 
-ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+FINISHED = "FINISHED"
+"""The state of a job whose work is done, or that was stopped with a savepoint."""
+ENDED = frozenset({FINISHED, "CANCELED", "FAILED"})
 """Job states that nothing follows (JobStatus.isGloballyTerminalState)."""
 GONE = "GONE"
 """Our word for a job that ran and that its Flink does not know any more."""

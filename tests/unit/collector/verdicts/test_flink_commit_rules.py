@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_cases import FlinkCase, case_of, flink_case
@@ -80,7 +80,7 @@ def verdict(case: FlinkCase) -> tuple[Verdict, int] | None:
         ((restore(3, WRITTEN_MS - 1_001),), (COMMIT, 25)),
         ((restore(4),), (COMMIT, 25)),
         ((restore(2), restore(4)), (DOUBT, 21)),
-        ((restore(3), restore(4)), (COMMIT, 23)),
+        ((restore(3), restore(4)), (DOUBT, 21)),
         ((restore(3), restore(2)), (ABORT, 22)),
         ((restore(2), restore(3)), (COMMIT, 23)),
         ((restore(2), restore(4), restore(2)), (ABORT, 22)),
@@ -103,6 +103,21 @@ def verdict(case: FlinkCase) -> tuple[Verdict, int] | None:
 )
 def test_the_last_restore_that_tells_decides(restores: tuple[Restore, ...], found: tuple[Verdict, int]) -> None:
     assert verdict(listed(*restores)) == found
+
+
+def test_a_later_checkpoint_stands_behind_one_that_was_reported_as_completed() -> None:
+    """The job may have gone on to checkpoint 4 without checkpoint 3, which a person had another job restored from."""
+    restores = (restore(3), restore(4))
+    found = flink_commits.judge(listed(*restores))
+    assert found is not None
+    assert (
+        "restored from checkpoint 3, which lists it, and since then from a later one that does not"
+        in found.evidence[1].fact
+    )
+    reported = FlinkJobFacts(job=job(), checkpoints={3: checkpoint(3)})
+    assert verdict(listed(*restores, job=reported)) == (COMMIT, 23)
+    failed = FlinkJobFacts(job=job(), checkpoints={3: checkpoint(3, FlinkStatus.FAILED)})
+    assert verdict(listed(*restores, job=failed)) == (DOUBT, 21)
 
 
 def test_a_restore_from_before_it_completes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Open transactions of Flink jobs: each rule by cases, and random histories that are judged by a small model of Flink's rules."""
+"""Open transactions of Flink jobs: each rule by cases (random histories: test_flink_histories.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import (
@@ -19,17 +17,13 @@ from collector.records.formats.flink_records import (
 )
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.flink_sinks import Sink, SubtaskIds
-from collector.state.transaction_join import views
-from collector.verdicts import flink_commits, loss_cases, verdict_rules
-from collector.verdicts.data_loss import LossVerdict
+from collector.verdicts import flink_commits, verdict_rules
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.flink_checkpoints import Fate, evidence
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
-from tests.unit.collector.observations import T0, broker_record, folded, only_view
-from tests.unit.collector.verdicts.model_of_flink import LISTS, OUTCOMES, ModelOfFlink
+from tests.unit.collector.observations import T0, broker_record, only_view
 from tests.unit.collector.verdicts.test_verdict_rules import case
 
 JOB, OTHER_JOB = "a" * 32, "b" * 32
@@ -79,6 +73,15 @@ STARTED_ANEW, LATER_ANEW = job(OTHER_JOB, started_ms=T0 + 59_000), job("c" * 32,
 GOES_ON_FROM_5 = replace(LATER_FROM_4, restored_number=5, restored_path=f"file:///c/{OTHER_JOB}/chk-5")
 FROM_SAVEPOINT = replace(LATER_FROM_4, restored_path="file:///c/savepoint-aaaaaa-0123")
 SAVEPOINT = checkpoint(3, kind=FlinkKind.SAVEPOINT)
+STOPS_WITH = checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)
+FINISHED_JOB = job(state="FINISHED")
+
+IN_SAVEPOINT = replace(listing(), path="file:///c/savepoint-aaaaaa-0123", kind=None)
+LATER_STOP = replace(STOPS_WITH, number=4, triggered_ms=T0 + 40_000, ended_ms=T0 + 41_000)
+STRANGER = job("d" * 32, name="refunds")
+LISTED_BY_STRANGER = listing(9, NOT_LISTED, job="d" * 32, written=29_000)
+LISTED_EARLIER = replace(LISTED_BY_STRANGER, written_ms=T0 + 15_000)
+OF_STRANGER = checkpoint(9, job="d" * 32, job_name="refunds", triggered_ms=T0 + 28_000, ended_ms=T0 + 29_000)
 
 NOT_OVER, FAILED_3 = checkpoint(3, FlinkStatus.IN_PROGRESS), checkpoint(3, FlinkStatus.FAILED)
 FAILED_4 = checkpoint(4, FlinkStatus.FAILED, reason="Could not finalize")
@@ -125,6 +128,23 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("it failed, and a job was restored from it", [FAILED_JOB, FAILED_3, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
     ("it failed, and the work was set back", [FAILED_JOB, FAILED_3, RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
     ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
+    ("a savepoint, its job is gone", [FAILED_JOB, SAVEPOINT, IN_SAVEPOINT], True, 40_000, COMMIT, 25, "savepoint-aaaaaa-0123"),
+    ("it stops with a savepoint", [RUNS, STOPS_WITH, IN_SAVEPOINT], True, 40_000, GOES_ON, 24, ""),
+    ("it failed as it stopped", [FAILED_JOB, STOPS_WITH, IN_SAVEPOINT], True, 40_000, COMMIT, 25, "savepoint-aaaaaa-0123"),
+    ("it was stopped with a savepoint", [FINISHED_JOB, STOPS_WITH, IN_SAVEPOINT], True, 40_000, COMMIT, 23, ""),
+    ("so it was, with a later one", [FINISHED_JOB, STOPS_WITH, LATER_STOP, IN_SAVEPOINT], True, 60_000, COMMIT, 25,
+        "savepoint-aaaaaa-0123"),
+    ("restored from it, then from a later one", [RESTORED_FROM_3, LATER_FROM_4, listing()], True, 90_000, DOUBT, 21, ""),
+    ("so it was, and it was completed", [FAILED_JOB, checkpoint(3), RESTORED_FROM_3, LATER_FROM_4, listing()], True, 90_000,
+        COMMIT, 23, ""),
+    ("lingers, another job uses its prefix", [FAILED_JOB, LISTED_2, STRANGER, LISTED_BY_STRANGER, RESTORED_FROM_2,
+        LISTED_BY_OTHER], True, 70_000, None, 0, ""),
+    ("so it does, and REST never told of it", [FAILED_JOB, LISTED_2, LISTED_BY_STRANGER, RESTORED_FROM_2, LISTED_BY_OTHER],
+        True, 70_000, None, 0, ""),
+    ("lingers, another job's list is not read", [FAILED_JOB, LISTED_2, STRANGER, OF_STRANGER, RESTORED_FROM_2,
+        LISTED_BY_OTHER], True, 70_000, None, 0, ""),
+    ("its list is out of reach, another job uses its prefix",
+        [FAILED_JOB, EARLIER_2, COMPLETED_3, STRANGER, LISTED_EARLIER, LISTED_2, OUT_OF_REACH], True, 40_000, DOUBT, 31, ""),
     ("REST is away, its end not seen", [RUNS, NOT_OVER, listing()], False, 40_000, COMMIT, 25, "chk-3"),
     ("no REST at all", [listing()], False, 40_000, COMMIT, 25, "chk-3"),
     ("no REST at all, just written", [listing()], False, 31_000, GOES_ON, 25, ""),
@@ -217,6 +237,18 @@ def test_a_list_that_is_deleted_is_said_to_be() -> None:
     assert "the checkpoints that listed it are deleted" in running.evidence[1].fact
 
 
+def test_what_a_savepoint_lists_is_said_to_be_in_a_savepoint() -> None:
+    found = judged(flink_state([FAILED_JOB, STOPS_WITH, IN_SAVEPOINT], True), open_view(), 40_000)
+    assert found is not None
+    assert "savepoint-aaaaaa-0123 is a savepoint, and no restart of the job goes on from it" in found.evidence[1].fact
+    runs = judged(flink_state([RUNS, STOPS_WITH, IN_SAVEPOINT], True), open_view(), 40_000)
+    assert runs is not None
+    assert "it commits what savepoint 3 lists, or its next checkpoint lists it again" in runs.evidence[1].fact
+    over = judged(flink_state([FINISHED_JOB, STOPS_WITH, IN_SAVEPOINT], True), open_view(), 40_000)
+    assert over is not None
+    assert "the job was stopped with it, and is finished" in over.evidence[1].fact
+
+
 def test_every_rule_has_a_case() -> None:
     assert {f"{rule}" for *_, rule, _ in CASES if rule} == {each.__name__.split("_")[1] for each in flink_commits.RULES}
 
@@ -268,98 +300,3 @@ def test_whether_an_aborted_one_was_lost_follows_from_the_same_lists(seen: list[
     numbers = {number: SubtaskIds(taken_ms={}, committed={1: 1, 2: 1, 4: 1}) for number in range(1)}
     found = evidence(aborted.broker, Sink(prefix="orders", subtasks=numbers), flink_state(seen, False).copy())
     assert (found.fate, found.sure) == (fate, sure)
-
-
-STEPS = st.one_of(
-    st.tuples(st.just("write"), st.sampled_from(OUTCOMES), st.sampled_from(LISTS)),
-    st.tuples(st.just("restore"), st.integers(0, 3), st.booleans()),
-    st.tuples(st.sampled_from(["fail over", "sinks start", "time out", "poll"])),
-)
-HISTORIES = st.lists(STEPS, min_size=1, max_size=10)
-
-
-def history(steps: list[tuple[Any, ...]], pooled: bool, subtasks: int) -> ModelOfFlink:
-    """Return an application that went through these steps, of which REST told at the end what it knows."""
-    flink = ModelOfFlink(pooled=pooled, subtasks=subtasks)
-    for step in steps:
-        match step:
-            case "write", outcome, listing:
-                flink.write(outcome, listing)
-            case "restore", steps_back, from_nothing:
-                flink.restore(steps_back, from_nothing)
-            case ("fail over",):
-                flink.fail_over()
-            case ("sinks start",):
-                flink.start_sinks()
-            case ("time out",):
-                flink.time_out()
-            case ("poll",):
-                flink.poll()
-    flink.poll()
-    flink.at += 5_000
-    return flink
-
-
-ONLY_WRITTEN, RECORDED = ("write", "written", "read"), ("write", "recorded", "read")
-SAVED, OUT = ("write", "savepoint", "read"), ("write", "recorded", "out of reach")
-
-
-UNSURE, UNSURE_UNREAD = ("write", "unsure", "read"), ("write", "unsure", "out of reach")
-
-
-@settings(max_examples=300, deadline=None)
-@given(HISTORIES, st.booleans(), st.integers(1, 2), st.booleans())
-@example([UNSURE, ("fail over",)], False, 1, True)
-@example([UNSURE_UNREAD, RECORDED, ("restore", 1, False)], False, 1, False)
-@example([ONLY_WRITTEN, SAVED, ("write", "written", "out of reach"), OUT], False, 1, True)
-@example([RECORDED, ("restore", 0, False), ("poll",), ("restore", 0, True)], False, 1, False)
-@example([("poll",), RECORDED, ("poll",), SAVED, ("fail over",), ("poll",), ("restore", 0, False)], False, 1, False)
-def test_no_history_gives_a_commit_that_flink_would_double(
-    steps: list[tuple[Any, ...]], pooled: bool, subtasks: int, dies: bool
-) -> None:
-    flink = history(steps, pooled, subtasks)
-    if dies:
-        flink.state.polled_ms.clear()
-    for held, record in flink.left():
-        found = judged(flink.state, only_view(record), flink.at)
-        if found is None:
-            continue
-        counts = flink.counts(held)
-        if found.may_commit and not found.commit_confirmation:
-            assert counts, f"a commit by rule {found.rule} would write its rows twice"
-        elif found.may_commit and held.ended is None:
-            number = int(found.commit_confirmation.removeprefix("chk-"))
-            named = [each for each in flink.holds if each[1] == number and held in flink.holds[each]]
-            assert named, f"rule {found.rule} has a person confirm a checkpoint that does not hold it"
-            if found.rule == 30:
-                assert counts, "a commit would write its rows twice"
-        if found.may_abort and not found.loses_data:
-            assert not counts, f"an abort by rule {found.rule} would lose its rows"
-
-
-COMMITTED, BACK, NEWEST = ("write", "committed", "read"), ("restore", 1, False), ("restore", 0, False)
-
-
-@settings(max_examples=150, deadline=None)
-@given(HISTORIES, st.booleans(), st.integers(1, 2))
-@example([UNSURE_UNREAD, COMMITTED, BACK], False, 1)
-@example([COMMITTED, ("fail over",), ("write", "committed", "out of reach"), ("fail over",)], False, 2)
-@example([SAVED, COMMITTED, COMMITTED, BACK, ("poll",), NEWEST, OUT, NEWEST], True, 2)
-@example(
-    [COMMITTED, ("poll",), SAVED, ("poll",), BACK, ("poll",), ("write", "declined", "read"), ("time out",), NEWEST],
-    False,
-    2,
-)
-def test_no_history_is_certainly_lost_or_twice_that_is_not(
-    steps: list[tuple[Any, ...]], pooled: bool, subtasks: int
-) -> None:
-    flink = history(steps, pooled, subtasks)
-    state = folded(*flink.records)
-    state.flink = flink.state
-    inputs = loss_cases.loss_inputs(state, DecisionLogStatus.ABSENT, views(state, settled=True))
-    by_identity = {(held.id, T0 + held.opened): held for held in flink.transactions}
-    for loss in loss_cases.judged(inputs):
-        counts = flink.counts(by_identity[loss.view.transaction, loss.view.opened_ms or 0])
-        if loss.certainty is Certainty.CERTAIN:
-            assert counts or loss.verdict is not LossVerdict.LOST, loss.why
-            assert not counts or loss.verdict not in (LossVerdict.HARMLESS, LossVerdict.DUPLICATED), loss.why

@@ -94,7 +94,7 @@ ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Cer
     ("of its name, restored from nothing", [*COMMITS, *GONE, job(LATER, started_ms=T0 + 90_000)], LOST, LIKELY, "but job"),
     ("restored below it before it began",
         [*COMMITS, *GONE, ITS_OWN_LIST, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
-        LOST, CERTAIN, "checkpoint 3"),
+        LOST, LIKELY, "checkpoint 3"),
     ("so it is, and its job has no list", [*COMMITS, *GONE, restored(LATER, 2, 22_000, SAVEPOINT, "b"), LATER_USES_IT],
         UNKNOWN, GUESS, "do not say whose it is"),
     ("nothing says that it is the job's", [*GONE], LOST, LIKELY, "checkpoint 3 of eu/orders holds it"),

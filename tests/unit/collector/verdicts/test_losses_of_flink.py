@@ -147,8 +147,22 @@ CASES: list[tuple[str, list[Observation], LossVerdict, Certainty, str]] = [
         "has ended, as far as Flink reported",
     ),
     (
-        "stopped with a savepoint",
+        "it stops with a savepoint, and may yet fail",
         [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
+        UNKNOWN,
+        GUESS,
+        "has ended, as far as Flink reported",
+    ),
+    (
+        "it failed as it stopped with a savepoint",
+        [*COMMITS, job(state="FAILED"), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
+        UNKNOWN,
+        GUESS,
+        "it is held by a savepoint: what a job is restored from will tell",
+    ),
+    (
+        "stopped with a savepoint",
+        [*COMMITS, job(state="FINISHED"), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
         LOST,
         CERTAIN,
         "checkpoint 3",

@@ -1,0 +1,73 @@
+"""Whether two Flink jobs write under one transactional id prefix, by mistake: an id then does not say whose it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
+from collector.records.formats.flink_records import FlinkStatus
+
+
+def ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:
+    """Say whether a job ran at a time (epoch ms), as far as REST told."""
+    job = facts.job
+    ended_ms = (job.ended_ms or job.changed_ms) if job.is_over else None
+    return job.started_ms - CLOCK_SKEW_MS <= at_ms and (ended_ms is None or at_ms <= ended_ms + CLOCK_SKEW_MS)
+
+
+def rival(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> str:
+    """Return the name of another job that may have written under a prefix then, and that is of another line of work; or nothing.
+
+    Its checkpoints name the prefix; or one was completed since, and none of its lists was read.
+    """
+    for other, is_named in others_that_ran(flink, facts, prefix, at_ms):
+        if is_named or (is_named is None and _has_completed(other, at_ms)):
+            return other.pipeline
+    return known_by_lists(flink, facts, prefix, at_ms)
+
+
+def known_by_lists(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> str:
+    """Return such a job that REST did not tell of, and that wrote a checkpoint since which names the prefix; or nothing."""
+    for (cluster, job), lists in flink.committables.items():
+        if job in flink.jobs or job == facts.job.job:
+            continue
+        named = (each.written_ms for each in lists.values() if prefix in each.prefixes)
+        if max(named, default=0) >= at_ms - CLOCK_SKEW_MS and job not in _related(flink, facts.job.job):
+            return f"{cluster}/{job}"
+    return ""
+
+
+def others_that_ran(
+    flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int
+) -> Iterator[tuple[FlinkJobFacts, bool | None]]:
+    """Yield the jobs that ran then, of another line of work, with whether their checkpoints name a prefix; None: not known."""
+    related: frozenset[str] | None = None
+    for other in flink.jobs.values():
+        if other.job.job == facts.job.job or not ran_at(other, at_ms):
+            continue
+        is_named = flink.names_prefix(other, prefix)
+        if is_named is False:
+            continue
+        related = related if related is not None else _related(flink, facts.job.job)
+        if other.job.job not in related:
+            yield other, is_named
+
+
+def _has_completed(facts: FlinkJobFacts, since_ms: int) -> bool:
+    return any(
+        seen.status is FlinkStatus.COMPLETED and (seen.ended_ms or 0) >= since_ms for seen in facts.checkpoints.values()
+    )
+
+
+def _related(flink: FlinkState, job: str) -> frozenset[str]:
+    """Return the jobs that a job goes on from, and those that go on from it, also by way of others."""
+    related, waiting = {job}, [job]
+    while waiting:
+        of = waiting.pop()
+        facts = flink.jobs.get(of)
+        sources = {restore.of_job for restore in facts.restores} if facts is not None else set()
+        successors = {id_ for id_, each in flink.jobs.items() if any(restore.of_job == of for restore in each.restores)}
+        new = (sources | successors) - related - {""}
+        related |= new
+        waiting += new
+    return frozenset(related)

@@ -1,0 +1,206 @@
+"""One application of Flink: its jobs, one after the other, their checkpoints, savepoints and restores. Times are ms after T0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
+from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.observations import T0
+from tests.unit.collector.verdicts.flink_model.sinks import KafkaSink, Sink
+from tests.unit.collector.verdicts.flink_model.world import Held, World
+
+Checkpoint = tuple[str, int]
+"""A job and a number."""
+OUTCOMES = ("committed", "recorded", "written", "declined", "unsure", "savepoint", "stopped", "stopping")
+"""How a checkpoint ends.
+
+- Its transactions are committed; it is recorded, or its ``_metadata`` is only written, and its job dies before they are.
+- It fails and the job goes on, also where Flink is unsure and has recorded it.
+- It is a savepoint, which commits nothing while the job goes on, and which no restart by itself goes back to.
+- It is the savepoint of stop-with-savepoint, and the job ends; or the job dies before it has committed.
+"""
+LISTS = ("read", "out of reach", "not found")
+"""What a collector gets of a checkpoint's ``_metadata``."""
+KINDS = {
+    "savepoint": FlinkKind.SAVEPOINT,
+    "stopped": FlinkKind.SYNC_SAVEPOINT,
+    "stopping": FlinkKind.SYNC_SAVEPOINT,
+}
+STATUSES = {"declined": FlinkStatus.FAILED, "unsure": FlinkStatus.FAILED, "written": FlinkStatus.IN_PROGRESS}
+
+
+@dataclass(kw_only=True)
+class Application:
+    """``key``: its own, whatever its jobs are called."""
+
+    world: World
+    key: str
+    name: str
+    sinks: list[Sink]
+    job: str = ""
+    newest: int = 0
+    goes_on_from: int = 0
+    """The number of the checkpoint that it was restored from, or that was taken last."""
+    is_up: bool = True
+    is_over: bool = False
+    """Its job was stopped: it does not start again by itself."""
+    has_writers: bool = False
+    """They run: they have shut out what those before them left."""
+    started: int = 0
+    line: tuple[Checkpoint, ...] = ()
+    """The checkpoints that the job's work rests on, oldest first: a restart by itself goes back to the last of them."""
+    lines: dict[Checkpoint, tuple[Checkpoint, ...]] = field(default_factory=dict)
+    """Every checkpoint that a person may restore, each with the line that it stands at the end of."""
+    holds: dict[Checkpoint, tuple[Held, ...]] = field(default_factory=dict)
+    kinds: dict[Checkpoint, FlinkKind] = field(default_factory=dict)
+    restores: list[tuple[int, Checkpoint | None]] = field(default_factory=list)
+    """When it went on, and from what."""
+    told: list[Any] = field(default_factory=list)
+    """What REST says of the job that runs, when it is asked."""
+
+    def __post_init__(self) -> None:
+        self.job = self.world.new_job()
+        self.jobs = [self.job]
+        self._told_job: dict[str, Any] = {"started_ms": T0}
+
+    def counts(self, held: Held) -> bool:
+        """Say whether the work rests on a transaction: its rows are not written again."""
+        return any(held in self.holds[each] for each in self.line)
+
+    def restored_since(self, held: Held) -> list[Checkpoint | None]:
+        """Return what it went on from since a transaction began."""
+        return [source for at, source in self.restores if at > held.opened]
+
+    def is_set_back_by(self, held: Held, source: Checkpoint | None) -> bool:
+        """Say whether a job that goes on from there writes again what a transaction holds."""
+        return not any(held in self.holds[each] for each in (self.lines[source] if source else ()))
+
+    def is_told(self) -> bool:
+        """Say whether REST shows each start for what it is: a savepoint's path names no job, a start from nothing has none."""
+        return all(source is not None and not self.kinds[source].is_savepoint for _, source in self.restores)
+
+    def name_of(self, taken: Checkpoint) -> str:
+        """Return the last part of a checkpoint's path."""
+        return self.path_of(taken).rpartition("/")[2]
+
+    def path_of(self, taken: Checkpoint) -> str:
+        id_, number = taken
+        is_savepoint = self.kinds[taken].is_savepoint
+        return f"file:///s/savepoint-{id_[-6:]}-{number}" if is_savepoint else f"file:///c/{id_}/chk-{number}"
+
+    def write(self, outcome: str, listing: str) -> None:
+        """Take a checkpoint or savepoint."""
+        world = self.world
+        if self.has_writers and any(sink.is_fenced for sink in self.sinks):
+            self.is_up = False
+        if not self.is_up:
+            self.fail_over()
+        self.start_writers()
+        world.at += 10_000
+        self.newest += 1
+        taken, triggered = (self.job, self.newest), world.at
+        self.kinds[taken] = KINDS.get(outcome, FlinkKind.CHECKPOINT)
+        for sink in self.sinks:
+            sink.barrier(self.job, self.newest)
+        self.goes_on_from = self.newest
+        # Flink deletes the list of one that failed, if it gets to it.
+        self.holds[taken] = tuple(held for sink in self.sinks for held in sink.pending)
+        self._see_list(taken, listing)
+        world.at += 500
+        self.told.append((taken, STATUSES.get(outcome, FlinkStatus.COMPLETED), triggered, world.at))
+        if outcome != "declined":
+            self.lines[taken] = (*self.line, taken)
+        if outcome in ("committed", "recorded", "stopped"):
+            self.line = self.lines[taken]
+        if outcome in ("committed", "stopped"):
+            for sink in self.sinks:
+                sink.complete()
+        self.is_over = outcome == "stopped"
+        self.is_up = outcome not in ("recorded", "written", "stopped", "stopping")
+        if self.is_over:
+            # Its writers close what they began behind the barrier.
+            world.end([held for sink in self.sinks for held in sink.current], is_commit=False)
+
+    def restore(self, steps_back: int, *, from_nothing: bool = False) -> None:
+        """Start another job at a person's wish: from what was taken last, from what was before it, or from nothing."""
+        known = list(self.lines)
+        source = None if from_nothing or not known else known[max(0, len(known) - 1 - steps_back)]
+        self.job = self.world.new_job()
+        self.jobs.append(self.job)
+        self.newest = source[1] if source else 0
+        self.started = self.world.at + 8_000
+        self._told_job = {"started_ms": T0 + self.started}
+        self._go_on_from(source)
+
+    def fail_over(self) -> None:
+        """Restart the tasks of the same job from its newest checkpoint, or from nothing; the checkpoints' numbers go on."""
+        if self.is_over:
+            self.restore(0)
+        else:
+            self._go_on_from(self.line[-1] if self.line else None)
+
+    def start_writers(self) -> None:
+        """Have the writers commit what they were restored with, shut out what others left open, and begin."""
+        if self.has_writers or not self.is_up:
+            return
+        self.world.at += 2_000
+        self.has_writers = True
+        restored = self.holds[self.line[-1]] if self.line else ()
+        for sink in self.sinks:
+            sink.start(self.job, restored, self.goes_on_from)
+
+    def poll(self) -> None:
+        """Have REST tell what it knows of the job that runs."""
+        state = self.world.flink
+        for taken, status, triggered, ended in self.told:
+            if taken[0] == self.job:
+                ended_ms = None if status is FlinkStatus.IN_PROGRESS else T0 + ended
+                seen = {
+                    "job": self.job,
+                    "job_name": self.name,
+                    "kind": self.kinds[taken],
+                    "triggered_ms": T0 + triggered,
+                    "ended_ms": ended_ms,
+                    "path": self.path_of(taken),
+                }
+                state.see_checkpoint(checkpoint(taken[1], status, **seen))
+        told = "FINISHED" if self.is_over else "RUNNING" if self.is_up else "FAILED"
+        state.see_job(job(self.job, state=told, name=self.name, **self._told_job))
+        state.see_polled(CLUSTER, T0 + self.world.at, answered=True)
+
+    def _go_on_from(self, source: Checkpoint | None) -> None:
+        self.world.at += 10_000
+        self.line = self.lines[source] if source else ()
+        self.goes_on_from = source[1] if source else 0
+        for sink in self.sinks:
+            sink.crash()
+        self.is_up, self.is_over, self.has_writers = True, False, False
+        self.restores.append((self.world.at, source))
+        if source:
+            restored = {"restored": source[1], "restored_path": self.path_of(source), "restored_at": self.world.at}
+            self._told_job |= restored
+
+    def _see_list(self, taken: Checkpoint, listing: str) -> None:
+        state = self.world.flink
+        if listing == "out of reach":
+            state.out_of_reach.setdefault(CLUSTER, {})[taken] = "permission denied"
+        if listing != "read":
+            return
+        kafka = [sink for sink in self.sinks if isinstance(sink, KafkaSink)]
+        state.see_committables(
+            FlinkCommittables(
+                cluster=CLUSTER,
+                job=taken[0],
+                number=taken[1],
+                path=self.path_of(taken),
+                kind=self.kinds[taken],
+                written_ms=T0 + self.world.at,
+                read_ms=T0 + self.world.at,
+                committables=frozenset(held.as_listed for held in self.holds[taken]),
+                prefixes=frozenset(sink.prefix for sink in kafka),
+                pooled=frozenset(sink.prefix for sink in kafka if sink.is_pooled),
+            )
+        )

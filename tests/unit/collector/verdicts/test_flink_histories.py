@@ -1,0 +1,134 @@
+"""Random histories of Flink: what is said of open transactions and branches, held against a model that knows what is true."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import event, example, given, settings
+
+from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
+from lifecycle.verdicts import Judgement, Verdict
+from tests.unit.collector.verdicts.flink_model.applications import Application
+from tests.unit.collector.verdicts.flink_model.histories import HISTORIES, SETTINGS, History, Setting, Step, history
+from tests.unit.collector.verdicts.flink_model.world import Branch, Held, KafkaTransaction
+
+COMMITTED, RECORDED, WRITTEN = (("write", outcome, "read") for outcome in ("committed", "recorded", "written"))
+UNSURE, SAVED, STOPPED, STOPPING = (
+    ("write", outcome, "read") for outcome in ("unsure", "savepoint", "stopped", "stopping")
+)
+OUT, UNSURE_UNREAD = ("write", "recorded", "out of reach"), ("write", "unsure", "out of reach")
+WRITTEN_OUT = ("write", "written", "out of reach")
+FAIL_OVER, POLL, NEWEST, BACK, ANEW = (
+    ("fail over",),
+    ("poll",),
+    ("restore", 0, False),
+    ("restore", 1, False),
+    ("restore", 0, True),
+)
+
+
+def check(found: History, held: KafkaTransaction | Branch) -> Judgement | None:
+    """Hold what is said of one that is open, or was when it was seen last, against what is true."""
+    judgement, application = found.judged(held.as_open), found.of(held)
+    if judgement is None:
+        return None
+    counts = application.counts(held)
+    if judgement.may_commit and not judgement.commit_confirmation:
+        assert counts, f"a commit by rule {judgement.rule} would write its rows twice"
+        # A restored job ignores a branch of its state that is gone, and fails at one that it has prepared itself.
+        is_to_commit = application.is_up and any(held in sink.pending for sink in application.sinks)
+        assert not (is_to_commit and isinstance(held, Branch)), "its job would fail at a branch that is gone"
+    elif judgement.may_commit and held.ended is None:
+        confirmed = [each for each in application.holds if application.name_of(each) == judgement.commit_confirmation]
+        named = [each for each in confirmed if held in application.holds[each]]
+        assert named, f"rule {judgement.rule} has a person confirm a checkpoint that does not hold it"
+        if judgement.rule == 30:
+            assert counts, "a commit would write its rows twice"
+    if judgement.may_abort and not judgement.loses_data and found.is_mistake_told:
+        assert not counts, f"an abort by rule {judgement.rule} would lose its rows"
+    return judgement
+
+
+def is_clear(found: History, application: Application) -> bool:
+    """Say whether a collector saw all that happened, and nobody else has the name or the prefix."""
+    return found.setting.watched and application.is_told() and found.setting.beside in ("", "apart")
+
+
+def must_be_committed(application: Application, held: Held) -> bool:
+    """Say whether its job died once Flink had recorded the checkpoint that holds it, and nothing started since."""
+    newest = application.line[-1] if application.line else None
+    return not application.is_up and not application.is_over and newest is not None and (
+        newest[0] == application.job and held in application.holds[newest]
+    )  # fmt: skip
+
+
+def must_be_aborted(application: Application, held: Held) -> bool:
+    """Say whether a checkpoint lists it, and the work went on once since, from a checkpoint of the same job before it."""
+    listed_by = [taken[0] for taken, holds in application.holds.items() if held in holds]
+    restored = application.restored_since(held)
+    source = restored[0] if len(restored) == 1 else None
+    return source is not None and source[0] in listed_by and application.is_set_back_by(held, source)
+
+
+@settings(max_examples=250)
+@given(HISTORIES, SETTINGS)
+@example([UNSURE, FAIL_OVER], Setting(rest="away"))
+@example([UNSURE_UNREAD, RECORDED, BACK], Setting())
+@example([WRITTEN, SAVED, WRITTEN_OUT, OUT], Setting(rest="away"))
+@example([RECORDED, NEWEST, POLL, ANEW], Setting())
+@example([POLL, RECORDED, POLL, SAVED, FAIL_OVER, POLL, NEWEST], Setting())
+@example([COMMITTED, STOPPING], Setting())
+@example([WRITTEN, COMMITTED, BACK, COMMITTED, BACK], Setting(watched=True))
+@example([COMMITTED, ("beside", OUT), COMMITTED], Setting(beside="same prefix"))
+@example([UNSURE_UNREAD, POLL, RECORDED, BACK], Setting(databases=(MYSQL.name,)))
+def test_no_history_gives_a_wrong_order_and_clear_ones_give_the_right_one(steps: list[Step], setting: Setting) -> None:
+    found = history(steps, setting)
+    for held in found.world.left:
+        judgement, application = check(found, held), found.of(held)
+        if held.ended is not None or not is_clear(found, application):
+            continue
+        if must_be_committed(application, held):
+            event("a clear commit")
+            assert judgement is not None
+            assert judgement.verdict is Verdict.COMMIT_IT, "its rows are not offered"
+            is_mysql = isinstance(held, Branch) and held.resource_manager == MYSQL.name
+            assert bool(judgement.commit_confirmation) is is_mysql, "it is certain"
+        elif must_be_aborted(application, held):
+            event("a clear abort")
+            assert judgement is not None
+            assert judgement.verdict is Verdict.ABORT_IT, "it is left to hold readers up"
+
+
+CLEAR: list[tuple[str, list[Step], Verdict, str, str]] = [
+    # name, what happened, verdict, what must be typed, of MySQL
+    ("recorded, and its job died", [COMMITTED, RECORDED], Verdict.COMMIT_IT, "", "chk-2"),
+    ("restored from it, and not committed yet", [COMMITTED, RECORDED, NEWEST], Verdict.COMMIT_IT, "", "chk-2"),
+    ("only written, and its job died", [COMMITTED, WRITTEN], Verdict.COMMIT_IT, "chk-2", "chk-2"),
+    ("set back to before it", [COMMITTED, RECORDED, BACK], Verdict.ABORT_IT, "", ""),
+    ("only written, and failed over", [COMMITTED, WRITTEN, FAIL_OVER], Verdict.ABORT_IT, "", ""),
+    ("saved, while its job goes on", [COMMITTED, SAVED], Verdict.IN_PROGRESS, "", ""),
+    ("died as it stopped with a savepoint", [COMMITTED, STOPPING], Verdict.COMMIT_IT, *2 * ("savepoint-000001-2",)),
+]
+
+
+@pytest.mark.parametrize("is_mysql", [False, True], ids=["kafka and postgres", "mysql"])
+@pytest.mark.parametrize(
+    ("steps", "verdict", "typed", "of_mysql"), [each[1:] for each in CLEAR], ids=[each[0] for each in CLEAR]
+)
+def test_a_clear_case(steps: list[Step], verdict: Verdict, typed: str, of_mysql: str, is_mysql: bool) -> None:
+    setting = Setting(databases=(MYSQL.name if is_mysql else POSTGRES.name,), watched=True)
+    found = history(steps, setting)
+    listed = found.applications[0].holds[(f"{1:032x}", 2)]
+    open_ = [held for held in found.world.left if held in listed]
+    assert {type(held) for held in open_} == {KafkaTransaction, Branch}, "it is still open"
+    for held in open_:
+        judgement = found.judged(held.as_open)
+        assert judgement is not None
+        assert judgement.verdict is verdict
+        wanted = of_mysql if is_mysql and isinstance(held, Branch) else typed
+        assert judgement.commit_confirmation == wanted
+
+
+def test_of_what_a_stopped_job_committed_nothing_is_left() -> None:
+    found = history([COMMITTED, STOPPED], Setting(databases=(POSTGRES.name, MYSQL.name), watched=True))
+    (application,) = found.applications
+    assert all(held.is_committed for held in application.holds[(application.job, 2)])
