@@ -139,6 +139,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/records/flink_facts.py": (
         "tests/unit/collector/records/test_flink_facts.py",
         "tests/unit/collector/state/test_applications.py",
+        f"{VERDICTS}/test_flink_same_job_ids.py",
         f"{VERDICTS}/test_flink_commit_rules.py",
         f"{VERDICTS}/test_flink_branches.py",
         f"{VERDICTS}/test_flink_job_cases.py",
