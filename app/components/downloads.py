@@ -10,7 +10,11 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.time_text import exact_time
 from lifecycle.rows.row_json import row_to_json
+
+_TIMES = ("at_ms", "since_ms", "deadline_ms")
+"""How the names of times end; what else is in ms is a length."""
 
 
 def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
@@ -30,14 +34,26 @@ def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
 
 
 def csv_text(rows: Sequence[Any]) -> str:
-    """Return rows with every column; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return rows with every column, and each time in UTC behind its epoch ms: ``opened_at`` behind ``opened_at_ms``.
+
+    A cell that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     text = io.StringIO()
-    values = [row_to_json(row) for row in rows]
+    values = [_with_times(row_to_json(row)) for row in rows]
     writer = csv.DictWriter(text, list(values[0]) if values else ["key"])
     writer.writeheader()
     for row in values:
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return text.getvalue()
+
+
+def _with_times(row: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        found[name] = value
+        if name.endswith(_TIMES):
+            found[name.removesuffix("_ms")] = exact_time(value) if value is not None else None
+    return found
 
 
 def _cell(value: object) -> object:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import live
 from app.client.collector_rows import Rows
+from app.components import downloads
 from app.components.incident_note import transaction_note
 from app.components.markup import Html, el
 from app.components.time_text import written
@@ -18,7 +19,6 @@ from app.screens.objects.parts import alerts_of, ended_table, page_address, shar
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.events import EndedTransactionRow, EventKind, RawEventRow
-from lifecycle.rows.row_json import row_to_json
 
 EVENTS_SHOWN = 200
 ALL = "all"
@@ -55,8 +55,8 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         chosen = st.segmented_control("Source", [ALL, *kinds], default=ALL, required=True, key="event-kind",
                                       label_visibility="collapsed")  # fmt: skip
-        st.download_button("JSON", json.dumps([row_to_json(event) for event in events], indent=1), "events.json",
-                           "application/json", key="events-download")  # fmt: skip
+        shown = [event for event in events if chosen in (ALL, event.kind.value)]
+        downloads.offer("events", lambda: shown)
     rows = [
         [
             written(event.at_ms, zone),
@@ -65,8 +65,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
             el("small", _place(event)),
             el("details", el("summary", "raw"), el("pre", *_lines(event))),
         ]
-        for event in events
-        if chosen in (ALL, event.kind.value)
+        for event in shown
     ]
     with st.container(key="event-table"):
         live.write(table(["Time", "Source", "Event", "Where it stands", "Record"], rows))

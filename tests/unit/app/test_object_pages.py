@@ -118,6 +118,9 @@ def test_its_raw_events_are_chosen_by_their_source(answers):
     page = at(page_paths.transaction(answers.transactions[0]["key"]))
     assert "PrepareCommit" in said(page)
     assert "transaction_decisions-7 at 4711" in said(page)
+    keys = [one.proto.id for one in page.get("download_button")]
+    assert any("events-csv" in key for key in keys), keys
+    assert any("events-json" in key for key in keys), keys
     page = page.segmented_control(key="event-kind").set_value("decision log").run()
     assert "PrepareCommit" not in said(page)
     assert "decision: commit by run 7" in said(page)

@@ -8,6 +8,7 @@ import io
 import pytest
 
 from app.components.downloads import csv_text
+from app.components.time_text import exact_time
 from lifecycle import page_paths
 from lifecycle.rows.row_json import read_row
 from lifecycle.rows.search import FoundTransactionRow
@@ -116,4 +117,6 @@ def test_a_csv_has_every_column_and_no_formula() -> None:
     assert row["transaction"] == "'=cmd()"
     assert row["partitions"] == "a-0 b-1"
     assert (row["state"], row["open_ms"], row["cause"]) == ("committed", "900", "")
+    assert (row["opened_at_ms"], row["opened_at"]) == (str(rows[0].opened_at_ms), exact_time(rows[0].opened_at_ms))
+    assert "open" not in row, "a length is no time"
     assert csv_text([]).startswith("key")
