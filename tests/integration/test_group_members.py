@@ -197,3 +197,24 @@ def test_a_restore_and_a_repartition_group_wait_for_a_transaction_left_open(
 def test_an_unknown_group_is_dead_and_has_no_members(connection: KafkaConnection) -> None:
     found = members(connection, ["no-such-group"], now_ms()).found["no-such-group"]
     assert (found.state, found.client_ids) == ("Dead", frozenset())
+
+
+def test_a_group_that_had_members_is_told_from_one_that_never_had(
+    connection: KafkaConnection, application: tuple[str, str]
+) -> None:
+    name, topic = application
+    alone = f"{name}-alone"
+    assigned = Consumer(connection.for_librdkafka(**{"group.id": alone, "enable.auto.commit": False}))
+    assigned.assign([TopicPartition(topic, 0)])
+    assigned.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    assigned.close()
+    instance = StreamsInstance(connection, name, topic)
+    instance.join()
+    instance.commit(topic, 0)
+    instance.leave()
+
+    def told() -> dict[str, tuple[str, bool]]:
+        found = members(connection, [name, alone], now_ms()).found
+        return {group.group: (group.state, group.is_simple) for group in found.values()}
+
+    wait_until("both are empty", lambda: told() == {name: ("Empty", False), alone: ("Empty", True)}, LIMIT_S)
