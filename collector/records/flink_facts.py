@@ -133,6 +133,8 @@ class FlinkState:
     """Transactional id prefix -> when that list was written."""
     _restored: dict[str, str] = field(default_factory=dict)
     """Job -> the job that was seen last to be restored from one of its checkpoints."""
+    _told: dict[str, list[CheckpointFacts]] = field(default_factory=dict)
+    """Job -> its checkpoints as rows, where nothing that they rest on has changed since they were made."""
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
@@ -148,17 +150,23 @@ class FlinkState:
         if seen.job not in self.jobs:
             self._without_list = None
         self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
+        if restores != known.restores:
+            # It may prove a checkpoint of any job.
+            self._told.clear()
+        self._told.pop(seen.job, None)
         if len(self.jobs) > 2 * JOBS_KEPT:
             # One that runs for long changed long ago, and is the last that may be missed.
             oldest = sorted(self.jobs.values(), key=lambda facts: (not facts.job.is_over, facts.job.changed_ms))
             for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
                 del self.jobs[facts.job.job]
+            self._told.clear()
             self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
             self.clusters.keep({*self.jobs, *(job for _, job in self.committables)})
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look; one that takes a number again replaces the earlier."""
         self.version += 1
+        self._told.pop(seen.job, None)
         is_of_job = _job_of(seen.path) == seen.job
         self.clusters.see(seen.cluster, seen.job, seen.path if is_of_job else "", by_rest=True)
         facts = self.jobs.get(seen.job)
@@ -414,10 +422,15 @@ class FlinkState:
 
     def checkpoint_facts(self) -> Iterator[CheckpointFacts]:
         """Yield every checkpoint as a row of the same kind as Spark's."""
-        for facts in self.jobs.values():
-            proven = self.restored_from(facts.job.job)
-            for checkpoint in facts.checkpoints.values():
-                yield _checkpoint_facts(facts, checkpoint, proven.get(checkpoint.number))
+        for job, facts in self.jobs.items():
+            told = self._told.get(job)
+            if told is None:
+                proven = self.restored_from(job)
+                told = self._told[job] = [
+                    _checkpoint_facts(facts, checkpoint, proven.get(number))
+                    for number, checkpoint in facts.checkpoints.items()
+                ]
+            yield from told
 
 
 def _checkpoint_facts(facts: FlinkJobFacts, seen: FlinkCheckpoint, restore: Restore | None) -> CheckpointFacts:
