@@ -7,6 +7,7 @@ says.
 from __future__ import annotations
 
 import errno
+import os
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,8 @@ JOBS_OF_A_DIRECTORY = JOBS_KEPT
 """Of more, those whose directories changed last are read: memory keeps no more lists."""
 SETTLED_AFTER_S = 5.0
 """A file that was written less long ago is looked at in every poll."""
+QUIET_S = 2.0
+"""A directory that changed less long ago is listed in every poll."""
 LOOKED_AT_EVERY_S = 60.0
 """So often a settled file is looked at where its directory does not tell of changes, as in object stores."""
 CHECKPOINT = re.compile(r"chk-(?P<number>[0-9]{1,18})")
@@ -59,6 +62,18 @@ class Read(NamedTuple):
         return time.monotonic() - self.at_s < LOOKED_AT_EVERY_S
 
 
+class Listed(NamedTuple):
+    """The checkpoints in a job's directory, the directory's change (ns) before they were listed, by our clock when."""
+
+    places: list[Place]
+    changed_ns: int
+    at_s: float
+
+    def stands(self, changed_ns: int | None) -> bool:
+        """Say whether the directory need not be listed again: it has not changed, and was listed within a minute."""
+        return changed_ns == self.changed_ns and time.monotonic() - self.at_s < LOOKED_AT_EVERY_S
+
+
 class CheckpointStore:
     """``directory``: below which a cluster's jobs keep their checkpoints; empty: only what REST told of is looked for."""
 
@@ -71,6 +86,8 @@ class CheckpointStore:
         """The same paths -> where they are."""
         self.gone: list[str] = []
         """URIs of checkpoints that were read and that the newest poll found to be deleted."""
+        self._listed: dict[str, Listed] = {}
+        """Path of a job's directory -> what was in it."""
         self._damaged: dict[str, tuple[str, str]] = {}
         """Path -> (URI, why) of those that were read and not understood: they are read again once they change."""
         self._unread: dict[str, str] = {}
@@ -158,8 +175,7 @@ class CheckpointStore:
             for entry in jobs[-JOBS_OF_A_DIRECTORY:]:
                 listed.add(entry.path)
                 uri = f"{directory.rstrip('/')}/{entry.base_name}"
-                found += _of_job(filesystem, uri, entry.path, entry.base_name)
-                self.answered()
+                found += self._of_job(filesystem, uri, entry.path, entry.base_name)
         for uri, job, number in reported:
             try:
                 filesystem, path = self._opened(uri)
@@ -169,17 +185,52 @@ class CheckpointStore:
                 parent = path.rpartition("/")[0]
                 if parent not in listed:
                     listed.add(parent)
-                    found += _of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
-                    self.answered()
+                    found += self._of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
             except ResourceManagerError as error:
                 self._unread[uri] = self.out_of_reach[(job, None)] = str(error)
+        self._listed = {path: before for path, before in self._listed.items() if path in listed}
         return found
+
+    def _of_job(self, filesystem: fs.FileSystem, uri: str, path: str, job: str) -> list[Place]:
+        """Return the newest checkpoints of a job. Raises ResourceManagerError.
+
+        On this machine a directory tells that nothing was made in it or removed: it is listed again only then, and while one of
+        its checkpoints is not read.
+        """
+        before, changed_ns = self._listed.get(path), _changed_ns(path) if _is_local(filesystem) else None
+        self.answered()
+        if (
+            before is not None
+            and before.stands(changed_ns)
+            and all(place.path in self._read for place in before.places)
+        ):
+            return before.places
+        places = _of_job(filesystem, uri, path, job)
+        self.answered()
+        # Two changes may bear the same time: the second may come behind the listing.
+        if changed_ns is not None and time.time() - changed_ns / 1e9 > QUIET_S:
+            self._listed[path] = Listed(places, changed_ns, time.monotonic())
+        else:
+            self._listed.pop(path, None)
+        return places
 
     def _opened(self, location: str) -> tuple[fs.FileSystem, str]:
         """Return the filesystem and the path on it. Raises ResourceManagerError."""
         filesystem, path = filesystem_of(location, self._filesystems)
-        self.is_remote = self.is_remote or not isinstance(filesystem, fs.LocalFileSystem)
+        self.is_remote = self.is_remote or not _is_local(filesystem)
         return filesystem, path
+
+
+def _is_local(filesystem: fs.FileSystem) -> bool:
+    return isinstance(filesystem, fs.LocalFileSystem)
+
+
+def _changed_ns(path: str) -> int | None:
+    """Return when a directory on this machine changed, or None: it cannot be told."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
 
 
 def _of_job(filesystem: fs.FileSystem, uri: str, path: str, job: str) -> list[Place]:

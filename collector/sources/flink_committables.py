@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 
 from collector.records.formats.flink_records import FlinkCommittables
 from collector.records.observer_kind import ObserverKind
@@ -136,9 +137,7 @@ class FlinkCommittablesReader(Observer):
         of_reader: dict[str, list[Reported]] = {key: [] for key in self._of_settings}
         for place in reported:
             uri = uri_of(place.uri)
-            parent, _, last = uri.rpartition("/")
-            below = parent.rpartition("/")[0] if CHECKPOINT.fullmatch(last) else parent
-            key = next((known for known in of_reader if f"{uri}/".startswith(f"{known}/")), below)
+            key = next((own for own in self._of_settings if f"{uri}/".startswith(f"{own}/")), _below(uri))
             if key not in of_reader and len(of_reader) - len(self._of_settings) >= MOST_READERS:
                 key = _OTHERS
             of_reader.setdefault(key, []).append(place)
@@ -157,8 +156,21 @@ class FlinkCommittablesReader(Observer):
             # One checkpoint leads to the directory that holds them all; savepoints lie each somewhere else.
             leads: dict[str, Reported] = {}
             for checkpoint in newest:
-                parent, _, last = checkpoint.path.rstrip("/").rpartition("/")
-                place = parent if CHECKPOINT.fullmatch(last) else checkpoint.path
-                leads.setdefault(place, Reported(checkpoint.path, job, checkpoint.number))
+                if (lead := _lead(checkpoint.path)) not in leads:
+                    leads[lead] = Reported(checkpoint.path, job, checkpoint.number)
             reported += leads.values()
         return reported
+
+
+@lru_cache(maxsize=65_536)
+def _lead(path: str) -> str:
+    """Return the directory that a checkpoint leads to: the one that holds all of its job, or its own."""
+    parent, _, last = path.rstrip("/").rpartition("/")
+    return parent if CHECKPOINT.fullmatch(last) else path
+
+
+@lru_cache(maxsize=65_536)
+def _below(uri: str) -> str:
+    """Return the directory that holds those of jobs, or savepoints, of a checkpoint's URI."""
+    parent, _, last = uri.rpartition("/")
+    return parent.rpartition("/")[0] if CHECKPOINT.fullmatch(last) else parent

@@ -32,13 +32,13 @@ class Place(NamedTuple):
     """When the directory changed, where its filesystem tells."""
 
 
+@lru_cache(maxsize=16_384)
 def _location(location: str) -> CheckpointLocation:
     """Return the location of a path or URI of Flink's. Raises SettingsError."""
     text = f"s3://{location.removeprefix(_PRESTO)}" if location.startswith(_PRESTO) else location
     return CheckpointLocation.read(text)
 
 
-@lru_cache(maxsize=16_384)
 def uri_of(location: str) -> str:
     """Return the URI of a path or URI, the same however it was spelled; one that is not understood stays as it is."""
     try:

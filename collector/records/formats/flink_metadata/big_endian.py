@@ -46,6 +46,8 @@ class BigEndianReader:
         (length,) = _UINT16.unpack_from(self.data, self.skip(2, field))
         at = self.skip(length, field)
         raw = self.data[at : at + length]
+        if raw.isascii():
+            return raw.decode()
         try:
             # Modified UTF-8 has NUL as two bytes, and characters beyond U+FFFF as two surrogates of three bytes each.
             text = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")

@@ -103,6 +103,35 @@ def test_checkpoints_are_read_once_and_again_when_they_change(current: CurrentSt
     assert reading.status.records == 2
 
 
+def test_a_directory_is_listed_again_once_it_changes(
+    current: CurrentState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_job, listed_jobs = flink_checkpoint_store._of_job, []
+
+    def counting(filesystem: fs.FileSystem, uri: str, path: str, job_id: str) -> list[Place]:
+        listed_jobs.append(job_id)
+        return list_job(filesystem, uri, path, job_id)
+
+    monkeypatch.setattr(flink_checkpoint_store, "_of_job", counting)
+    put(tmp_path / JOB / "chk-3")
+    reading = reader(current, tmp_path)
+    for _ in range(3):
+        reading.read_new()
+    assert len(listed_jobs) == 3, "it changed a moment ago"
+    os.utime(tmp_path / JOB, ns=(1_795_000_000_000_000_000, 1_795_000_000_000_000_000))
+    monkeypatch.setattr(flink_checkpoint_store, "QUIET_S", -1e12)
+    for _ in range(3):
+        reading.read_new()
+    assert len(listed_jobs) == 4, "it changed long ago, and all of it is read"
+    (tmp_path / JOB / "chk-4").mkdir()
+    for _ in range(2):
+        reading.read_new()
+    assert len(listed_jobs) == 6, "its new checkpoint is not read"
+    shutil.copy(RECORDED / RECORDING / "_metadata", tmp_path / JOB / "chk-4")
+    reading.read_new()
+    assert max(listing.path for listing in seen_listings(current)).endswith("chk-4")
+
+
 def test_a_file_that_is_still_being_written_is_read_again(current: CurrentState, tmp_path: Path) -> None:
     where = put(tmp_path / "flink" / JOB / "chk-3")
     whole = (where / "_metadata").read_bytes()
