@@ -83,7 +83,9 @@ def render(client: CollectorClient, query: Query) -> Picture:
     none_ended = el("p", "None in the collector's memory.", class_="empty")
     ended = ended_table(row.ended, UTC) if row.ended else none_ended
     picture["ended"] = el("section", el("h3", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
-    picture["orders"] = order_list(orders_about(client, [*(each.key for each in row.hanging), *(each.key for each in row.open)]))
+    picture["orders"] = order_list(
+        orders_about(client, [*(each.key for each in row.hanging), *(each.key for each in row.open)])
+    )
     picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path])
     return picture
 
