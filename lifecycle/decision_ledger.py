@@ -22,6 +22,7 @@ from lifecycle.decisions import (
     Outcome,
     Ruling,
     RunStarted,
+    Settled,
     Snapshot,
 )
 from lifecycle.identity import Handle, transactional_ids
@@ -293,6 +294,10 @@ class DecisionLedger:
         """Return the first outcome recorded for a handle, or None while it is not settled."""
         found = self._outcomes.get(handle_key)
         return found[1] if found else None
+
+    def lost_keys(self) -> set[str]:
+        """Return the keys of the handles whose outcome says that they were lost."""
+        return {key for key, (_, outcome) in self._outcomes.items() if outcome.settled is Settled.LOST}
 
     def ids_with_outcome(self) -> set[str]:
         """Return the transactional ids of Kafka of which a transaction has an outcome."""

@@ -72,6 +72,15 @@ def _facts(status: Status) -> Html:
         ("events read", amount(status.events)),
         ("history", [written, waiting]),
     ]
+    if status.lost_forgotten:
+        count = counted(status.lost_forgotten, "lost transaction")
+        facts.append(
+            (
+                "no longer listed",
+                badge("✖", f"{count} that nothing replayed", Tone.URGENT, "the collector lists the newest 10,000; the section "
+                      "Search of History has all of them"),
+            )
+        )  # fmt: skip
     if history.set_aside:
         facts.append(("damaged files moved aside", ", ".join(history.set_aside)))
     pairs = [(el("dt", name), el("dd", value)) for name, value in facts]

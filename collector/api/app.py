@@ -106,6 +106,7 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
         read_only=dependencies.read_only,
         quarantined=quarantined,
         events=events,
+        lost_forgotten=dependencies.current.lost_forgotten(),
         history=HistoryStatus(error=dependencies.store.error, waiting=dependencies.store.waiting, set_aside=set_aside),
         observers=observers,
     )

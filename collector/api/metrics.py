@@ -51,6 +51,7 @@ class Seen:
     transactions: Sequence[Judged]
     ends: tuple[int, int]
     ends_of_applications: Ends
+    lost_forgotten: int
     counts: tuple[int, int]
     checkpoints: Sequence[CheckpointFacts]
     observers: Sequence[ObserverStatus]
@@ -77,6 +78,7 @@ def see(
         transactions=dependencies.current.judged(at_ms=now_ms),
         ends=dependencies.current.ends(),
         ends_of_applications=ends.now(dependencies.current),
+        lost_forgotten=dependencies.current.lost_forgotten(),
         counts=dependencies.current.counts(),
         checkpoints=dependencies.current.checkpoints(),
         observers=dependencies.observers(),
@@ -158,6 +160,8 @@ def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     committed, aborted = seen.ends
     yield _counter("indoubt_commits", "Transactions seen to be committed by the coordinators.", (), {(): committed})
     yield _counter("indoubt_aborts", "Transactions seen to be aborted by the coordinators.", (), {(): aborted})
+    words = "Lost transactions that were not replayed and left memory, as there were too many of them."
+    yield _counter("indoubt_lost_transactions_forgotten", words, (), {(): seen.lost_forgotten})
 
 
 def _by_pipeline(

@@ -72,12 +72,14 @@ qualify row_number() over (partition by pipeline, type order by at_ms desc) <= 4
 # Records of the decision log on which it rests whether others count: each stays, and is loaded.
 FOUNDATIONS = "type in ('run_started', 'checkpoint_taken_over')"
 # Of the decision log: every start of a run and every checkpoint id that was taken over, the newest other records, and of each
-# prefix the newest ones, however long it has been idle. Bound: how many of the newest, how many of each prefix.
+# prefix the newest ones, however long it has been idle; and single ones besides. Bound: how many of the newest, how many of each
+# prefix, topics and offsets of the single ones.
 DECISIONS_OF_CURRENT_STATE = f"""
 select partition, "offset", record, counts from decision_records
 where source not in ({SUPERSEDED})
 qualify {FOUNDATIONS} or row_number() over (partition by {FOUNDATIONS} order by "offset" desc) <= ?
     or row_number() over (partition by prefix, {FOUNDATIONS} order by "offset" desc) <= ?
+    or (source, "offset") in (select unnest(?::varchar[]), unnest(?::bigint[]))
 order by "offset" """
 # Every branch that is listed, with all that was seen of it, since its first time is its age; of those that are listed no more
 # the newest.

@@ -125,3 +125,41 @@ where start_ms is null and status = 'EMPTY' and transaction_id in (select unnest
 IDS_OF_PRODUCERS = """
 select distinct producer_id, transaction_id from transaction_records where producer_id in (select unnest(?::bigint[]))"""
 PARTITIONS = "select distinct unnest(partitions) from transaction_records"
+
+# What was aborted of our pipelines, and which commit decision lists it: few of all records, so that the JSON of those decisions
+# alone is read that were made in the hours of an abort. Bound: how many aborted ones at most, the newest.
+DECIDED_AND_ABORTED = f"""
+with prefixes as (select distinct prefix from decision_records where type = 'run_started'),
+aborted as (
+    select * from (
+        select transaction_id, producer_id, start_ms, update_ms as ended_ms,
+               regexp_extract(transaction_id, '^(.+)-[0-9]+-[01]$', 1) as prefix
+        from transaction_records where status = 'COMPLETE_ABORT' and start_ms is not null
+        union all
+        select transaction_id, {BRANCH}, at_ms, at_ms, split_part(transaction_id, ':', 1)
+        from prepared_branches where what = 'gone' and proof = 'tombstone')
+    semi join prefixes using (prefix) order by ended_ms desc limit ?),
+hours as (
+    select distinct prefix, unnest(range(greatest(start_ms, ended_ms - 8 * 86400000) // 3600000 - 1, ended_ms // 3600000 + 2))
+        as at_hour from aborted),
+listed as (
+    select source, "offset", d.prefix, record ->> '$.checkpoint_id' as checkpoint_id,
+           unnest(json_extract(record, '$.handles')::json[]) as handle
+    from decision_records d semi join hours h on d.prefix = h.prefix and d.at_ms // 3600000 = h.at_hour
+    where type = 'decision' and counts is not false and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED}))
+select distinct a.transaction_id, a.producer_id, a.start_ms, l.source, l."offset", l.prefix, l.checkpoint_id
+from aborted a join listed l on a.prefix = l.prefix and a.transaction_id = l.handle ->> '$.transaction'
+    and a.producer_id = coalesce((l.handle ->> '$.producer_id')::bigint, {BRANCH})"""
+# The last commit decision of these checkpoint ids. Bound: prefixes, checkpoint ids, of the same length; the first offset.
+LAST_DECISIONS = f"""
+select source, max("offset"), arg_max(record, "offset") from decision_records
+where type = 'decision' and counts is not false and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED})
+  and (prefix, record ->> '$.checkpoint_id') in (select unnest(?::varchar[]), unnest(?::varchar[])) and "offset" >= ?
+group by source, prefix, record ->> '$.checkpoint_id'"""
+# Bound: ids, producer ids, epochs, of the same length.
+IDENTITIES_OF_HANDLES = """
+select distinct transaction_id, producer_id, start_ms from transaction_records
+semi join (
+    select unnest(?::varchar[]) as transaction_id, unnest(?::bigint[]) as producer_id, unnest(?::integer[]) as producer_epoch)
+    using (transaction_id, producer_id, producer_epoch)
+where start_ms is not null"""

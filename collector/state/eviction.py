@@ -1,4 +1,7 @@
-"""What leaves the present state: the oldest that is settled, and what was reported and decided of it."""
+"""What leaves the present state: the oldest that is settled, and what was reported and decided of it.
+
+A lost transaction is not settled before its batch is replayed: it stays, whatever ends after it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import heapq
 from collections.abc import Collection
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction, ReportedTransaction
+from collector.state.lost_transactions import awaits_replay, elsewhere_awaiting_replay
 from collector.state.state import State, of_handle, take_commit, take_from_older
+from collector.state.transaction_join import find
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt
 
@@ -56,6 +61,9 @@ def _trimmable(state: State) -> int:
 
 def trim(state: State) -> None:
     """Drop the oldest settled transactions, and what was reported and decided of them, down to the number that is kept."""
+    for identity in [each for each in state.spared if not awaits_replay(state, each)]:
+        state.spared.discard(identity)
+        put_settled(state, state.broker[identity], None)
     _trim_settled(state)
     _trim_reported(state)
     trim_checkpoints(state)
@@ -74,9 +82,21 @@ def _trim_settled(state: State) -> None:
         settled_ms, identity = heapq.heappop(state.settled_order)
         if identity not in state.settled or settled_ms != _settled_ms(state.broker[identity]):
             continue  # it is gone, or has a better entry
+        if identity in state.told_by_history or awaits_replay(state, identity):
+            state.settled.discard(identity)
+            state.spared.add(identity)
+            continue
         reported = drop_transaction(state, identity)
         if reported is not None and reported.listed is not None:
             listed.add(reported.listed.batch_attempt)
+    beyond = len(state.spared - state.told_by_history) - state.lost_kept
+    if beyond > 0:
+        oldest = sorted(state.spared - state.told_by_history, key=lambda each: (_settled_ms(state.broker[each]), each))
+        for identity in oldest[:beyond]:
+            reported = drop_transaction(state, identity)
+            state.lost_forgotten += 1
+            if reported is not None and reported.listed is not None:
+                listed.add(reported.listed.batch_attempt)
     for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
         del state.offsets[identity]
     _forget_unlisted(state, listed)
@@ -92,20 +112,30 @@ def _forget_unlisted(state: State, listed: Collection[BatchAttempt]) -> None:
 
 def _trim_reported(state: State) -> None:
     """Drop the branches that went first, and what was reported first of transactions that no coordinator was seen to have."""
-    gone = sorted((b.gone_ms, key) for key, b in state.branches.items() if b.gone_ms is not None)
+    lost = elsewhere_awaiting_replay(state)
+    beyond = max(0, len(lost) - state.lost_kept)
+    spared, told = {view.handle_key for view in lost[beyond:]}, state.branches_told_by_history
+    gone = sorted(
+        (branch.gone_ms, key)
+        for key, branch in state.branches.items()
+        if branch.gone_ms is not None and key not in spared and branch.transaction not in told
+    )
     for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
         del state.branches[key]
-    listed = {key for key, branch in state.branches.items() if branch.is_listed}
+    stays = spared | {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [
         t
         for t in state.reported.values()
-        if of_handle(state, t.identity) is None and (not listed or t.key not in listed)
+        if of_handle(state, t.identity) is None
+        and t.identity.transaction not in told
+        and (not stays or t.key not in stays)
     ]
     decided = [t for t in unseen if t.listed is not None]
     # Apart: what events alone claim must not drive out what was decided.
     for group in ([t for t in unseen if t.listed is None], decided):
         for reported in _oldest(group, len(group) - state.settled_kept):
             del state.reported[reported.identity]
+    state.lost_forgotten += sum(1 for view in lost[:beyond] if find(state, view.key) is None)
     _forget_unlisted(state, {t.listed.batch_attempt for t in decided if t.listed is not None})
 
 
@@ -134,7 +164,7 @@ def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransact
     if dropped.is_committing:
         take_commit(state, identity.transaction)
     state.offsets.pop(identity, None)
-    for members in (state.settled, state.open, state.aborted):
+    for members in (state.settled, state.open, state.aborted, state.spared):
         members.discard(identity)
     if state.latest_of_id.get(identity.transaction) == identity:
         del state.latest_of_id[identity.transaction]

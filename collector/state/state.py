@@ -27,6 +27,8 @@ from resource_managers.kafka.group_members import GroupMembers
 MOST_FORMS = 10_000
 NO_FORM = ""
 """The form of ids beyond ``MOST_FORMS``; no id is empty."""
+LOST_KEPT = 10_000
+"""How many lost transactions whose batch was not replayed stay in memory, besides the other ones that ended."""
 
 
 class LastDecided(NamedTuple):
@@ -42,6 +44,7 @@ class State:
     """Everything that is known now. Values are frozen: a reader may keep them after the lock is gone."""
 
     settled_kept: int = 10_000
+    lost_kept: int = LOST_KEPT
     checkpoints_kept: int = 2_000
     offsets_topics: tuple[str, ...] = (CONSUMER_OFFSETS, CONNECT_OFFSETS)
     """Topics with the offsets of an application's own input: a transaction that holds one of them reads, processes and writes."""
@@ -79,6 +82,14 @@ class State:
     """A heap of when they ended (eviction.py): an entry may be of one that is gone, or has another end by now."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
+    spared: set[BrokerIdentity] = field(default_factory=set)
+    """Lost ones that stay until their batch is replayed, as far as they would have left; they are not in ``settled``."""
+    told_by_history: set[BrokerIdentity] = field(default_factory=set)
+    """Transactions that stay while history is loaded: what makes them lost, or their batch replayed, is folded after them."""
+    branches_told_by_history: set[str] = field(default_factory=set)
+    """The same of branches in databases, by their names there."""
+    lost_forgotten: int = 0
+    """How many lost transactions left memory without a replay, since there were more than ``lost_kept``."""
     last_decided: dict[str, LastDecided] = field(default_factory=dict)
     """The newest commit decision of each checkpoint id that counts: every batch below it is done with."""
     committed: int = 0

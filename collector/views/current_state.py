@@ -221,6 +221,11 @@ class CurrentState:
                 for form, (committed, aborted) in take_ends(state).items()
             ]
 
+    def lost_forgotten(self) -> int:
+        """Return how many lost transactions left memory before their batch was replayed, as there were too many of them."""
+        with self._lock:
+            return self._state.lost_forgotten
+
     def knows(self, record: BrokerRecord) -> bool:
         """Say whether folding this record would add nothing (polling sees the same state again and again)."""
         with self._lock:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from collector.history import observation_tables, row_decoding, sql
+from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.history.store import Store
-from collector.records.facts import BrokerTransaction, Init
+from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
 from collector.state.eviction import trim_checkpoints
 from collector.state.fold import apply, put_events, put_init, put_transaction
 from collector.state.state import State, take_ends
 from collector.state.transactional_ids import KnownIds
+from collector.views.lost_in_history import lost_in_history
 from lifecycle.errors import MalformedRecord
 
 DECISIONS_LOADED = 200_000
@@ -30,6 +32,10 @@ class Kept:
     """What history has of current state. ``sources``: observations in the order in which they are folded."""
 
     transactions: Iterable[BrokerTransaction]
+    lost: Iterable[BrokerTransaction]
+    """Of those that are behind the newest: what may be lost, and what may have replayed it."""
+    lost_branches: Sequence[str]
+    """The same of branches in databases; what was seen of them is in ``sources``."""
     inits: Iterable[tuple[str, Init]]
     reported: EventColumns
     sources: tuple[Iterable[Observation], ...]
@@ -43,6 +49,10 @@ class Kept:
         """Fold it into an empty state; one record of the past that is refused now must not keep the collector from starting."""
         for transaction in self.transactions:
             put_transaction(state, transaction)
+        for transaction in self.lost:
+            put_transaction(state, transaction)
+            state.told_by_history.add(transaction.identity)
+        state.branches_told_by_history.update(self.lost_branches)
         for transaction_id, init in self.inits:
             put_init(state, transaction_id, init)
         put_events(state, self.reported)
@@ -60,20 +70,24 @@ class Kept:
         state.ids = self.ids
         state.committed = state.rolled_back = 0
         take_ends(state)
+        state.told_by_history.clear()
+        state.branches_told_by_history.clear()
 
 
 def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
     """Return what history has of current state. Raises HistoryDamaged, StoreFailed."""
     rows, kept, checkpoints = store.rows, settled_kept, checkpoints_kept * 4
+    lost = lost_in_history(store)
+    topics, offsets = [source for source, _ in lost.decisions], [offset for _, offset in lost.decisions]
     decided, newer = row_decoding.decision_records(
-        rows(sql.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED, DECISIONS_OF_EACH)
+        rows(sql.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED, DECISIONS_OF_EACH, topics, offsets)
     )
     sources: tuple[Iterable[Observation], ...] = (
         row_decoding.lifecycle_events(rows(sql.PIPELINE_EVENTS)),
         row_decoding.lifecycle_events(rows(sql.CHECKPOINT_EVENTS, checkpoints)),
         decided,
         observation_tables.CHECKPOINT_FILES.observations(rows(sql.CHECKPOINT_FILES, checkpoints)),
-        observation_tables.PREPARED_BRANCHES.observations(rows(sql.BRANCHES_OF_CURRENT_STATE, kept)),
+        observation_tables.PREPARED_BRANCHES.observations(_rows_of_branches(store, kept, lost.branches)),
         row_decoding.operator_orders(rows(sql.ORDERS_CARRIED_OUT, kept)),
         observation_tables.FLINK_CHECKPOINTS.observations(rows(sql.FLINK_CHECKPOINTS, checkpoints)),
         observation_tables.FLINK_JOBS.observations(rows(sql.FLINK_JOBS, checkpoints)),
@@ -87,6 +101,8 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
         ids.see(id_, last_ms, created_ms=first_ms)
     return Kept(
         transactions=row_decoding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)),
+        lost=row_decoding.transactions(_rows_of_transactions(store, lost.identities)),
+        lost_branches=lost.branches,
         inits=row_decoding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)),
         reported=reported,
         sources=(odd, *sources),
@@ -95,3 +111,15 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
         malformed=malformed,
         newer_decision=newer,
     )
+
+
+def _rows_of_transactions(store: Store, identities: Sequence[BrokerIdentity]) -> list[tuple[Any, ...]]:
+    if not identities:
+        return []
+    ids, producer_ids, starts = (list(column) for column in zip(*identities, strict=True))
+    return store.rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, ids, producer_ids, starts, min(starts), max(starts))
+
+
+def _rows_of_branches(store: Store, kept: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    known = store.rows(sql.BRANCHES_OF_CURRENT_STATE, kept)
+    return known + store.rows(transaction_sql.BRANCHES_OF_NAMES, list(names)) if names else known

@@ -30,7 +30,10 @@ class HistoryStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The collector, and the caller's ``name`` and ``role``; ``quarantined`` and ``events`` are counts."""
+    """The collector, and the caller's ``name`` and ``role``; ``quarantined``, ``events`` and ``lost_forgotten`` are counts.
+
+    ``lost_forgotten``: lost transactions that left memory before their batch was replayed, since there were too many of them.
+    """
 
     now_ms: int
     cluster: str
@@ -40,6 +43,7 @@ class Status:
     read_only: bool
     quarantined: int
     events: int
+    lost_forgotten: int
     history: HistoryStatus
     observers: tuple[ObserverRow, ...]
 

@@ -38,6 +38,7 @@ class Known:
     attention: list[dict[str, Any]] = field(default_factory=list)
     """Cards beside those of the transactions."""
     history_error: str = ""
+    lost_forgotten: int = 0
     audit: list[dict[str, Any]] = field(default_factory=list)
     alerts: list[dict[str, Any]] = field(default_factory=list)
     silences: list[dict[str, Any]] = field(default_factory=list)
@@ -97,6 +98,7 @@ class Known:
         return {
             "now_ms": now_ms(), "cluster": "orders-eu", "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
             "read_only": self.read_only, "quarantined": len(self.quarantined), "events": 8812,
+            "lost_forgotten": self.lost_forgotten,
             "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
             "observers": observers,
         }  # fmt: skip

@@ -58,6 +58,12 @@ def test_flinks_jobs_stand_below_the_pipelines_where_there_are_any(answers):
         assert text in drawn, text
 
 
+def test_lost_transactions_that_are_no_longer_listed_are_counted(answers):
+    assert "no longer listed" not in said(opened("collector_status"))
+    answers.lost_forgotten = 1
+    assert "1 lost transaction that nothing replayed" in said(opened("collector_status"))
+
+
 def test_the_collector_shows_its_observers_and_what_it_quarantined(answers):
     answers.quarantined = [quarantined(), quarantined(1_240, error="value has no magic byte")]
     drawn = said(opened("collector_status"))

@@ -63,6 +63,7 @@ def everything() -> dict[str, set[str]]:
     firing = Alert(finding=finding(), state=AlertState.FIRING, since_ms=T0, found_ms=T0, fired_ms=T0)
     completed = CheckpointFacts(pipeline=PREFIX, number=7, started_ms=T0, completed_ms=T0 + 10)
     seen = Seen(
+        lost_forgotten=0,
         now_ms=T0 + 1_000,
         transactions=[judged],
         ends=(1, 1),

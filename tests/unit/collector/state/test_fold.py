@@ -9,7 +9,14 @@ from collections.abc import Sequence
 import pytest
 
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import CheckpointFile, CheckpointFileKind, DecisionSeen, IdExpired, Observation
+from collector.records.observations import (
+    BranchProof,
+    CheckpointFile,
+    CheckpointFileKind,
+    DecisionSeen,
+    IdExpired,
+    Observation,
+)
 from collector.state.eviction import trim
 from collector.state.fold import apply
 from collector.state.state import State, application_commits
@@ -22,6 +29,8 @@ from lifecycle.states import TransactionState
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
+    branch_gone,
+    branch_listed,
     broker_record,
     database_handle,
     decided,
@@ -200,6 +209,72 @@ def test_decisions_of_transactions_that_are_no_longer_kept_are_dropped_too() -> 
     assert len(state.ledger.commit_decisions(PREFIX)) == 50
     assert state.ledger.listing(handle("ip-count-0-0", epoch=1000).key) is not None
     assert state.ledger.outcome(handle("ip-count-0-1", epoch=1).key) is None
+
+
+LOSS = (
+    run_started(0),
+    broker_record(BrokerStatus.ONGOING, 0),
+    decided(1, handle()),
+    broker_record(BrokerStatus.PREPARE_ABORT, 60_000, epoch=5),
+    broker_record(BrokerStatus.COMPLETE_ABORT, 60_010, epoch=5),
+)
+
+
+def others_end(state: State, count: int, begin: int = 100_000) -> None:
+    for n in range(begin, begin + count):
+        apply(state, broker_record(BrokerStatus.COMPLETE_COMMIT, n, transaction=f"t-{n % 50}", producer_id=n, start=n))
+
+
+def test_a_lost_transaction_stays_until_its_batch_is_replayed() -> None:
+    state = State(settled_kept=50)
+    for seen in LOSS:
+        apply(state, seen)
+    others_end(state, 400)
+    assert [(v.transaction, v.state) for v in views(state, settled=False)] == [("ip-count-0-1", TransactionState.LOST)]
+    assert len(state.broker) <= 101
+    apply(state, decided(2, handle("ip-count-0-0", epoch=7), batch=42))
+    trim(state)
+    others_end(state, 400, begin=200_000)
+    assert not state.aborted
+    assert state.ledger.listing(handle().key) is None
+    assert state.lost_forgotten == 0
+
+
+def test_a_lost_branch_and_a_lost_handle_that_nothing_else_tells_of_stay() -> None:
+    tombstone, reported = database_handle(), database_handle("postgres", nonce="00000002")
+    state = State(settled_kept=5)
+    for seen in (
+        run_started(0),
+        decided(1, tombstone, reported),
+        outcome(2, reported, Settled.LOST),
+        branch_listed(tombstone),
+        branch_gone(tombstone, BranchProof.TOMBSTONE),
+    ):
+        apply(state, seen)
+    for n in range(100):
+        other = database_handle(nonce=f"{n:08x}"[::-1])
+        apply(state, branch_listed(other, at=10_000 + n))
+        apply(state, branch_gone(other, BranchProof.COMMITTED, at=10_001 + n))
+        apply(state, transaction_event(EventType.TRANSACTION_PREPARED, 10_000 + n, other))
+    trim(state)
+    lost = {view.key for view in views(state, settled=False) if view.state is TransactionState.LOST}
+    assert lost == {tombstone.key, reported.key}
+
+
+def test_beyond_their_bound_the_oldest_lost_ones_leave_and_are_counted() -> None:
+    state = State(settled_kept=5, lost_kept=3)
+    apply(state, run_started(0))
+    lost = [handle(f"ip-count-{slot}-1", slot=slot, producer_id=slot) for slot in range(6)]
+    apply(state, decided(1, *lost))
+    for slot, one in enumerate(lost):
+        apply(
+            state,
+            broker_record(BrokerStatus.COMPLETE_ABORT, 60_000 + slot, transaction=one.transaction, producer_id=slot),
+        )
+    others_end(state, 60)
+    trim(state)
+    assert sorted(v.slot or 0 for v in views(state, settled=False)) == [3, 4, 5]
+    assert state.lost_forgotten == 3
 
 
 def test_the_commits_of_an_id_are_those_in_memory() -> None:
