@@ -30,6 +30,12 @@ def partition(topic: str, number: int) -> str:
     return _path("partition", topic=topic, partition=str(number))
 
 
+def search(**words: str) -> str:
+    """Return the path of a search over all of history, of any time, by fields of it such as ``transaction`` or ``outcome``."""
+    filters = {f"search-{name}": text for name, text in words.items() if text}
+    return _path("history", show="search", **filters, **{"search-span": "all"})
+
+
 ALERTS = "/alerts"
 COLLECTOR = "/collector"
 SEARCH = "/history?show=search"

@@ -1,11 +1,9 @@
-"""A chart on which a stretch of time can be chosen: the address keeps it, and the tables beside are filtered to it."""
+"""A chart on which a stretch of time can be chosen: the address keeps it, and the tables beside ask for it alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from functools import partial
-from typing import TypeVar
 from urllib.parse import urlencode
 
 import plotly.graph_objects as go
@@ -16,7 +14,6 @@ from app.components.markup import el
 from app.components.paging import PAGE, back_to_first_page
 from app.components.time_text import exact_time, moment_ms
 
-Row = TypeVar("Row")
 FROM, UNTIL = "from", "until"
 Stretch = tuple[int, int]
 
@@ -30,12 +27,10 @@ def stretch() -> Stretch | None:
     return first_ms, last_ms
 
 
-def within(rows: Iterable[Row], at_ms: Callable[[Row], int | None]) -> list[Row]:
-    """Return the rows of the chosen stretch of time, all of them where none is chosen."""
+def asked() -> dict[str, str]:
+    """Return the chosen stretch as the API's parameters, none where none is chosen."""
     chosen = stretch()
-    if chosen is None:
-        return list(rows)
-    return [row for row in rows if (at := at_ms(row)) is not None and chosen[0] <= at <= chosen[1]]
+    return {} if chosen is None else {"since_ms": str(chosen[0]), "until_ms": str(chosen[1])}
 
 
 def show(figure: go.Figure, *, key: str, zone: tzinfo, alt: str) -> None:

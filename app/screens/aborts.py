@@ -19,6 +19,7 @@ from app.components.time_text import amount, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
 from app.dialogs.order_text import table
 from app.screens import news
+from app.screens.sections import search_field
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.ends import AbortRow
@@ -34,6 +35,7 @@ _CAUSES = {
 _LOST = badge("✖", "lost", Tone.URGENT, "commit was decided, but it was aborted")
 _ABORTED = badge("⊘", "aborted", Tone.WARNING)
 PATH = "/history"
+PIPELINE = "abort-pipeline"
 MAX_ROWS = 500
 ROWS_A_PAGE = 50
 _SORTING: Sorting[AbortRow] = Sorting(
@@ -56,11 +58,12 @@ def show() -> None:
 
 
 def _history() -> None:
-    aborts = _newest()
+    pipeline = search_field(PIPELINE, "application, its whole name")
+    aborts = _newest(pipeline)
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
-    news.show("aborts", [abort.at_ms for abort in aborts], ",".join(_chosen()))
+    news.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
     if not aborts and not _chosen():
-        live.write(el("p", "✔ The history has no aborted or lost transaction.", class_="quiet"))
+        live.write(in_memory_only(pipeline, are_there=False))
         return
     st.pills(
         "Cause",
@@ -74,18 +77,32 @@ def _history() -> None:
     with st.container(key="abort-chart"):
         live.write(abort_bars(aborts, live.zone(), partial(brush.address, PATH)))
     brush.say("abort-time", live.zone())
-    matches = _SORTING.ordered(brush.within(aborts, lambda abort: abort.at_ms))
+    found = _newest(pipeline, **brush.asked()) if brush.stretch() is not None else aborts
+    if found is not aborts and found.more:
+        live.write(el("p", f"{counted(found.more, 'earlier transaction')} of this time not shown", class_="how-many"))
+    matches = _SORTING.ordered(found)
     downloads.offer("aborts", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))
+    live.write(in_memory_only(pipeline, are_there=True))
 
 
-def _newest() -> Rows[AbortRow]:
+def in_memory_only(pipeline: str = "", *, are_there: bool) -> Html:
+    """Return how far a list of ended transactions looks, and the link that looks further; Search has all of history."""
+    search = link(page_paths.search(outcome="aborted", pipeline=pipeline), "Search all of history")
+    of = f" of {pipeline}" if pipeline else ""
+    none = "" if are_there else f"No transaction{of} was aborted among them. "
+    return el("p", "This list looks at the newest ended transactions, which the collector has in memory. ", none, search,
+              class_="more")  # fmt: skip
+
+
+def _newest(pipeline: str, **times: str) -> Rows[AbortRow]:
     """Return the newest; of the chosen causes where some are chosen, however many of others there are behind them."""
-    parts = [live.collector().aborts(limit=MAX_ROWS, cause=cause) for cause in _chosen()]
+    wanted = times | ({"pipeline": pipeline} if pipeline else {})
+    parts = [live.collector().aborts(limit=MAX_ROWS, cause=cause, **wanted) for cause in _chosen()]
     if not parts:
-        return live.collector().aborts(limit=MAX_ROWS)
+        return live.collector().aborts(limit=MAX_ROWS, **wanted)
     found = sorted((row for part in parts for row in part), key=lambda row: row.at_ms or 0, reverse=True)
     return Rows(found[:MAX_ROWS], sum(part.more for part in parts) + max(0, len(found) - MAX_ROWS))
 

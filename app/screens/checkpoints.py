@@ -45,7 +45,8 @@ def show() -> None:
 
 def _checkpoints() -> None:
     client, chosen, gaps = live.collector(), _chosen(), live.collector().checkpoint_gaps()
-    rows = client.checkpoints(limit=MAX_ROWS, **({"pipeline": chosen} if chosen else {}))
+    wanted = {"pipeline": chosen} if chosen else {}
+    rows = client.checkpoints(limit=MAX_ROWS, **wanted)
     live.write(
         el(
             "h3",
@@ -71,7 +72,7 @@ def _checkpoints() -> None:
             zone=live.zone(),
             alt="Duration of each checkpoint over time; shaded: none came; a cross is a failed checkpoint, a triangle a hung one",
         )
-    matches = brush.within(rows, lambda row: row.ended_at_ms or row.started_at_ms)
+    matches = client.checkpoints(limit=MAX_ROWS, **wanted, **brush.asked()) if brush.stretch() is not None else rows
     ordered = _SORTING.ordered(matches)
     downloads.offer("checkpoints", lambda: ordered)
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="checkpoint-page")

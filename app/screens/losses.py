@@ -24,6 +24,7 @@ from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
 from app.screens import news
+from app.screens.aborts import in_memory_only
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.ends import LossRow, OffsetRange
@@ -91,6 +92,8 @@ def _losses() -> None:
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))
+    if not wanted:
+        live.write(in_memory_only(are_there=True))
 
 
 def _newest(transaction: str) -> Rows[LossRow]:
@@ -116,7 +119,7 @@ def _how_many(losses: Rows[LossRow]) -> str:
 
 def _nothing(wanted: str) -> Html:
     if not wanted:
-        return el("p", "✔ The history has no aborted transaction.", class_="quiet")
+        return in_memory_only(are_there=False)
     return el(
         "p", "The history has no ended transaction with the id ", el("code", wanted), ". Page Transactions shows the open ones.",
         class_="empty",

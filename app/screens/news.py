@@ -41,9 +41,11 @@ def _newest(times: Iterable[int | None]) -> int:
     return max((at_ms for at_ms in times if at_ms is not None), default=0)
 
 
-def _aborts(client: CollectorClient, causes: str) -> list[int | None]:
+def _aborts(client: CollectorClient, of: str) -> list[int | None]:
+    causes, _, pipeline = of.partition("|")
     wanted = causes.split(",") if causes else []
-    return [row.at_ms for row in client.aborts(limit=LOOKED_AT) if not wanted or row.cause.value in wanted]
+    rows = client.aborts(limit=LOOKED_AT, **({"pipeline": pipeline} if pipeline else {}))
+    return [row.at_ms for row in rows if not wanted or row.cause.value in wanted]
 
 
 def _losses(client: CollectorClient, of: str) -> list[int | None]:

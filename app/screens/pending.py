@@ -91,7 +91,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
     if (orders := _of_the_filter(matches, query, counts)) is not None:
         picture["whole"] = orders
     if not matches:
-        picture["none"] = _none(is_filtered=bool(whole))
+        picture["none"] = _none(words, is_filtered=bool(whole))
     else:
         picture["head"] = _HEAD
     for group in shown:
@@ -185,7 +185,11 @@ def _of_the_filter(matches: Sequence[TransactionGroup], query: Query, counts: Co
     return el("p", f"Everything with {named}: ", *buttons, class_="more") if buttons else None
 
 
-def _none(*, is_filtered: bool) -> Html:
+def _none(words: str, *, is_filtered: bool) -> Html:
+    if words:
+        # What has ended is not listed here.
+        ended = link(page_paths.search(transaction=words), f"Search all of history for {words!r}")
+        return el("p", "No pending transaction matches the filter. ", ended, class_="empty")
     if is_filtered:
         return el("p", "No transaction matches the filter.", class_="empty")
     return el("p", "✔ Nothing is pending: no transaction is open on this cluster.", class_="quiet")

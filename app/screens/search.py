@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -46,7 +47,7 @@ def _search() -> None:
     after = after_in_address()
     found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), **filters, **({AFTER: after} if after else {}))
     with st.container(horizontal=True, vertical_alignment="center", key="search-head"):
-        live.write(el("p", _how_many(found, is_first=not after), class_="how-many"))
+        live.write(el("p", *_how_many(found, filters, is_first=not after), class_="how-many"))
         older_and_newest(found.next, key="search")
         choose_rows(ROWS_A_PAGE)
         downloads.offer("search", lambda: found)
@@ -91,13 +92,27 @@ def _times(length_ms: int | None, before: str) -> dict[str, str]:
     return wanted
 
 
-def _how_many(found: FoundPage, *, is_first: bool) -> str:
+def _how_many(found: FoundPage, filters: Mapping[str, str], *, is_first: bool) -> list[str | Html]:
     if not found and found.next is not None:
-        return "Nothing among those looked at so far: press Older to look further back, or choose a shorter time."
+        return ["Nothing among those looked at so far: press Older to look further back, or choose a shorter time."]
     if not found:
-        return "Nothing in history fits." if is_first else "Nothing older fits."
+        if "since_ms" not in filters:
+            return ["Nothing in history fits." if is_first else "Nothing older fits."]
+        return ["Nothing that was opened ", *_when(filters), " fits. ", link(_of_all_time(), "Search all of history")]
     behind = ", more behind them" if found.next is not None else ", and no older one"
-    return f"{counted(len(found), 'transaction')}, newest opening first{behind}"
+    return [f"{counted(len(found), 'transaction')}, newest opening first{behind}"]
+
+
+def _when(filters: Mapping[str, str]) -> list[str | Html]:
+    since = ["since ", written(int(filters["since_ms"]), live.zone())]
+    until = [" and before ", written(int(filters["until_ms"]), live.zone())] if "until_ms" in filters else []
+    return [*since, *until]
+
+
+def _of_all_time() -> str:
+    """Return the address of the same search over any time."""
+    shown = st.query_params.to_dict() | {"show": "search", "search-span": "all"}
+    return f"/history?{urlencode({name: text for name, text in shown.items() if name not in ('search-until', AFTER)})}"
 
 
 def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:

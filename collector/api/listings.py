@@ -41,6 +41,8 @@ class ListQuery:
     resource_manager: str | None = None
     checkpoint: int | None = None
     words: str = ""
+    until_ms: int | None = None
+    """Of what has ended: at this time (epoch ms) or before."""
     limit: int
     after: str | None = None
 
@@ -89,7 +91,7 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
 
 def aborts(current: CurrentState, query: ListQuery, *, cause: str | None, since_ms: int) -> Page:
     """Return a page of GET /aborts, newest first. Raises InvalidCursor."""
-    before, limit = place_of(query.after, int, str, int, int), query.limit
+    before, limit = _before(query), query.limit
     # Why is told by what has been joined, so a cause is looked for among all.
     most = limit if cause is None else EVERY
     found, more = aborts_and_losses.abort_clues(current, since_ms, pipeline=query.pipeline, most=most, before=before)
@@ -101,7 +103,7 @@ def aborts(current: CurrentState, query: ListQuery, *, cause: str | None, since_
 
 def losses(current: CurrentState, store: Store, query: ListQuery, *, transaction: str | None, since_ms: int) -> Page:
     """Return a page of GET /losses, newest first. Raises InvalidCursor, StoreFailed."""
-    before: EndKey | None = place_of(query.after, int, str, int, int)
+    before = _before(query)
     # Both are known of what was judged only.
     is_filtered = query.verdict is not None or query.pipeline is not None
     most = EVERY if is_filtered else query.limit
@@ -121,6 +123,15 @@ def losses(current: CurrentState, store: Store, query: ListQuery, *, transaction
         ]
         found, more = fitting[: query.limit], max(0, len(fitting) - query.limit)
     return _newest(found, [loss_row(loss) for loss in found], more)
+
+
+def _before(query: ListQuery) -> EndKey | None:
+    """Return the place that a page of ended transactions begins behind. Raises InvalidCursor."""
+    after: EndKey | None = place_of(query.after, int, str, int, int)
+    if query.until_ms is None:
+        return after
+    first_later: EndKey = (query.until_ms + 1, "", 0, 0)
+    return first_later if after is None else min(after, first_later)
 
 
 def batches(current: CurrentState, query: ListQuery, number: int | None, is_over: bool | None) -> Page:

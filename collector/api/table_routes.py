@@ -21,7 +21,7 @@ from collector.orders.pipelines import pipeline_row
 from collector.records.facts import CheckpointFacts
 from collector.rows.ids import id_row
 from collector.rows.partitions import blocked_rows, hanging_rows
-from collector.rows.transactions import checkpoint_row, checkpoint_sort_key, count_rows, job_row
+from collector.rows.transactions import checkpoint_at_ms, checkpoint_row, checkpoint_sort_key, count_rows, job_row
 from collector.runtime.clock import now_ms
 from collector.verdicts.driver_state import gives_signs
 from collector.verdicts.timeout_risk import by_risk
@@ -29,6 +29,7 @@ from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
 from collector.views.words import having
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
@@ -54,6 +55,7 @@ Words = Annotated[
 Text = Annotated[
     str, Query(max_length=MAX_WORDS, description="Together, in who, action, reason, outcome, detail or keys.")
 ]
+Until = Annotated[int | None, Query(ge=0, le=MAX_WHOLE_NUMBER, description="At this time or before, epoch ms.")]
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
@@ -110,10 +112,11 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         since_ms: int = 0,
         cause: str | None = None,
         pipeline: str | None = None,
+        until_ms: Until = None,
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        query = listings.ListQuery(pipeline=pipeline, limit=limit, after=after)
+        query = listings.ListQuery(pipeline=pipeline, until_ms=until_ms, limit=limit, after=after)
         found = listings.aborts(dependencies.current, query, cause=cause, since_ms=since_ms)
         return table_answer(request, AbortRow, found)
 
@@ -125,10 +128,13 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         transaction: str | None = None,
         all: bool = False,
         since_ms: int = 0,
+        until_ms: Until = None,
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        query = listings.ListQuery(settled=all, verdict=verdict, pipeline=pipeline, limit=limit, after=after)
+        query = listings.ListQuery(
+            settled=all, verdict=verdict, pipeline=pipeline, until_ms=until_ms, limit=limit, after=after
+        )
         found = listings.losses(
             dependencies.current, dependencies.store, query, transaction=transaction, since_ms=since_ms
         )
@@ -158,8 +164,18 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         return table_answer(request, BatchRow, listings.batches(dependencies.current, query, batch, over))
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
-    def checkpoints(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
-        found = [c for c in dependencies.current.checkpoints() if pipeline in (None, c.pipeline)]
+    def checkpoints(
+        request: Request,
+        pipeline: str | None = None,
+        since_ms: int = 0,
+        until_ms: Until = None,
+        limit: Limit = 500,
+        after: After = None,
+    ) -> Response:
+        known = (c for c in dependencies.current.checkpoints() if pipeline in (None, c.pipeline))
+        found = [
+            c for c in known if since_ms <= checkpoint_at_ms(c) <= (MAX_WHOLE_NUMBER if until_ms is None else until_ms)
+        ]
         of_batch = dependencies.current.transactions_of_batches()
         of_flink = dependencies.current.transactions_of_flink_checkpoints()
         behind = place_of(after, int, int, str, str, str)

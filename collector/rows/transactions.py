@@ -250,6 +250,11 @@ def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | N
     )
 
 
+def checkpoint_at_ms(checkpoint: CheckpointFacts) -> int:
+    """Return the time of a checkpoint by which a stretch of time has it: its end, else its start (epoch ms)."""
+    return checkpoint.ended_ms or checkpoint.begun_ms or 0
+
+
 def checkpoint_sort_key(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
     """Return where a checkpoint stands in the list: newest first."""
     begun_ms = checkpoint.begun_ms

@@ -103,7 +103,10 @@ def render(client: CollectorClient, query: Query) -> Picture:
     if written:
         picture["written"] = el("section", el("h3", "Transactions that it holds"), open_table(written))
     if not attempts and not checkpoints and not written:
-        picture["none"] = not_there(f"nothing of batch {number} of {pipeline} is in the collector's memory")
+        picture["none"] = not_there(
+            f"nothing of batch {number} of {pipeline} is in the collector's memory, which has the newest ones",
+            search=page_paths.search(pipeline=pipeline),
+        )
     if checkpoints:
         picture["checkpoint"] = _checkpoints(checkpoints)
     if attempts:

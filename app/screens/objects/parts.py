@@ -114,9 +114,9 @@ def order_list(orders: Sequence[AuditEntry]) -> Html:
     return el("section", el("h3", "Orders"), listed)
 
 
-def not_there(error: str) -> Html:
-    """Return what a page says whose object the collector does not know."""
-    return el("p", error[:1].upper() + error[1:], ". ", link(page_paths.SEARCH, "Search the history"), class_="empty")
+def not_there(error: str, *, search: str = page_paths.SEARCH) -> Html:
+    """Return what a page says whose object the collector does not know; ``search``: where it may be found."""
+    return el("p", error[:1].upper() + error[1:], ". ", link(search, "Search the history"), class_="empty")
 
 
 def open_table(transactions: Sequence[TransactionRow]) -> Html:

@@ -163,16 +163,13 @@ def _timeout(row: TimeoutRow | None) -> Html:
 def _past() -> None:
     name, zone = st.query_params.get("name", ""), live.zone()
     _waits(name, zone)
-    chosen = brush.stretch()
-    limit = CHECKPOINTS_SHOWN if chosen is None else ENDED_LOOKED_AT
-    found = live.collector().checkpoints(pipeline=name, limit=limit)
-    checkpoints = brush.within(found, lambda row: row.ended_at_ms or row.started_at_ms)[:CHECKPOINTS_SHOWN]
-    ended = live.collector().aborts(pipeline=name, limit=ENDED_LOOKED_AT)
-    aborts = brush.within(ended, lambda row: row.at_ms)
+    times = brush.asked()
+    checkpoints = live.collector().checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN, **times)
+    aborts = live.collector().aborts(pipeline=name, limit=ENDED_LOOKED_AT, **times)
     live.write(el("h3", "Checkpoints", el("small", f" the newest {len(checkpoints)}")))
     with st.container(key="pipeline-checkpoints"):
         live.write(_checkpoints(checkpoints) if checkpoints else el("p", "None is known.", class_="empty"))
-    more = f" among the newest {len(ended):,}, {ended.more:,} earlier not shown" if ended.more else ""
+    more = f" the newest {len(aborts):,}, {aborts.more:,} earlier not shown" if aborts.more else ""
     live.write(el("h3", "Aborted and lost", el("small", more)))
     with st.container(key="pipeline-aborts"):
         rows = [_abort(row, written(row.at_ms, zone)) for row in aborts]

@@ -66,8 +66,14 @@ def render(client: CollectorClient, query: Query) -> Picture:
 def _missing(key: str) -> Html:
     return el(
         "p", "The collector does not know ", el("code", key), ": it never saw it, or it has left history. ",
-        link(page_paths.SEARCH, "Search the history"), class_="empty",
+        link(page_paths.search(transaction=_name(key)), "Search the history"), class_="empty",
     )  # fmt: skip
+
+
+def _name(key: str) -> str:
+    """Return the transactional id in a key of Kafka, or the name of a database's branch."""
+    manager, _, name = key.partition(":")
+    return name.rsplit(":", 2)[0] if manager == "kafka" else name.rpartition("@")[0] or name
 
 
 def _picture(client: CollectorClient, detail: TransactionDetailRow) -> Picture:

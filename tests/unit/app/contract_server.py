@@ -33,6 +33,11 @@ def _page(rows: list[dict[str, Any]], limit: int, first: int = 0) -> dict[str, A
     return {"rows": rows[first : first + limit], "more": more, "next": str(first + limit) if more else None}
 
 
+def _at_ms(row: dict[str, Any]) -> int | None:
+    at_ms: int | None = row.get("at_ms") or row.get("ended_at_ms") or row.get("started_at_ms")
+    return at_ms
+
+
 def _is_over(row: dict[str, Any]) -> bool:
     """Say whether an attempt at a batch or an alert is over."""
     return row["state"] == "resolved" if "rule" in row else row["verdict"] in OVER
@@ -116,6 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
                 rows = self.known.orders_given(query)
             for name in ("transaction", "pipeline", "batch", "cause", "verdict"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
+            if path in ("aborts", "losses", "checkpoints"):
+                first_ms, last_ms = int(query.get("since_ms", ["0"])[0]), int(query.get("until_ms", [str(2**62)])[0])
+                rows = [row for row in rows if first_ms <= (_at_ms(row) or 0) <= last_ms]
             for wanted in query.get("over", ()):
                 rows = [row for row in rows if _is_over(row) is (wanted == "true")]
             return self._answer(200, _page(rows, limit, int(query.get("after", ["0"])[0])))

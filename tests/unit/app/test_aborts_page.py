@@ -53,6 +53,34 @@ def test_a_cause_that_nothing_has_leaves_the_choice(answers):
     assert "orders-0" not in said(page)
 
 
+def test_without_an_abort_the_page_says_how_far_it_looked(answers):
+    answers.aborts.clear()
+    page = said(opened("aborts"))
+    assert "No transaction was aborted among them." in page
+    assert "✔" not in page
+    assert 'href="/history?show=search&amp;search-outcome=aborted&amp;search-span=all"' in page
+    page = said(opened("aborts", **{"abort-pipeline": "orders"}))
+    assert "No transaction of orders was aborted among them." in page
+    assert "search-pipeline=orders" in page
+
+
+def test_an_application_is_found_behind_more_of_others_than_a_page_takes(answers):
+    answers.aborts.append(abort(9, "client") | {"pipeline": "billing"})
+    page = opened("aborts")
+    assert "orders-9" not in said(page)
+    page = page.text_input(key="abort-pipeline-field").set_value("billing").run()
+    assert "orders-9" in said(page)
+    assert "orders-0" not in said(page)
+
+
+def test_a_time_is_asked_for_that_lies_behind_the_newest(answers):
+    first, last = answers.aborts[6]["at_ms"], answers.aborts[5]["at_ms"]
+    page = opened("aborts", **{"from": str(first), "until": str(last)})
+    assert "orders-5" in said(page)
+    assert "orders-6" in said(page)
+    assert "orders-4<" not in said(page)
+
+
 def test_a_bar_shows_its_time_alone_and_keeps_the_other_filters(answers, monkeypatch):
     monkeypatch.setattr(aborts, "MAX_ROWS", 50)
     first, last = answers.aborts[5]["at_ms"], answers.aborts[4]["at_ms"]

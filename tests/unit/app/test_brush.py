@@ -12,6 +12,7 @@ import streamlit as st
 from app.components import brush
 from app.components.time_text import zone_named
 from app.dialogs import pressed
+from app.screens import checkpoints
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
 from tests.unit.app.page_driver import answering, opened, said
@@ -55,6 +56,13 @@ def test_a_bar_that_is_pressed_chooses_its_time_and_leaves_filters_alone(monkeyp
     monkeypatch.setattr(st, "query_params", query)
     pressed.handle(json.dumps({"time": [T0, T0 + 59_999]}))
     assert query == {"abort-cause": "timeout", "page": "1", "from": str(T0), "until": str(T0 + 59_999)}
+
+
+def test_a_time_behind_the_newest_is_asked_for(answers, monkeypatch):
+    monkeypatch.setattr(checkpoints, "MAX_ROWS", 3)
+    answers.checkpoints.reverse()
+    page = opened("checkpoints", **{"from": str(T0), "until": str(T0 + 61_000)})
+    assert "2 checkpoints" in said(page)
 
 
 @pytest.mark.parametrize("query", [{}, {"from": "1"}, {"from": "x", "until": "2"}, {"from": "1" * 30, "until": "2"}])

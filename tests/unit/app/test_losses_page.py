@@ -28,9 +28,12 @@ def test_each_abort_says_whether_rows_are_missing_why_and_where(answers):
         assert text in said(page), text
 
 
-def test_without_one_undone_the_page_says_so(answers):
+def test_without_one_undone_the_page_says_how_far_it_looked(answers):
     answers.losses.clear()
-    assert "The history has no aborted transaction." in said(opened("losses"))
+    page = said(opened("losses"))
+    assert "No transaction was aborted among them." in page
+    assert "✔" not in page
+    assert 'href="/history?show=search&amp;search-outcome=aborted&amp;search-span=all"' in page
 
 
 def test_the_id_of_a_log_line_tells_what_became_of_it(answers):

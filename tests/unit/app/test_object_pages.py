@@ -192,7 +192,7 @@ def test_alerts_about_it_or_its_batch_are_linked(answers):
 def test_an_unknown_transaction_leads_to_the_history(answers):
     page = at(page_paths.transaction("kafka:nobody:1:2@3"))
     assert "it never saw it, or it has left history" in said(page)
-    assert 'href="/history?show=search"' in said(page)
+    assert 'href="/history?show=search&amp;search-transaction=nobody&amp;search-span=all"' in said(page)
 
 
 def test_a_batch_has_its_attempts_its_transactions_and_its_order(answers):
@@ -250,10 +250,12 @@ def test_a_checkpoint_of_flink_has_the_transactions_that_it_holds(answers):
     assert page_paths.transaction(answers.transactions[2]["key"]) not in said(page)
 
 
-@pytest.mark.parametrize("number", ["13", "x"])
-def test_a_batch_that_is_not_known_is_said_to_be_so(answers, number):
+@pytest.mark.parametrize(
+    ("number", "words"), [("13", "&amp;search-pipeline=word-count&amp;search-span=all"), ("x", "")]
+)
+def test_a_batch_that_is_not_known_is_said_to_be_so(answers, number, words):
     page = opened("objects.batch", pipeline="word-count", number=number)
-    assert 'href="/history?show=search"' in said(page)
+    assert f'href="/history?show=search{words}"' in said(page)
 
 
 def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):

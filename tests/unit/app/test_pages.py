@@ -325,7 +325,8 @@ def test_a_verdict_is_chosen_by_a_link_that_says_how_many_there_are(answers):
 def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
     page = opened("pending")
     page = page.text_input(key="filter-words-field").set_value("nobody").run()
-    assert "No transaction matches the filter." in said(page)
+    assert "No pending transaction matches the filter." in said(page)
+    assert "show=search&amp;search-transaction=" in said(page)
     assert "the filter hides 4 others" in said(page)
     answers.transactions = []
     page = page.text_input(key="filter-words-field").set_value("").run()

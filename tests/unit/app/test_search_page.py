@@ -103,7 +103,10 @@ def test_nothing_found_yet_is_not_nothing_there(answers, monkeypatch):
     page = opened("search")
     assert "press Older to look further back" in said(page)
     answers.raw["search"] = b'{"rows": [], "more": 0, "next": null}'
-    assert "Nothing in history fits." in said(opened("search"))
+    page = said(opened("search", **{"search-transaction": "bill"}))
+    assert "Nothing that was opened since <time>" in page
+    assert 'href="/history?search-transaction=bill&amp;show=search&amp;search-span=all"' in page
+    assert "Nothing in history fits." in said(opened("search", **{"search-span": "all"}))
 
 
 def test_hostile_ids_are_shown_as_text(answers):

@@ -152,8 +152,14 @@ def test_aborts_checkpoints_and_quarantined(api: Api) -> None:
     assert api.rows("aborts?cause=fenced") == []
     assert api.rows("aborts?pipeline=gone") == [abort]
     assert api.rows("aborts?pipeline=ip-count") == []
+    for path in ("aborts", "losses"):
+        assert [row["key"] for row in api.rows(f"{path}?until_ms={abort['at_ms']}")] == [abort["key"]]
+        assert api.rows(f"{path}?until_ms={abort['at_ms'] - 1}") == []
     (checkpoint,) = api.rows("checkpoints")
     assert (checkpoint["number"], checkpoint["state"], checkpoint["transactions"]) == (41, "completed", 1)
+    ended = checkpoint["ended_at_ms"]
+    assert api.rows(f"checkpoints?since_ms={ended}&until_ms={ended}") == [checkpoint]
+    assert api.rows(f"checkpoints?since_ms={ended + 1}") == api.rows(f"checkpoints?until_ms={ended - 1}") == []
     api.store.flushed()
     (aside,) = api.rows("quarantined")
     assert (aside["source"], aside["offset"], aside["error"], aside["value"]) == ("test", 9, "event is not JSON", "{")
