@@ -8,8 +8,9 @@ from typing import Any
 from collector.records.facts import CheckpointFacts
 from collector.records.flink_facts import FlinkJobFacts
 from collector.records.observations import OperatorOrder
-from collector.rows.branches import branch_timeline, branch_view
+from collector.rows.branches import branch_view
 from collector.rows.losses import loss_row
+from collector.rows.timeline import timeline
 from collector.state.transaction_pages import opening_sort_key
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import abort_causes
@@ -26,7 +27,6 @@ from lifecycle.rows.row_json import fields_of
 from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.transactions import (
     DecisionSummary,
-    TimelineEntry,
     TransactionCountRow,
     TransactionDetailRow,
     TransactionRow,
@@ -123,38 +123,6 @@ def detail_row(
         last_seen_ms=judged.pipeline.facts.last_seen_ms if judged.pipeline is not None else None,
         loss=loss_row(loss) if loss is not None else None,
     )
-
-
-def timeline(view: TransactionView, orders: Sequence[OperatorOrder]) -> tuple[TimelineEntry, ...]:
-    """Return what is known to have happened to a transaction, oldest first."""
-    entries: list[tuple[int, str, str]] = []
-    broker = view.broker
-    if broker is not None:
-        source = broker.source
-        entries.append((broker.identity.start_ms, "opened", source))
-        marks = (
-            ("commit accepted", broker.prepare_commit_ms),
-            ("abort accepted", broker.prepare_abort_ms),
-            ("committed", broker.complete_commit_ms),
-            ("aborted", broker.complete_abort_ms),
-        )
-        entries += [(at_ms, what, source) for what, at_ms in marks if at_ms is not None]
-    entries += branch_timeline(view)
-    if view.reported is not None:
-        reported = view.reported.event_times.items()
-        entries += [(at_ms, type_.value.replace("_", " "), "lifecycle events") for type_, at_ms in reported]
-    if view.first_decision is not None:
-        offset, decision, counts = view.first_decision
-        void = "" if counts else " (void: a newer run had started)"
-        what = f"{decision.ruling.value} decided by {decision.who}, offset {offset}{void}"
-        entries.append((decision.at_ms, what, "decision log"))
-    if view.outcome is not None:
-        what = f"outcome {view.outcome.settled.value}, by {view.outcome.who}"
-        entries.append((view.outcome.at_ms, what, "decision log"))
-    entries += [
-        (order.at_ms, f"{order.action} ordered by {order.who}, audit {order.audit}", "audit") for order in orders
-    ]
-    return tuple(TimelineEntry(at_ms=at_ms, what=what, source=source) for at_ms, what, source in sorted(entries))
 
 
 def _decision(view: TransactionView) -> DecisionSummary | None:

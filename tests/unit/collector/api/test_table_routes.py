@@ -96,7 +96,12 @@ def test_one_transaction_has_its_time_line_decision_and_handle(api: Api) -> None
     assert one["decision"]["offset"] == 1
     assert one["handle"] == handle().to_json()
     assert [e["at_ms"] for e in one["timeline"]] == sorted(e["at_ms"] for e in one["timeline"])
-    assert {e["source"] for e in one["timeline"]} == {"__transaction_state", "lifecycle events", "decision log"}
+    steps = [(step["what"], step["source"]) for step in one["timeline"]]
+    assert steps == [
+        ("opened", "__transaction_state"),
+        ("prepared", "lifecycle events"),
+        ("commit decided by run-1, offset 1", "decision log"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "a/b?c#d", "\x1b[2J", "end\n"])
