@@ -64,7 +64,12 @@ def test_a_transaction_that_has_left_memory_is_answered_from_history(api: Api) -
     one = get(api, f"transactions/{quote(OURS, safe='')}")
     assert (one["state"], one["verdict"], one["batch"], one["decision"]["offset"]) == ("committed", "settled", 41, 1)
     assert one["handle"] == handle().to_json()
-    assert {step["source"] for step in one["timeline"]} == {"test, lifecycle events", "test", "lifecycle events", "decision log"}
+    assert {step["source"] for step in one["timeline"]} == {
+        "test, lifecycle events",
+        "test",
+        "lifecycle events",
+        "decision log",
+    }
 
 
 def test_an_aborted_one_that_has_left_memory_keeps_its_answer_about_loss(api: Api) -> None:
