@@ -127,7 +127,9 @@ select distinct producer_id, transaction_id from transaction_records where produ
 PARTITIONS = "select distinct unnest(partitions) from transaction_records"
 
 # What was aborted of our pipelines, and which commit decision lists it: few of all records, so that the JSON of those decisions
-# alone is read that were made in the hours of an abort. Bound: how many aborted ones at most, the newest.
+# alone is read that were made while it was open. An id has a transaction with each second batch, and its producer id stays: when
+# the handle was opened tells which it was, by clocks that differ by less than two minutes. Bound: how many aborted ones at most.
+_SPAN = 120_000
 DECIDED_AND_ABORTED = f"""
 with prefixes as (select distinct prefix from decision_records where type = 'run_started'),
 aborted as (
@@ -136,20 +138,27 @@ aborted as (
                regexp_extract(transaction_id, '^(.+)-[0-9]+-[01]$', 1) as prefix
         from transaction_records where status = 'COMPLETE_ABORT' and start_ms is not null
         union all
-        select transaction_id, {BRANCH}, at_ms, at_ms, split_part(transaction_id, ':', 1)
-        from prepared_branches where what = 'gone' and proof = 'tombstone')
+        select transaction_id, {BRANCH}, min(at_ms), max(at_ms), split_part(transaction_id, ':', 1)
+        from prepared_branches group by transaction_id having bool_or(what = 'gone' and proof = 'tombstone'))
     semi join prefixes using (prefix) order by ended_ms desc limit ?),
-hours as (
-    select distinct prefix, unnest(range(greatest(start_ms, ended_ms - 8 * 86400000) // 3600000 - 1, ended_ms // 3600000 + 2))
-        as at_hour from aborted),
+spans as (
+    select distinct prefix, unnest(range(greatest(start_ms, ended_ms - 86400000) // {_SPAN} - 1, ended_ms // {_SPAN} + 2)) as span
+    from aborted),
 listed as (
     select source, "offset", d.prefix, record ->> '$.checkpoint_id' as checkpoint_id,
            unnest(json_extract(record, '$.handles')::json[]) as handle
-    from decision_records d semi join hours h on d.prefix = h.prefix and d.at_ms // 3600000 = h.at_hour
-    where type = 'decision' and counts is not false and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED}))
-select distinct a.transaction_id, a.producer_id, a.start_ms, l.source, l."offset", l.prefix, l.checkpoint_id
-from aborted a join listed l on a.prefix = l.prefix and a.transaction_id = l.handle ->> '$.transaction'
-    and a.producer_id = coalesce((l.handle ->> '$.producer_id')::bigint, {BRANCH})"""
+    from decision_records d semi join spans s on d.prefix = s.prefix and d.at_ms // {_SPAN} = s.span
+    where type = 'decision' and counts is not false and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED})),
+handles as (
+    select source, "offset", prefix, checkpoint_id, handle ->> '$.transaction' as transaction_id,
+           coalesce((handle ->> '$.producer_id')::bigint, {BRANCH}) as producer_id,
+           (handle ->> '$.opened_at_ms')::bigint // {_SPAN} as span
+    from listed),
+opened as (
+    select *, if(producer_id = {BRANCH}, null, unnest([-1, 0, 1]) + start_ms // {_SPAN}) as span from aborted)
+select distinct o.transaction_id, o.producer_id, o.start_ms, h.source, h."offset", h.prefix, h.checkpoint_id
+from opened o join handles h on o.prefix = h.prefix and o.transaction_id = h.transaction_id and o.producer_id = h.producer_id
+    and coalesce(o.span, {BRANCH}) = if(h.producer_id = {BRANCH}, {BRANCH}, h.span)"""
 # The last commit decision of these checkpoint ids. Bound: prefixes, checkpoint ids, of the same length; the first offset.
 LAST_DECISIONS = f"""
 select source, max("offset"), arg_max(record, "offset") from decision_records
