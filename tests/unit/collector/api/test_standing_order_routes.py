@@ -132,7 +132,7 @@ def test_a_stop_that_cannot_be_written_down_stops_all_the_same(api: AlertApi, mo
     assert row(api)["state"] == "stopped"
 
 
-def test_a_refused_act_is_in_the_audit_and_counts_after_a_restart(
+def test_a_refused_act_is_in_the_audit_and_uses_up_no_limit_after_a_restart(
     api: AlertApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decision_log_topic, "ANSWER_LIMIT_S", 0.5)
@@ -150,8 +150,11 @@ def test_a_refused_act_is_in_the_audit_and_counts_after_a_restart(
     assert "the last attempt was refused" in row(api)["why"]
     restarted = api.standing_orders()
     restarted.evaluate()
-    assert restarted.report().orders[0].held[0].why == "its limit of 1 in an hour is reached"
-    assert len(audit(api)) == 1
+    assert audit(api) == [("carla", "commit", "refused")] * 2
+    assert [act.outcome for act in restarted.report().orders[0].acts] == ["refused"] * 2
+    restarted.evaluate()
+    assert "the last attempt was refused" in restarted.report().orders[0].held[0].why
+    assert len(audit(api)) == 2
 
 
 def test_a_person_cannot_write_what_counts_as_a_standing_orders_act(api: AlertApi) -> None:
