@@ -133,7 +133,7 @@ def test_what_is_unknown_says_what_the_timeout_may_do_and_that_no_order_is_advis
 ) -> None:
     needed = ActionRequired(
         verdict=Verdict.UNKNOWN, pipeline="eu/x", batch=None, keys=("k",), rows=None, decided_at_ms=None,
-        deadline_ms=deadline_ms, headline="", partitions=(),
+        certainty=Certainty.LIKELY, deadline_ms=deadline_ms, headline="", partitions=(),
     )  # fmt: skip
     text = consequence(needed, ours=False)
     assert says in text
