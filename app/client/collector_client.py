@@ -20,7 +20,7 @@ from lifecycle.errors import IndoubtError
 from lifecycle.orders import Action
 from lifecycle.persons import Person
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
-from lifecycle.rows.attention import Attention, AttentionKind
+from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
@@ -137,17 +137,13 @@ class CollectorClient:
         wanted = {} if limit is None else {"limit": str(limit)}
         return self._read("/api/v1/overview", partial(read_row, Overview), wanted)
 
-    def attention(
-        self, *, kind: AttentionKind | None = None, keys: Sequence[str] = (), limit: int = 500
-    ) -> Rows[Attention]:
-        """Return cards of the overview, the most urgent first; of this kind, and about any of these keys, if some are given.
+    def attention(self, *, keys: Sequence[str] = (), limit: int = 500) -> Rows[Attention]:
+        """Return cards of the overview, the most urgent first; about any of these keys, if some are given.
 
         ``keys``: of transactions, alerts or what a remedy is for, at most 100.
         """
-        wanted = {"limit": str(limit)} | ({"kind": kind.value} if kind is not None else {})
-        return self._rows(
-            "/api/v1/attention", partial(read_row, Attention), wanted | ({"key": tuple(keys)} if keys else {})
-        )
+        wanted = {"limit": str(limit)} | ({"key": tuple(keys)} if keys else {})
+        return self._rows("/api/v1/attention", partial(read_row, Attention), wanted)
 
     def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[TransactionRow]:
         """Return transactions, most urgent first."""

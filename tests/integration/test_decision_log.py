@@ -259,7 +259,16 @@ def test_a_log_that_forgets_by_itself_is_refused_with_the_mend(connection, confi
     alter = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in mend.items()]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=alter)
     admin.incremental_alter_configs([resource])[resource].result(30)
-    log.ensure_topic()
+
+    def is_taken() -> bool:
+        # The broker answers before it knows the change itself.
+        try:
+            log.ensure_topic()
+        except SettingsError:
+            return False
+        return True
+
+    wait_until("the log is taken once its topic is mended", is_taken)
 
 
 @pytest.mark.parametrize("read", [lambda log: log.read_to_end(), lambda log: log.read_to(0)], ids=["end", "offset"])

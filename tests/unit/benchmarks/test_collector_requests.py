@@ -9,13 +9,12 @@ from urllib.parse import quote
 import pytest
 
 from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.screens import aborts, batches, checkpoints, losses, over_time, pending, search
+from app.screens import aborts, alerts, batches, checkpoints, losses, over_time, pending, search
 from app.screens.objects import records
 from app.settings import Settings
 from benchmarks import collector_requests
 from collector.cli.listings import LISTINGS
 from lifecycle.durations import HOUR_MS
-from lifecycle.rows.attention import AttentionKind
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
 REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
@@ -25,11 +24,12 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
         lambda client: client.transactions(limit=pending.MAX_TRANSACTIONS),
         lambda client: client.transactions(settled_too=True, limit=pending.MAX_WITH_SETTLED),
     ],
-    "attention": [lambda client: client.attention(kind=AttentionKind.PIPELINE)],
+    "attention": [lambda client: client.attention()],
     "transaction_counts": [lambda client: client.transaction_counts()],
     "transaction": [lambda client: client.transaction(KEY)],
     "events": [lambda client: client.events(KEY, limit=records.EVENTS_SHOWN)],
     "earlier": [lambda client: client.earlier(KEY)],
+    "under_way": [lambda client: client.under_way([KEY])],
     "partition": [lambda client: client.partition("word_count_sink", 0)],
     "search": [lambda client: client.search(limit=search.ROWS_A_PAGE)],
     "series": [lambda client: client.series(window_ms=HOUR_MS, limit=over_time.MOST_APPLICATIONS)],
@@ -43,9 +43,16 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "quarantined": [lambda client: client.quarantined()],
     "aborts": [lambda client: client.aborts(limit=aborts.MAX_ROWS)],
     "losses": [lambda client: client.losses(limit=losses.MAX_ROWS)],
-    "batches": [lambda client: client.batches(limit=batches.MAX_ROWS)],
+    "batches": [
+        lambda client: client.batches(over=False),
+        lambda client: client.batches(over=True, limit=batches.ROWS_A_PAGE),
+    ],
     "checkpoints": [lambda client: client.checkpoints(limit=checkpoints.MAX_ROWS)],
-    "alerts": [lambda client: client.alerts()],
+    "alerts": [
+        lambda client: client.alerts(over=False),
+        lambda client: client.alerts(over=True, limit=alerts.ROWS_A_PAGE),
+        lambda client: client.alerts(),
+    ],
     "silences": [lambda client: client.silences()],
     "receivers": [lambda client: client.receivers()],
     "standing_orders": [lambda client: client.standing_orders()],
@@ -59,7 +66,12 @@ def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.Mon
     found: list[str] = []
 
     def ask(_: CollectorClient, method: str, path: str, **request: Any) -> Any:
-        parameters = "&".join(f"{name}={value}" for name, value in request.get("params", {}).items())
+        given = [
+            (name, quote(each, safe="") if isinstance(value, tuple) else each)
+            for name, value in request.get("params", {}).items()
+            for each in (value if isinstance(value, tuple) else (value,))
+        ]
+        parameters = "&".join(f"{name}={each}" for name, each in given)
         found.append(f"{path}?{parameters}" if parameters else path)
         raise CollectorError(Failure.UNREACHABLE, "nobody is asked here")
 
