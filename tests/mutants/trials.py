@@ -78,6 +78,8 @@ def _tried(
     if ended != pytest.ExitCode.OK or session.tried is None:
         return None
     of_functions = session.tried
+    # What no test calls may be called as the module is loaded; if not, each change of it is left.
+    in_body += [in_functions[at] for at in session.not_called]
     _forget_own_modules()
     limit_s = of_functions.limit_s + LIMIT_S
     if in_body and _noted(iter([_forked(lambda: _of_body(module, name, None, tests), limit_s)]), 1) != ([0], []):
@@ -112,6 +114,7 @@ class _Session:
     def __init__(self, module: MutatedModule, name: str, mutants: Sequence[Mutant], at_once: int) -> None:
         self.module, self.name, self.mutants, self.at_once = module, name, mutants, at_once
         self.tried: Tried | None = None
+        self.not_called: list[int] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         began = time.monotonic()
@@ -123,17 +126,19 @@ class _Session:
         # A fork writes the number of its change where the test stands that noticed it. What noticed a change just now is
         # tried first: it notices most of those beside it.
         noticed = memoryview(mmap.mmap(-1, 4 * len(session.items))).cast("i")
+        called = [at for at, mutant in enumerate(self.mutants) if mutant.function in callers]
+        self.not_called = [at for at, mutant in enumerate(self.mutants) if mutant.function not in callers]
         trials = (
             _forked(
-                lambda mutant=mutant, number=number: self._passes(
-                    mutant, number, session.items, callers.get(mutant.function, ()), noticed
+                lambda mutant=self.mutants[at], number=at + 1: self._passes(
+                    mutant, number, session.items, callers[mutant.function], noticed
                 ),
                 limit_s,
             )
-            for number, mutant in enumerate(self.mutants, 1)
+            for at in called
         )
         lived, endless = _noted(trials, self.at_once)
-        self.tried = Tried(lived=lived, endless=endless, limit_s=limit_s)
+        self.tried = Tried(lived=[called[at] for at in lived], endless=[called[at] for at in endless], limit_s=limit_s)
         return True
 
     def _callers(self, items: Sequence[pytest.Item]) -> dict[str, list[int]] | None:

@@ -170,6 +170,18 @@ def test_rule_3_the_first_outcome_counts():
     assert found.settled is Settled.LOST
 
 
+def test_what_was_lost_is_what_its_first_outcome_says_was():
+    others = [replace(HANDLE, producer_epoch=epoch) for epoch in (8, 9)]
+    decided = decision(0, handles=(HANDLE, *others))
+    ledger = fold(enumerate([run(), decided]))
+    assert ledger.lost_keys() == set()
+    ledger.apply(2, outcome(decided, Settled.LOST, HANDLE))
+    ledger.apply(3, outcome(decided, Settled.COMMITTED, HANDLE, others[0]))
+    assert ledger.lost_keys() == {HANDLE.key}
+    ledger.apply(4, outcome(decided, Settled.LOST, *others))
+    assert ledger.lost_keys() == {HANDLE.key, others[1].key}
+
+
 def test_rule_3_holds_for_each_handle_of_an_outcome():
     other = replace(HANDLE, producer_epoch=9)
     decided = decision(0, handles=(HANDLE, other))

@@ -161,3 +161,14 @@ def test_a_groups_time_goes_on_only_while_it_commits_the_same_offset() -> None:
     rewound = reader_sight(moved, "g", PARTITION, 5, "Stable", T0 + 3)
     assert [s.since_ms - T0 for s in (first, again, moved, rewound)] == [0, 0, 2, 3]
     assert again.state == "Empty"
+
+
+@pytest.mark.parametrize(
+    ("state", "is_without"),
+    [("Stable", False), ("PreparingRebalance", False), ("Empty", True), ("Dead", True), (NO_GROUP, True)],
+)
+def test_a_group_without_members_may_be_abandoned(state: str, is_without: bool) -> None:
+    found = judged(group(100, state=state), partition(100, 105))
+    assert found is not None
+    assert found.is_without_members is is_without
+    assert found.certainty.value == ("guess" if is_without else "likely")

@@ -100,3 +100,10 @@ def test_where_nothing_waits_nothing_is_counted() -> None:
 
 def test_a_group_that_lags_where_nothing_is_hidden_waits_for_nobody() -> None:
     assert behind(sightings.partition(105, 105), sightings.group(98), at=6_000) == {}
+
+
+@pytest.mark.parametrize("places", ["waiting", "longest_wait_ms", "hidden"])
+def test_of_two_waits_the_larger_of_each_is_kept(places: str) -> None:
+    less = ReaderWait(waiting=2, longest_wait_ms=5_000, hidden=9)
+    more = replace(less, **{places: 10_000})
+    assert less.most(more) == more.most(less) == more
