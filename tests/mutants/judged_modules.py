@@ -35,6 +35,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_commits.py",
     ),
     "collector/verdicts/flink_cases.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
+    "collector/verdicts/flink_rivals.py": (f"{VERDICTS}/test_flink_rivals.py",),
     "collector/verdicts/flink_successors.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/flink_checkpoints.py": (
@@ -135,9 +136,15 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_partition_state.py",
         f"{VERDICTS}/test_streams_restores.py",
     ),
-    "collector/records/flink_clusters.py": (f"{VERDICTS}/test_flink_same_job_ids.py",),
+    "collector/records/flink_clusters.py": (
+        "tests/unit/collector/records/test_flink_clusters.py",
+        f"{VERDICTS}/test_flink_same_job_ids.py",
+    ),
     "collector/records/flink_facts.py": (
         "tests/unit/collector/records/test_flink_facts.py",
+        "tests/unit/collector/records/test_flink_ends_of_lists.py",
+        "tests/unit/collector/records/test_flink_what_is_kept.py",
+        "tests/unit/collector/records/test_flink_checkpoint_rows.py",
         "tests/unit/collector/state/test_applications.py",
         f"{VERDICTS}/test_flink_same_job_ids.py",
         f"{VERDICTS}/test_flink_commit_rules.py",

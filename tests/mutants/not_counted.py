@@ -38,6 +38,7 @@ FLINK_CASES, FLINK_COMMITS = "collector/verdicts/flink_cases.py", "collector/ver
 LOSS_CASES = "collector/verdicts/loss_cases.py"
 FLINK_CHECKPOINTS = "collector/verdicts/flink_checkpoints.py"
 FLINK_DUPLICATES = "collector/verdicts/flink_duplicates.py"
+FLINK_RIVALS = "collector/verdicts/flink_rivals.py"
 FLINK_SET_BACKS = "collector/verdicts/flink_set_backs.py"
 FLINK_UNREAD_LISTS = "collector/verdicts/flink_unread_lists.py"
 DATA_LOSS = "collector/verdicts/data_loss.py"
@@ -83,6 +84,48 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(
         module=FLINK_CASES, function="_case", change="last_restore is not None and * -> case.began*", reason=TYPED
     ),
+    # Jobs whose lists leave the prefix out are not looked at, and neither is the job itself; times are later than 1970.
+    NotCounted(module=FLINK_RIVALS, function="rival", change="is_named is None and * -> _has_completed*", reason=SAME),
+    NotCounted(
+        module=FLINK_RIVALS,
+        function="known_by_lists",
+        change="* or job == facts.job.job -> job in flink.jobs",
+        reason=SAME,
+    ),
+    NotCounted(
+        module=FLINK_RIVALS, function="others_that_ran", change="* or not ran_at(*) -> not ran_at(*)", reason=SAME
+    ),
+    NotCounted(module=FLINK_RIVALS, function="_related", within="related, waiting = *", change="job -> ", reason=SAME),
+    NotCounted(module=FLINK_RIVALS, function="known_by_lists", change="0 -> 1", reason=SAME),
+    NotCounted(module=FLINK_RIVALS, function="_has_completed", change="0 -> 1", reason=SAME),
+    NotCounted(
+        module=FLINK_RIVALS,
+        function="others_that_ran",
+        change="related is not None -> False",
+        reason="performance: a line of work is found once",
+    ),
+    # What a job's checkpoint is found in is not None; an id of another form that no checkpoint lists was left out before.
+    NotCounted(
+        module=FLINK_CASES,
+        function="FlinkCase._reported",
+        change="seen is not None and self.job is not None and * -> seen is not None and self.job.counts(*",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_CASES,
+        function="case_of",
+        change="listings or facts is None or parsed is None -> listings or facts is None",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_CASES,
+        function="case_of",
+        change="listings or facts is None or parsed is None -> facts is None or parsed is None",
+        reason="performance: of one that a checkpoint lists, no rule asks which other job may have written it",
+    ),
+    # Without a job none runs, whether its cluster's REST API answers or not; times are later than 1970.
+    NotCounted(module=FLINK_CASES, function="_case", change="False -> True", reason=SAME),
+    NotCounted(module=FLINK_CASES, function="case_of_branch", within="began_ms = *", change="0 -> 1", reason=SAME),
     # An id of another form that no checkpoint lists has no case.
     NotCounted(module=FLINK_CASES, function="_with_unread_list", change="return case -> return None", reason=SAME),
     # Copies that nothing reads are spared; what stands at the end of a list is as good as that list.
@@ -463,6 +506,65 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=FLINK_FACTS, function="FlinkState.lists", change="producer_id is None or * -> *", reason=TYPED),
     NotCounted(module=FLINK_FACTS, function="FlinkState.lists", within="return False", reason=TYPED),
     NotCounted(module=FLINK_FACTS, function="FlinkState.pipeline_of", change="'' -> 'X'", reason=SAME),
+    # What a list is of has ended, and a list has a path; a time that fits is the same once it is made to fit.
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkJobFacts.ended",
+        change="* and seen.ended_ms is not None and * -> seen is not None and seen.status is status",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkJobFacts.timed",
+        change="seen is None or seen.ended_ms is None or * -> seen is None or seen.triggered_ms *",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkJobFacts.timed",
+        change="seen is None or seen.ended_ms is None or * -> seen is None or seen.ended_ms is None",
+        reason=SAME,
+    ),
+    NotCounted(module=FLINK_FACTS, function="FlinkJobFacts.timed", change="* -> seen.triggered_ms < *", reason=SAME),
+    NotCounted(module=FLINK_FACTS, function="FlinkJobFacts.timed", change="* -> * < seen.ended_ms", reason=SAME),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkJobFacts._is_named",
+        change="seen.ended_ms is None or * -> seen.number in self.earlier or *",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkJobFacts._is_named",
+        change="bool(seen.path) and * -> plain_path(*",
+        reason=SAME,
+    ),
+    # Of a number that was taken again the later checkpoint is known.
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkState.knows",
+        change="known is not None and before is not None and * -> before is not None and *",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkState.see_job",
+        change="restores != known.restores -> True",
+        reason="performance: rows are made anew",
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkState.checkpoint_facts",
+        change="told is None -> True",
+        reason="performance: rows are made anew",
+    ),
+    NotCounted(
+        module=FLINK_FACTS,
+        function="FlinkState.see_committables",
+        within="if seen.written_ms >= *",
+        change="0 -> 1",
+        reason=SAME,
+    ),
     # Times that are all later than 1970; what no checkpoint lists has an empty list, or none.
     NotCounted(
         module=FLINK_FACTS, function="FlinkState.see_checkpoint", within="started = *", change="0 -> 1", reason=SAME

@@ -108,6 +108,8 @@ def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[M
         (COMMIT, replace(CERTAIN_COMMIT, commit_confirmation="chk-3"), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, may_commit=False), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.UNKNOWN), 45, {}, None),
+        (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.LOST), 45, {}, None),
+        (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.SETTLED), 45, {}, None),
         (COMMIT, CERTAIN_ABORT, 45, {}, None),
         (ABORT, replace(CERTAIN_ABORT, loses_data=True), 700, {}, None),
         (ABORT, replace(CERTAIN_ABORT, may_abort=False), 700, {}, None),

@@ -201,6 +201,15 @@ def test_a_branch_that_the_restored_checkpoint_may_hold_too_is_not_set_back(numb
     assert judged([FAILED_JOB, other_job(1), sink], branch(SINK, PREPARED)).rule == 21
 
 
+@pytest.mark.parametrize(("triggered", "rule"), [(PREPARED - 1_000, 21), (PREPARED - 1_001, 22)])
+def test_when_a_branch_was_prepared_says_which_checkpoint_cannot_hold_it(triggered: int, rule: int) -> None:
+    """A later checkpoint lists it; the job was restored from checkpoint 3, whose list was not read."""
+    taken = checkpoint(3, FlinkStatus.IN_PROGRESS, triggered_ms=T0 + triggered)
+    seen = [FAILED_JOB, taken, other_job(3), listing(5, FUNCTION, written=50_100)]
+    assert judged(seen, branch(FUNCTION, PREPARED)).rule == rule
+    assert judged(seen, branch(FUNCTION, PREPARED, is_postgres=False)).rule == 21, "MySQL keeps no time"
+
+
 def test_a_commit_at_a_job_that_may_run_says_so() -> None:
     found = judged([RUNS, checkpoint(3), LISTS], branch(FUNCTION, PREPARED))
     assert "whether eu/orders still runs is not known, REST does not answer" in found.evidence[2].fact

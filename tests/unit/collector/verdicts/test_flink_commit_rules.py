@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkStatus
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkKind,
+    FlinkStatus,
+)
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_cases import FlinkCase, case_of, flink_case
@@ -118,10 +124,32 @@ def test_a_later_checkpoint_stands_behind_one_that_was_reported_as_completed() -
     assert verdict(listed(*restores, job=reported)) == (COMMIT, 23)
     failed = FlinkJobFacts(job=job(), checkpoints={3: checkpoint(3, FlinkStatus.FAILED)})
     assert verdict(listed(*restores, job=failed)) == (DOUBT, 21)
+    # Once the work was set back, the later one may be of the work since.
+    assert verdict(listed(restore(2), restore(4), job=reported)) == (DOUBT, 21)
 
 
 def test_a_restore_from_before_it_completes_nothing() -> None:
     assert listed(restore(2)).completed() is None
+
+
+def test_a_list_is_a_savepoint_s_as_it_says_itself_or_as_rest_says() -> None:
+    for kind, is_one in (
+        (FlinkKind.SAVEPOINT, True),
+        (FlinkKind.SYNC_SAVEPOINT, True),
+        (FlinkKind.CHECKPOINT, False),
+        (None, False),
+    ):
+        of_kind = replace(listing(), kind=kind)
+        assert listed().is_savepoint(of_kind) is is_one
+        reported = FlinkJobFacts(job=job(), checkpoints={3: COMPLETED})
+        assert listed(job=reported).is_savepoint(of_kind) is is_one
+        told = FlinkJobFacts(job=job(), checkpoints={3: replace(COMPLETED, kind=FlinkKind.SAVEPOINT)})
+        assert listed(job=told).is_savepoint(of_kind)
+    unknown_to_rest = listed(listings=(replace(listing(), kind=FlinkKind.SAVEPOINT),))
+    found = flink_commits.judge(unknown_to_rest)
+    assert found is not None
+    assert (found.verdict, found.rule) == (COMMIT, 25)
+    assert "chk-3 is a savepoint, and no restart of the job goes on from it" in found.evidence[1].fact
 
 
 def test_without_a_list_no_restore_is_looked_for_and_with_one_nothing_lingers() -> None:

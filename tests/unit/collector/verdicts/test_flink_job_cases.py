@@ -298,6 +298,64 @@ def test_a_restore_from_a_checkpoint_that_was_not_seen_is_proof_only_where_the_j
     assert told(committing, done, restored, named=named)[1] is True
 
 
+@pytest.mark.parametrize(
+    ("takes", "sure"),
+    [
+        ((), True),
+        ((START - 9,), True),
+        ((START - 9, START), True),
+        ((START - 9, START - 5), False),
+        ((START - 9, START - 5, START - 1), False),
+        ((START, END - 1), True),
+    ],
+)
+def test_an_id_that_was_taken_twice_before_leaves_its_number_in_doubt(takes: tuple[int, ...], sure: bool) -> None:
+    """The work was set back before it began: the checkpoint of its number may be of the work before that."""
+    taken = sink(takes=takes, n4=END + 1)
+    assert told(taken, DONE, named="sink") == (Fate.COMPLETED, sure, 3), "its ids say the same"
+    assert told(taken, UNDONE, later(back(9, LATE, JOB)), named="sink") == (Fate.COMPLETED, sure, 9), "it was not seen"
+    assert told(replace(taken, commits=[(START, START + 13, 3)]), DONE) == (Fate.COMPLETED, True, 3), "its commits tell"
+
+
+WHOLE_9 = FlinkCommittables(
+    cluster="eu", job=JOB, number=9, path="/c/chk-9", kind=FlinkKind.CHECKPOINT, written_ms=LATE - 500, read_ms=LATE,
+    prefixes=frozenset({"sink"}),
+)  # fmt: skip
+RAN_9 = facts(seen(3, START, START + 12), seen(9, LATE - 900, None, RUNS))
+
+
+@pytest.mark.parametrize(
+    ("known", "listing", "epoch", "fate", "number"),
+    [
+        (UNDONE, None, 4, Fate.COMPLETED, 9),
+        (UNDONE, replace(WHOLE_9, error="cut short"), 4, Fate.COMPLETED, 9),
+        # It was read whole, and does not list the transaction: a job that was restored from it says nothing.
+        (UNDONE, WHOLE_9, 4, Fate.NOT_COMPLETED, 3),
+        (UNDONE, replace(WHOLE_9, number=8), 4, Fate.COMPLETED, 9),
+        # Whether it lists one whose epoch is not known, it does not tell.
+        (UNDONE, WHOLE_9, None, Fate.COMPLETED, 9),
+        # One that REST told of began after the transaction did: another one before it may have committed it.
+        (RAN_9, WHOLE_9, 4, Fate.COMPLETED, 9),
+        (RAN_9, None, 4, Fate.COMPLETED, 9),
+    ],
+)
+def test_a_restore_proves_no_checkpoint_whose_list_leaves_it_out(
+    known: FlinkJobFacts, listing: FlinkCommittables | None, epoch: int | None, fate: Fate, number: int
+) -> None:
+    state = flink(known, later(back(9, LATE, JOB)), named="sink")
+    if listing is not None:
+        state.see_committables(listing)
+    found = evidence(replace(transaction(), ongoing_epoch=epoch), sink(), state)
+    assert (found.fate, found.checkpoint) == (fate, number)
+
+
+def test_what_is_known_to_count_is_not_still_awaited() -> None:
+    done, runs = seen(3, START, START + 1, FlinkStatus.COMPLETED), seen(5, START + 5, None, RUNS)
+    assert job_case(START, 3, facts(done), {}, sure=True).running is None
+    assert job_case(START, 3, facts(done, runs), {}, sure=True).running == 5
+    assert job_case(START, 3, facts(replace(done, kind=FlinkKind.SYNC_SAVEPOINT), runs), {}, sure=True).running == 3
+
+
 def test_a_job_of_its_name_from_nowhere_leaves_doubt_of_what_is_completed_or_replayed() -> None:
     committing = replace(sink(), commits=[(START, START + 13, 3)])
     stranger = later(started_ms=LATE + 5_000, id_="c" * 32)

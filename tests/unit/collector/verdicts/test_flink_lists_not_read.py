@@ -231,6 +231,19 @@ def test_the_first_completed_that_commits_and_ended_later_holds_it(
     assert held_by(state_of(ran(SECOND, third, took(4, 120_000, 121_000)), lists=lists)) == expected
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("RUNNING", "it is a savepoint, and no restart of the job goes on from it by itself"),
+        ("FAILED", "it is a savepoint, and no restart of the job goes on from it by itself"),
+        ("FINISHED", ""),
+    ],
+)
+def test_a_savepoint_holds_it_without_doubt_once_its_job_is_finished(state: str, expected: str) -> None:
+    stopped = ran(SECOND, took(3, kind=LAST_SAVEPOINT))
+    assert doubt(state_of(replace(stopped, job=replace(stopped.job, state=state)))) == expected
+
+
 def test_of_numbered_ids_twenty_checkpoints_are_looked_at() -> None:
     assert held_by(state_of(ran(SECOND, took(22)))) == 22
     assert held_by(state_of(ran(SECOND, took(23)))) is None

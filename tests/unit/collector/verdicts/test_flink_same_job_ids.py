@@ -81,6 +81,15 @@ def test_the_evidence_names_the_clusters() -> None:
     assert f"clusters eu and us have a job of the same id {JOB}" in found.evidence[1].fact
 
 
+def test_the_first_list_is_named_whichever_was_read_first() -> None:
+    lists = [listing(4, written=40_100), listing(), listing(5, written=50_100)]
+    for order in (lists, lists[::-1]):
+        found = judged(flink_state([FAILED_JOB, in_us(RUNS), *order], True), open_view(), 70_000)
+        assert found is not None
+        assert (found.verdict, found.may_commit) == (Verdict.UNKNOWN, False)
+        assert found.evidence[0].fact.startswith(f"{listing().path}/_metadata lists exactly this")
+
+
 def test_a_job_that_is_forgotten_shares_its_id_with_none() -> None:
     state = flink_state([FAILED_JOB, in_us(RUNS), listing()], True)
     state.clusters.keep({OTHER_JOB})

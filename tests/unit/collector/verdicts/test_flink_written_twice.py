@@ -85,6 +85,16 @@ def test_a_restore_sets_back_where_a_later_checkpoint_had_committed(
     assert found == ([undone_ms] if undone_ms is not None else [])
 
 
+@pytest.mark.parametrize(("before", "undone_ms"), [(HOLDS_IT, 90_000), (replace(HOLDS_IT, number=2), None)])
+def test_what_had_committed_counts_where_its_number_was_taken_again_since(
+    before: FlinkCheckpoint, undone_ms: int | None
+) -> None:
+    again = replace(HOLDS_IT, triggered_ms=RESTORED + 9_000, ended_ms=RESTORED + 9_500)
+    source = replace(ran(*TAKEN, again), earlier={before.number: before})
+    found = [each.undone_ms for each in set_backs(flink(source, later((2, RESTORED))))]
+    assert found == ([undone_ms] if undone_ms is not None else [])
+
+
 def test_only_restores_since_a_time_are_looked_at() -> None:
     state = flink(ran(*TAKEN, HOLDS_IT), later((2, 190_000), (1, RESTORED)))
     assert [each.restore.number for each in set_backs(state)] == [2, 1]

@@ -102,6 +102,25 @@ def test_what_an_aborted_one_reads_is_known_by_its_offsets(seen: list[Observatio
     assert (aborted.held_offsets, aborted.reads_its_input) == (holds, reads)
 
 
+STREAMS = "shop-6c7e1f0a-91b4-4a55-8f0e-0123456789ab-1"
+
+
+@pytest.mark.parametrize(
+    ("id_", "wrote", "certainty"),
+    [
+        (STREAMS, "shop-counts-changelog-0", Certainty.CERTAIN),
+        (STREAMS, "out-0", Certainty.LIKELY),
+        ("shop-writer", "shop-counts-changelog-0", Certainty.LIKELY),
+    ],
+    ids=["a topic of its own", "an id of that form alone", "another form"],
+)
+def test_kafka_streams_goes_back_to_the_offsets_that_an_abort_undid(id_: str, wrote: str, certainty: Certainty) -> None:
+    named = {"transaction": id_, "start": 0, "partitions": ("__consumer_offsets-7", wrote)}
+    times = ((BrokerStatus.ONGOING, 0), (BrokerStatus.COMPLETE_ABORT, 900))
+    (loss,) = judged(folded(*(broker_record(status, at, **named) for status, at in times))).values()  # type: ignore[arg-type]
+    assert (loss.verdict, loss.certainty) == (LossVerdict.HARMLESS, certainty), loss.why
+
+
 def test_where_its_records_are_is_told_in_the_order_of_partitions() -> None:
     state = folded(*ABORTED)
     (this,) = state.broker

@@ -185,6 +185,15 @@ def test_a_group_without_its_owner_makes_it_abort_at_once(
     assert any("it unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
 
 
+@pytest.mark.parametrize(("at", "is_late"), [(40_000, False), (40_001, True)])
+def test_an_owner_that_is_there_is_said_to_be_late_once_it_is(at: int, is_late: bool) -> None:
+    found = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], at, group(member()))
+    assert (found.verdict, found.rule) == (Verdict.IN_PROGRESS, 29)
+    assert (
+        any("longer than usual (30 s). Its owner is there" in evidence.fact for evidence in found.evidence) is is_late
+    )
+
+
 def test_a_group_proves_nothing_of_who_holds_no_offsets() -> None:
     found = judgement(
         [one(BrokerStatus.ONGOING, 10_000, 10_000, ("out-0",), transaction=ID)], 13_100, group(state="Empty")
