@@ -162,5 +162,13 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_evaluator.py",
     ),
     "collector/state/attempts.py": ("tests/unit/collector/state/test_attempts.py",),
+    "collector/verdicts/verdict_case.py": (
+        f"{VERDICTS}/test_case_times.py",
+        f"{VERDICTS}/test_driver_state.py",
+    ),
+    "collector/state/transaction_view.py": ("tests/unit/collector/state/test_transaction_views.py",),
+    "collector/standing_orders/verdict_history.py": ("tests/unit/collector/standing_orders/test_verdict_history.py",),
+    "collector/records/branches.py": ("tests/unit/collector/state/test_branch_ends.py",),
+    "lifecycle/states.py": (f"{LIFECYCLE}/test_states.py",),
     "collector/state/branch_view.py": ("tests/unit/collector/state/test_branch_ends.py",),
 }

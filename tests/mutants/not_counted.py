@@ -67,6 +67,8 @@ FLINK_SINKS = "collector/state/flink_sinks.py"
 REPLAYED_BATCHES = "collector/state/replayed_batches.py"
 LEDGER = "lifecycle/decision_ledger.py"
 PARTS = "lifecycle/decision_parts.py"
+VERDICT_CASE = "collector/verdicts/verdict_case.py"
+TRANSACTION_VIEW = "collector/state/transaction_view.py"
 SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
 
@@ -633,6 +635,26 @@ REVIEWED: tuple[NotCounted, ...] = (
     # Times that are all later than 1970; what is completed has a time.
     NotCounted(module=CHECKPOINT_GAPS, within="known = *", change="0 -> 1", reason=SAME),
     NotCounted(module=CHECKPOINT_GAPS, within="done_ms = *", change="* and c.ended_ms is not None -> *", reason=TYPED),
+    NotCounted(module=VERDICT_CASE, within="DECISIONS, EVENTS = *", reason="wording: the source of an evidence"),
+    # What has a timeout has a time of its opening; a coordinator names the transaction as its handle does.
+    NotCounted(
+        module=TRANSACTION_VIEW,
+        function="TransactionView.deadline_ms",
+        change="* or self.opened_ms is None or * -> not self.is_running or self.timeout_ms is None",
+        reason=TYPED,
+    ),
+    NotCounted(
+        module=TRANSACTION_VIEW,
+        function="TransactionView.sort_key",
+        change="self.broker is not None -> False",
+        reason=SAME,
+    ),
+    NotCounted(
+        module=TRANSACTION_VIEW,
+        function="TransactionView.revision",
+        change="self.outcome is None -> self.outcome is not None",
+        reason=SAME,
+    ),
     # Any of its signs is younger than 1970.
     NotCounted(module=DRIVER_STATE, function="_alive_ms", change="0 -> 1", reason=SAME),
 )

@@ -54,6 +54,11 @@ def test_every_state_has_predecessors_and_nothing_follows_a_final_one():
     assert all(state.is_final is (state in FINAL) and state.is_in_doubt is (state in IN_DOUBT) for state in S)
 
 
+def test_which_states_are_in_doubt_and_which_are_final():
+    assert [state for state in S if state.is_in_doubt] == [S.PREPARED, S.DECIDED]
+    assert [state for state in S if state.is_final] == [S.COMMITTED, S.ABORTED, S.LOST]
+
+
 def test_a_decided_transaction_is_never_merely_aborted():
     assert not may_follow(S.DECIDED, S.ABORTED)
 

@@ -36,5 +36,7 @@ def test_what_was_not_seen_for_a_minute_is_forgotten_and_not_before() -> None:
     history.see({}, 30)
     history.see({"k": C}, 59)
     assert history.of("k") == (U, C)
-    history.see({}, 120)
+    history.see({}, 119)
+    assert history.of("k") == (U, C)
+    history.see({}, 119.1)
     assert history.of("k") == ()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collector.records.branches import BranchFacts, with_gone, with_listed
+from collector.records.branches import BranchDetail, BranchFacts, BranchLocks, DatabaseSnapshot, with_gone, with_listed
 from collector.records.observations import BranchGone, BranchListed, BranchProof, Observation, OperatorOrder
 from collector.state.branch_view import end, outlived, unproven_branches
 from lifecycle.decisions import Settled
@@ -197,6 +197,13 @@ def test_a_foreign_name_that_comes_back_is_the_same_branch_only_by_its_time(
     again = with_listed(known, listed(9, transaction, prepared[1]))
     assert (again.first_seen_ms, again.prepared_ms, again.is_listed) == (first_seen, prepared[1], True)
     assert again.key == (f"mysql:{transaction}" if transaction == OURS else f"mysql:{transaction}@mysql")
+
+
+def test_a_branch_is_shown_with_its_owner_and_its_database() -> None:
+    found = with_listed(None, replace(listed(9, FOREIGN, 7), owner="anna", database="shop"))
+    assert (found.owner, found.database, found.prepared_ms) == ("anna", "shop", 7)
+    assert BranchDetail().locks == BranchLocks()
+    assert DatabaseSnapshot(at_ms=9).details == {}
 
 
 def test_an_earlier_look_that_is_read_later_moves_the_age_back() -> None:

@@ -235,6 +235,26 @@ def test_only_what_runs_has_a_deadline(changes: dict[str, Any], deadline: int | 
     assert view(**fields).deadline_ms == deadline
 
 
+@pytest.mark.parametrize(
+    ("changes", "runs"),
+    [
+        ({"broker": broker()}, True),
+        ({"broker": broker(), "state": S.PREPARED}, True),
+        ({"broker": broker(), "state": S.DECIDED}, True),
+        ({"broker": broker(), "state": S.COMMITTING}, False),
+        ({"broker": broker(), "superseded": True}, False),
+        ({"branch": branch(first_seen_ms=3), "state": S.PREPARED}, True),
+        ({"branch": branch(first_seen_ms=3, gone_ms=5), "state": S.PREPARED}, False),
+        # What events alone tell of may never have been.
+        ({}, False),
+        ({"reported": reported(claimed=True)}, False),
+        ({"reported": reported(listed=True)}, True),
+    ],
+)
+def test_what_is_open_where_it_was_seen_runs(changes: dict[str, Any], runs: bool) -> None:
+    assert view(**changes).is_running is runs
+
+
 def test_without_a_time_of_its_opening_it_has_no_deadline() -> None:
     listed = replace(KAFKA, opened_at_ms=0)
     assert view(reported=reported(listed, listed=True)).deadline_ms == KAFKA.timeout_ms
@@ -267,6 +287,7 @@ def test_its_end_is_the_coordinators_the_logs_or_its_databases(changes: dict[str
         ({"broker": broker()}, 500),
         ({"broker": broker(last_write_ms=600)}, 600),
         ({"broker": broker(complete_commit_ms=700, last_write_ms=600)}, 700),
+        ({"broker": broker(complete_commit_ms=700, prepare_commit_ms=650)}, 700),
         ({"broker": broker(complete_abort_ms=700, prepare_abort_ms=650)}, 700),
         ({"broker": broker(prepare_abort_ms=650)}, 650),
         ({"broker": broker(), "listing": (1, decision(900))}, 900),
@@ -282,6 +303,7 @@ FOREIGN = branch(transaction="'bank','7',1", first_seen_ms=3)
 CHANGES: list[dict[str, Any]] = [
     {},
     {"transaction": "ip-count-1-1"},
+    {"transaction": "shop"},
     {"producer_id": 8},
     {"producer_epoch": 5},
     {"state": S.PREPARED},
@@ -296,6 +318,7 @@ CHANGES: list[dict[str, Any]] = [
 
 def test_a_revision_changes_with_identity_state_and_decision_alone() -> None:
     revisions = [view(**changes).revision for changes in CHANGES]
+    assert {len(revision) for revision in revisions} == {16}
     assert len(set(revisions)) == len(CHANGES)
     same = [
         {"broker": broker()},

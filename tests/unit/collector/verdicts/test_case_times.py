@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from collector.records.facts import PipelineFacts
+from collector.records.flink_facts import FlinkJobFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_cases import FlinkCase
 from collector.verdicts.verdict_case import CLOCK_SKEW_MS, Limits, PipelineHistory
 from lifecycle.decisions import Ruling
+from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -123,6 +126,18 @@ def test_of_a_transaction_without_a_pipeline_no_driver_is_silent() -> None:
     found = case(OPEN, NOW, pipeline=None)
     assert found.driver_silent_since_ms is None
     assert found.is_driver_gone is False
+
+
+@pytest.mark.parametrize(
+    ("state", "polled", "is_gone"), [("FAILED", True, True), ("RUNNING", True, False), ("RUNNING", False, False)]
+)
+def test_of_a_flink_transaction_its_job_says_whether_its_driver_is_gone(
+    state: str, polled: bool, is_gone: bool
+) -> None:
+    known = FlinkJobFacts(job=job(state=state))
+    found = FlinkCase(start_ms=T0, listings=(), job=known, name="eu/orders", polled=polled, now_ms=T0 + NOW)
+    for pipeline_ in (None, pipeline(facts=facts(last_seen_ms=0))):
+        assert case(OPEN, NOW, pipeline=pipeline_, flink=found).is_driver_gone is is_gone
 
 
 def ruled(ruling: Ruling) -> TransactionView:
