@@ -58,7 +58,7 @@ _LEAVING = {
     + _OF_NEWEST.format(table="checkpoint_files", of="source", most=FILES_KEPT),
     "flink_checkpoints": "triggered_ms < $before and "
     + _OF_NEWEST.format(table="flink_checkpoints", of="cluster, job", most=FLINK_CHECKPOINTS_KEPT),
-    # What is told of a job once it has ended is told no more; of one that runs the newest row says how it stands.
+    # A job that has ended is not reported any more; of one that runs the newest row says how it stands.
     "flink_jobs": "changed_ms < $before and (ended_ms is not null or "
     + _OF_NEWEST.format(table="flink_jobs", of="cluster, job", most=1)
     + ")",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class JobClusters:
-    """Job id -> the clusters whose REST API told of it, and the directories of its checkpoints by cluster."""
+    """Job id -> the clusters whose REST API reported it, and the directories of its checkpoints by cluster."""
 
     told: dict[str, set[str]] = field(default_factory=dict)
     directories: dict[str, dict[str, set[str]]] = field(default_factory=dict)

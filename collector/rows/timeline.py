@@ -1,4 +1,4 @@
-"""The steps of a transaction, oldest first: one row a step, with every source that told of it."""
+"""The steps of a transaction, oldest first: one row a step, with every source that reported it."""
 
 from __future__ import annotations
 

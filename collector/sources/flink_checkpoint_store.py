@@ -35,7 +35,7 @@ _JOB = re.compile(r"[0-9a-f]{32}")
 
 
 class Reported(NamedTuple):
-    """A checkpoint or savepoint that REST told of, which leads to the directory it lies in."""
+    """A checkpoint or savepoint that REST reported, which leads to the directory it lies in."""
 
     uri: str
     job: str
@@ -75,7 +75,7 @@ class Listed(NamedTuple):
 
 
 class CheckpointStore:
-    """``directory``: below which a cluster's jobs keep their checkpoints; empty: only what REST told of is looked for."""
+    """``directory``: below which a cluster's jobs keep their checkpoints; empty: only what REST reported is looked for."""
 
     def __init__(self, cluster: str, directory: str = "") -> None:
         self._cluster, self._directories = cluster, (directory,) if directory else ()

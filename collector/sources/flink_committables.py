@@ -25,7 +25,7 @@ from lifecycle.errors import ResourceManagerError
 PATIENCE_S = 1.0
 """So long a round waits for the stores that it asked."""
 MOST_READERS = 16
-"""Of a cluster: so many directories that REST told of are read apart; those beyond them share one reader."""
+"""Of a cluster: so many directories that REST reported are read apart; those beyond them share one reader."""
 _OTHERS = "other directories"
 
 
@@ -133,7 +133,7 @@ class FlinkCommittablesReader(Observer):
             self.count(len(new))
 
     def _assign(self, reported: Iterable[Reported]) -> None:
-        """Give each reader what REST told of below its directory, and drop those that have nothing to read any more."""
+        """Give each reader what REST reported below its directory, and drop those that have nothing to read any more."""
         of_reader: dict[str, list[Reported]] = {key: [] for key in self._of_settings}
         for place in reported:
             uri = uri_of(place.uri)

@@ -38,7 +38,7 @@ class FlinkStoreReader:
     ) -> None:
         self.name, self.store = name, store
         self.reported: Sequence[Reported] = ()
-        """What REST told of, that lies here."""
+        """What REST reported, that lies here."""
         self.error = ""
         """Why the newest look that ended failed."""
         self.has_answered = False

@@ -36,7 +36,7 @@ def unattributed(state: FlinkState, facts: FlinkJobFacts, after_ms: int, of_job:
 
 
 def several_clusters(state: FlinkState, job: str) -> str:
-    """Return which clusters have a job of this id, so that what is told of it proves nothing, or nothing where it is one."""
+    """Return which clusters have a job of this id, so that a report of it proves nothing; an empty text where it is one."""
     clusters = state.clusters.several(job)
     if not clusters:
         return ""

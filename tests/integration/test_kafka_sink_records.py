@@ -113,7 +113,7 @@ def test_at_least_once_waits_for_delivery_and_says_what_failed(connection):
 
 def test_none_sends_and_reports_nothing(connection):
     sink = make_sink(connection, **{"max.message.bytes": "2000"})
-    # A topic that was made a moment ago may not take a record yet, and without acknowledgement nobody would hear of it.
+    # A topic that was made a moment ago may not take a record yet, and without an acknowledgement the loss would go unnoticed.
     first = sink.manager().begin_without_transaction(DeliveryGuarantee.AT_LEAST_ONCE)
     first.write(rows(b"first"))
     first.finish()
