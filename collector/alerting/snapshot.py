@@ -8,6 +8,7 @@ from enum import Enum
 
 from collector.alerting.findings import Finding
 from collector.records.facts import CheckpointFacts
+from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.remembered import Remembered
@@ -94,6 +95,19 @@ class IdLeak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadCheckpoints:
+    """Checkpoints of Flink in one directory whose ``_metadata`` cannot be read, by path.
+
+    ``observer``: that reads them; ``pipeline``: their job's name, empty where it is not known or they are several jobs'.
+    """
+
+    observer: str
+    directory: str
+    pipeline: str
+    unread: tuple[UnreadCheckpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OneSidedBatch:
     """A batch that is finished in some of its resource managers and not in others."""
 
@@ -123,6 +137,7 @@ class AlertSnapshot:
     hanging: tuple[HangingTransaction, ...] = ()
     id_leaks: tuple[IdLeak, ...] = ()
     one_sided: tuple[OneSidedBatch, ...] = ()
+    unread_checkpoints: tuple[UnreadCheckpoints, ...] = ()
     log_settings: LogSettings | None = None
     unavailable_sources: frozenset[Source] = frozenset()
     unobserved_pipelines: frozenset[str] = frozenset()

@@ -13,9 +13,11 @@ from collector.alerting.snapshot import (
     IdLeak,
     OneSidedBatch,
     Source,
+    UnreadCheckpoints,
 )
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts
+from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.observer_kind import ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts import abort_causes
@@ -73,6 +75,7 @@ def take_snapshot(
         now_ms=now_ms,
         transactions=tuple(seen),
         one_sided=one_sided(current, seen, now_ms),
+        unread_checkpoints=unread_checkpoints(current, needed),
         log_settings=current.log_settings,
         pipelines=current.pipelines(unfinished),
         aborts=tuple(recent_aborts(aborts_and_losses.abort_clues(current, window_ms)[0], window_ms)),
@@ -88,6 +91,25 @@ def take_snapshot(
         hanging=hanging_transactions(partitions, applications),
         unavailable_sources=unavailable_sources(needed, limits, now_ms),
         unobserved_pipelines=unobserved_pipelines(needed, checkpoints),
+    )
+
+
+def unread_checkpoints(current: CurrentState, observers: Iterable[ObserverStatus]) -> tuple[UnreadCheckpoints, ...]:
+    """Return the checkpoints of Flink that cannot be read and that no later one has replaced, by the directory they lie in."""
+    found: dict[tuple[str, str], list[tuple[UnreadCheckpoint, str]]] = {}
+    for observer in observers:
+        if observer.kind is ObserverKind.FLINK_CHECKPOINTS:
+            for unread, pipeline in current.flink_unread_checkpoints(observer.instance):
+                directory = unread.path.rstrip("/").rpartition("/")[0]
+                found.setdefault((observer.name, directory), []).append((unread, pipeline))
+    return tuple(
+        UnreadCheckpoints(
+            observer=observer,
+            directory=directory,
+            pipeline=of_it[0][1] if len({pipeline for _, pipeline in of_it}) == 1 else "",
+            unread=tuple(unread for unread, _ in of_it),
+        )
+        for (observer, directory), of_it in found.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""Alert rules about what the collector reads: observers that are down, a decision log that forgets."""
+"""Alert rules about what the collector reads: observers that are down, a decision log that forgets, checkpoints not read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from lifecycle import page_paths
 from lifecycle.verdicts import Evidence
 
 OBSERVERS = "observers"
+UNREAD_NAMED = 10
+"""Of the checkpoints in one directory that cannot be read, so many are named: the newest."""
 
 
 def a9_observer_down(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
@@ -55,6 +57,28 @@ def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[F
         subject_labels={"observer": ObserverKind.DECISION_LOG.value},
         object_path=page_paths.COLLECTOR,
     )
+
+
+def a15_checkpoint_not_read(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """The ``_metadata`` of single checkpoints of Flink cannot be read: one finding for each directory of a job."""
+    for found in snapshot.unread_checkpoints:
+        newest = sorted(found.unread, key=lambda each: -each.number)
+        of = found.pipeline or f"a job in {found.directory}"
+        many = len(newest) > 1
+        what = f"{len(newest)} checkpoints" if many else f"checkpoint {newest[0].number}"
+        yield Finding(
+            rule="A15",
+            subject=f"{found.observer}|{found.directory}",
+            group=SOURCES_GROUP,
+            severity=Severity.WARNING,
+            summary=f"{what} of {of} cannot be read: which transactions {'they list' if many else 'it lists'} is not known",
+            evidence=tuple(
+                Evidence(fact=f"{each.path}: {each.why}", source=found.observer, at_ms=each.changed_ms)
+                for each in newest[:UNREAD_NAMED]
+            ),
+            subject_labels={"observer": found.observer} | ({"pipeline": found.pipeline} if found.pipeline else {}),
+            object_path=page_paths.COLLECTOR,
+        )
 
 
 def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:

@@ -21,6 +21,7 @@ from collector.records.formats.flink_records import (
     FlinkJob,
     FlinkStatus,
     Listed,
+    UnreadCheckpoint,
 )
 
 SOURCE = "flink REST"
@@ -119,6 +120,8 @@ class FlinkState:
     """Since when each cluster's REST API does not answer: its first poll that failed, by our clock."""
     out_of_reach: dict[str, dict[tuple[str, int | None], str]] = field(default_factory=dict)
     """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
+    unread: dict[str, tuple[UnreadCheckpoint, ...]] = field(default_factory=dict)
+    """Cluster -> the checkpoints whose ``_metadata`` could not be read, or not be understood, at the last look."""
     clusters: JobClusters = field(default_factory=JobClusters)
     version: int = 0
     """Another one whenever any of this changed, but for when a cluster answered."""
@@ -254,6 +257,21 @@ class FlinkState:
         found = self.out_of_reach.get(cluster, {})
         keys: tuple[tuple[str, int | None], ...] = ((job, number), (job, None), ("", None))
         return next((found[key] for key in keys if key in found), "")
+
+    def unread_that_matter(self, cluster: str) -> list[UnreadCheckpoint]:
+        """Return the checkpoints of a cluster that cannot be read, without those that a later one of their job has replaced.
+
+        Later: it was read whole, is no savepoint, and was written after theirs: a job that was set back takes numbers again.
+        """
+        return [each for each in self.unread.get(cluster, ()) if not self._is_replaced(cluster, each)]
+
+    def _is_replaced(self, cluster: str, unread: UnreadCheckpoint) -> bool:
+        changed_ms = unread.changed_ms
+        return changed_ms is not None and any(
+            each.number > unread.number and each.written_ms >= changed_ms
+            for each in self.committables.get((cluster, unread.job), {}).values()
+            if not (each.error or each.is_gone) and _job_of(each.path)
+        )
 
     def jobs_without_list(self) -> list[FlinkJobFacts]:
         """Return the jobs of which no checkpoint was read whole."""

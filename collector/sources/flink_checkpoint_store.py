@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from collector.records.flink_facts import JOBS_KEPT
-from collector.records.formats.flink_records import FlinkCommittables
+from collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
 from collector.sources.flink_metadata_files import FILE, Place, filesystem_of, read_place
 from lifecycle.errors import ResourceManagerError
 
@@ -88,10 +88,10 @@ class CheckpointStore:
         """URIs of checkpoints that were read and that the newest poll found to be deleted."""
         self._listed: dict[str, Listed] = {}
         """Path of a job's directory -> what was in it."""
-        self._damaged: dict[str, tuple[str, str]] = {}
-        """Path -> (URI, why) of those that were read and not understood: they are read again once they change."""
-        self._unread: dict[str, str] = {}
-        """URI -> why of what could not be reached in the newest poll."""
+        self._damaged: dict[str, UnreadCheckpoint] = {}
+        """Path -> those that were read and not understood: they are read again once they change."""
+        self._unread: dict[str, UnreadCheckpoint] = {}
+        """URI -> what could not be reached in the newest poll."""
         self.out_of_reach: dict[tuple[str, int | None], str] = {}
         """The same by job and number, where another than this collector may well read it (FlinkState.out_of_reach)."""
         self.left_out: dict[str, int] = {}
@@ -106,9 +106,9 @@ class CheckpointStore:
         self.answered_s = time.monotonic()
 
     @property
-    def unread(self) -> list[tuple[str, str]]:
-        """Return URI and why of each checkpoint that could not be read, or not be understood."""
-        return [*self._unread.items(), *self._damaged.values()]
+    def unread(self) -> list[UnreadCheckpoint]:
+        """Return each checkpoint that could not be read, or not be understood."""
+        return [*self._unread.values(), *self._damaged.values()]
 
     def read_new(self, reported: Iterable[Reported]) -> list[FlinkCommittables]:
         """Return what every ``_metadata`` lists that is new or has changed. Raises ResourceManagerError."""
@@ -152,7 +152,8 @@ class CheckpointStore:
                 return None
             committables = read_place(self._cluster, place, info)
         except OSError as error:
-            self._unread[place.uri] = str(error)
+            changed_ms = place.changed_ns // 1_000_000 if place.changed_ns is not None else None
+            self._unread[place.uri] = UnreadCheckpoint(place.uri, place.job, place.number, str(error), changed_ms)
             if not isinstance(error, FileNotFoundError) and error.errno != errno.EIO:
                 self.out_of_reach[(place.job, place.number)] = str(error)
             return None
@@ -160,7 +161,9 @@ class CheckpointStore:
         self._places_read[place.path] = place
         self._damaged.pop(place.path, None)
         if committables.error:
-            self._damaged[place.path] = (place.uri, committables.error)
+            self._damaged[place.path] = UnreadCheckpoint(
+                place.uri, place.job, place.number, committables.error, committables.written_ms
+            )
         return committables
 
     def _places(self, reported: Iterable[Reported]) -> list[Place]:
@@ -187,7 +190,8 @@ class CheckpointStore:
                     listed.add(parent)
                     found += self._of_job(filesystem, uri.rstrip("/").rpartition("/")[0], parent, job)
             except ResourceManagerError as error:
-                self._unread[uri] = self.out_of_reach[(job, None)] = str(error)
+                self.out_of_reach[(job, None)] = str(error)
+                self._unread[uri] = UnreadCheckpoint(uri, job, number, str(error))
         self._listed = {path: before for path, before in self._listed.items() if path in listed}
         return found
 

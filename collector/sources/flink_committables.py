@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from functools import lru_cache
 
-from collector.records.formats.flink_records import FlinkCommittables
+from collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
 from collector.records.observer_kind import ObserverKind
 from collector.sources.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
 from collector.sources.flink_metadata_files import uri_of
@@ -88,7 +88,8 @@ class FlinkCommittablesReader(Observer):
     def _say(self) -> None:
         """Note what is out of reach. Raises ResourceManagerError, as ``read_new`` does."""
         out_of_reach: dict[tuple[str, int | None], str] = {}
-        unread: list[tuple[str, str]] = []
+        unread: list[UnreadCheckpoint] = []
+        silent: list[UnreadCheckpoint] = []
         said: list[str] = []
         failed: list[str] = []
         for key, reader in self._readers.items():
@@ -99,11 +100,15 @@ class FlinkCommittablesReader(Observer):
                 if key in self._of_settings:
                     failed.append(why)
                     out_of_reach["", None] = why
+                else:
+                    silent += [UnreadCheckpoint(uri, job, number, why) for uri, job, number in reader.reported]
                 out_of_reach |= {(job, None): why for _, job, _ in reader.reported}
-        self.current.see_flink_out_of_reach(self._cluster, out_of_reach)
+        self.current.see_flink_out_of_reach(self._cluster, out_of_reach, [*unread, *silent])
         if unread:
-            uri, why = unread[-1]
-            said.append(f"{counted(len(unread), 'checkpoint')} cannot be read, the last of them {uri}: {why}")
+            last = unread[-1]
+            said.append(
+                f"{counted(len(unread), 'checkpoint')} cannot be read, the last of them {last.path}: {last.why}"
+            )
         said += [
             f"{counted(number, 'directory', 'directories')} of jobs below {directory} that changed longest ago "
             f"{'is' if number == 1 else 'are'} not read: delete those of jobs that are over"

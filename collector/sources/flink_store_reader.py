@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from collector.records.formats.flink_records import FlinkCommittables
+from collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
 from collector.runtime.clock import now_ms
 from collector.runtime.time_format import utc
 from collector.sources.flink_checkpoint_store import CheckpointStore, Reported
@@ -42,10 +42,10 @@ class FlinkStoreReader:
         self.error = ""
         """Why the newest look that ended failed."""
         self.has_answered = False
-        self.unread: list[tuple[str, str]] = []
+        self.unread: list[UnreadCheckpoint] = []
         self.out_of_reach: dict[tuple[str, int | None], str] = {}
         self.left_out: dict[str, int] = {}
-        """What the store said of these at the end of the newest look."""
+        """What the store said of these at the end of the newest look; ``unread``: of the newest that did not fail."""
         self._hand_over = hand_over
         self._interval_s, self._remote_interval_s, self._retry = interval_s, remote_interval_s, retry
         self._idle = threading.Event()
@@ -101,10 +101,10 @@ class FlinkStoreReader:
             self._due_s = time.monotonic() + self._retry.pause_s(self._failures)
             self._failures += 1
         else:
-            self.error, self._failures, self.has_answered = "", 0, True
+            self.error, self._failures, self.has_answered, self.unread = "", 0, True, self.store.unread
             pause_s = self._remote_interval_s if self.store.is_remote else self._interval_s
             self._due_s = time.monotonic() + pause_s
         finally:
             store = self.store
-            self.unread, self.out_of_reach, self.left_out = store.unread, store.out_of_reach, store.left_out
+            self.out_of_reach, self.left_out = store.out_of_reach, store.left_out
             self._idle.set()

@@ -31,6 +31,7 @@ from collector.records.formats.flink_records import (
     FlinkCommittables,
     FlinkJob,
     Listed,
+    UnreadCheckpoint,
 )
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.log_settings import LogSettings
@@ -434,14 +435,23 @@ class CurrentState:
                 self._state.flink.see_gone(cluster, path)
         self.changed()
 
-    def see_flink_out_of_reach(self, cluster: str, why: dict[tuple[str, int | None], str]) -> None:
-        """Note which checkpoints' ``_metadata`` cannot be reached now, and why (FlinkState.out_of_reach)."""
+    def see_flink_out_of_reach(
+        self, cluster: str, why: dict[tuple[str, int | None], str], unread: Sequence[UnreadCheckpoint] = ()
+    ) -> None:
+        """Note which checkpoints' ``_metadata`` cannot be reached now, and why (FlinkState.out_of_reach, unread)."""
         with self._lock:
-            before = self._state.flink.out_of_reach.get(cluster, {})
-            self._state.flink.out_of_reach[cluster] = why
-            self._state.flink.version += before != why
-        if before != why:
+            flink = self._state.flink
+            is_same = (flink.out_of_reach.get(cluster, {}), flink.unread.get(cluster, ())) == (why, tuple(unread))
+            flink.out_of_reach[cluster], flink.unread[cluster] = why, tuple(unread)
+            flink.version += not is_same
+        if not is_same:
             self.changed()
+
+    def flink_unread_checkpoints(self, cluster: str) -> list[tuple[UnreadCheckpoint, str]]:
+        """Return the checkpoints of a cluster that cannot be read and matter, each with its job's name, empty if not known."""
+        with self._lock:
+            flink = self._state.flink
+            return [(unread, flink.pipeline_of(unread.job) or "") for unread in flink.unread_that_matter(cluster)]
 
     def flink_unread_list(self, view: TransactionView) -> FlinkCommittables | None:
         """Return the place of the completed checkpoint that must list an open transaction and whose list is not read."""

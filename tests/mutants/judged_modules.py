@@ -160,6 +160,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_snapshots.py",
         f"{ALERTING}/test_one_sided_rule.py",
         f"{ALERTING}/test_evaluator.py",
+        f"{ALERTING}/test_unread_checkpoints.py",
     ),
     "collector/state/attempts.py": ("tests/unit/collector/state/test_attempts.py",),
     "collector/verdicts/verdict_case.py": (

@@ -125,3 +125,16 @@ class FlinkCommittables:
     error: str = ""
     is_gone: bool = False
     """It is not there any more: no job can be restored from it, and no order finds what it listed."""
+
+
+class UnreadCheckpoint(NamedTuple):
+    """A checkpoint whose ``_metadata`` could not be read, or not be understood, at the last look, and why.
+
+    ``changed_ms``: when the file was written, else when its directory changed, by the store's clock (epoch ms); None: not known.
+    """
+
+    path: str
+    job: str
+    number: int
+    why: str
+    changed_ms: int | None = None

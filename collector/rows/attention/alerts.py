@@ -31,6 +31,7 @@ CONSEQUENCES = {
     "A12": "Readers count these rows twice.",
     "A13": "Its cause is still there, and it acts again.",
     "A14": "Without a decision, its timeout ends it.",
+    "A15": "Whether its transactions are to be committed is not known, and their timeouts abort them.",
 }
 """What happens if nobody acts, by the number of the rule."""
 

@@ -18,9 +18,11 @@ from collector.alerting.snapshot import (
     IdLeak,
     OneSidedBatch,
     Source,
+    UnreadCheckpoints,
 )
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts, PipelineFacts
+from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import Observation
@@ -480,6 +482,24 @@ def test_a11_finite_log(settings: dict[str, str], said: str) -> None:
     assert not found("A11", AlertSnapshot(now_ms=T0))
 
 
+def test_a15_checkpoint_not_read() -> None:
+    def not_read(*numbers: int, pipeline: str = "eu/orders") -> Finding:
+        unread = tuple(UnreadCheckpoint(f"/s/job/chk-{n}", "job", n, f"denied {n}", T0 + n) for n in numbers)
+        one = UnreadCheckpoints(observer="flink", directory="/s/job", pipeline=pipeline, unread=unread)
+        (finding,) = found("A15", AlertSnapshot(now_ms=T0, unread_checkpoints=(one,)))
+        return finding
+
+    of_one, of_many = not_read(7), not_read(*range(12), pipeline="")
+    assert (of_one.severity, of_one.for_ms) == (Severity.WARNING, 15_000)
+    assert "checkpoint 7 of eu/orders cannot be read" in of_one.summary
+    assert of_one.evidence == (Evidence(fact="/s/job/chk-7: denied 7", source="flink", at_ms=T0 + 7),)
+    assert "2 checkpoints of eu/orders cannot be read" in not_read(7, 8).summary
+    assert "12 checkpoints of a job in /s/job" in of_many.summary
+    assert [each.fact for each in of_many.evidence] == [f"/s/job/chk-{n}: denied {n}" for n in range(11, 1, -1)]
+    assert of_one.key == of_many.key, "one alert lasts while other checkpoints of the directory cannot be read"
+    assert not found("A15", AlertSnapshot(now_ms=T0))
+
+
 def test_one_rule_finds_a_thousand_at_most() -> None:
     held = tuple(
         HangingTransaction(partition=f"t-{n}", producer_id=n, producer_epoch=0, since_ms=T0) for n in range(1_200)
@@ -497,7 +517,7 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
         ({Source.DATABASES}, {"A10"}),
         ({Source.PARTITIONS, Source.DATABASES}, {"A3", "A4", "A10"}),
         ({Source.CHECKPOINTS}, {"A6"}),
-        ({Source.OBSERVERS}, {"A9", "A14"}),
+        ({Source.OBSERVERS}, {"A9", "A14", "A15"}),
         (set(), set()),
     ],
 )

@@ -17,9 +17,11 @@ from collector.alerting.snapshot import (
     HangingTransaction,
     IdLeak,
     OneSidedBatch,
+    UnreadCheckpoints,
 )
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts
+from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct, StandingReport
 from collector.sources.source import ObserverState, ObserverStatus
@@ -53,6 +55,11 @@ def seen(**fields: Any) -> AlertSnapshot:
 def of_flink(verdict: Verdict, at: int = 50_000, **fields: Any) -> AlertSnapshot:
     judgement = Judgement(verdict=verdict, rule=23, evidence=(), **fields)
     return seen(now_ms=T0 + at, transactions=(Judged(view=only_view(*FOREIGN), judgement=judgement, pipeline=None),))
+
+
+def unread(name: str) -> UnreadCheckpoints:
+    each = UnreadCheckpoint("/s/job/chk-7", "job", 7, "denied")
+    return UnreadCheckpoints(observer="flink checkpoints eu", directory="/s/job", pipeline=name, unread=(each,))
 
 
 def loss(verdict: LossVerdict, certainty: Certainty = Certainty.CERTAIN) -> AlertSnapshot:
@@ -258,6 +265,30 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
         (
             standing(held=(HELD,)),
             of("A14", "save", STANDING_ORDERS_GROUP, CRITICAL, "", labels={"standing_order": "save"}, for_ms=3_000),
+        ),
+        (
+            seen(unread_checkpoints=(unread("eu/orders"),)),
+            of(
+                "A15",
+                "flink checkpoints eu|/s/job",
+                SOURCES_GROUP,
+                WARNING,
+                "/collector",
+                labels={"observer": "flink checkpoints eu", "pipeline": "eu/orders"},
+                for_ms=15_000,
+            ),
+        ),
+        (
+            seen(unread_checkpoints=(unread(""),)),
+            of(
+                "A15",
+                "flink checkpoints eu|/s/job",
+                SOURCES_GROUP,
+                WARNING,
+                "/collector",
+                labels={"observer": "flink checkpoints eu"},
+                for_ms=15_000,
+            ),
         ),
     ],
     ids=lambda value: value.rule if isinstance(value, Finding) else "",

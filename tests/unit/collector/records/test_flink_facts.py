@@ -15,6 +15,7 @@ from collector.records.formats.flink_records import (
     FlinkCommittables,
     FlinkKind,
     FlinkStatus,
+    UnreadCheckpoint,
 )
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
@@ -261,6 +262,32 @@ def test_what_is_nearest_says_why_a_list_is_out_of_reach(of_job: str, number: in
     assert found.why_out_of_reach("another", of_job, number) == ""
     found.out_of_reach[CLUSTER].pop(("", None))
     assert found.why_out_of_reach(CLUSTER, of_job, number) == ("" if of_job == B else why)
+
+
+@pytest.mark.parametrize(
+    ("read", "is_replaced"),
+    [
+        (listed(4), True),
+        (listed(3), False),
+        (listed(4, written_ms=T0 - 1), False),
+        (listed(4, error="a part is damaged"), False),
+        (listed(4, path="/savepoints/savepoint-aaaaaa-1"), False),
+        (listed(4, B), False),
+        (listed(4, cluster="another"), False),
+    ],
+    ids=["later", "the same", "from before it was set back", "not whole", "a savepoint", "another job's", "elsewhere"],
+)
+def test_a_later_checkpoint_that_was_read_whole_replaces_one_that_cannot_be(
+    read: FlinkCommittables, is_replaced: bool
+) -> None:
+    unread = UnreadCheckpoint(path(A, 3), A, 3, "denied", T0)
+    found = state(read, unread={CLUSTER: (unread,)})
+    assert found.unread_that_matter(CLUSTER) == ([] if is_replaced else [unread])
+    assert found.unread_that_matter("another") == []
+    found.see_gone(CLUSTER, read.path)
+    assert found.unread_that_matter(CLUSTER) == [unread], "what replaced it is deleted"
+    untimed = unread._replace(changed_ms=None)
+    assert state(read, unread={CLUSTER: (untimed,)}).unread_that_matter(CLUSTER) == [untimed]
 
 
 def test_the_first_list_that_was_written_since_it_was_opened_holds_a_transaction() -> None:
