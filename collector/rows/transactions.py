@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from collector.records.facts import CheckpointFacts
-from collector.records.flink_facts import FlinkJobFacts
+from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.observations import OperatorOrder
 from collector.rows.branches import branch_view
 from collector.rows.losses import loss_row

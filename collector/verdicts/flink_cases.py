@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkCommittables, FlinkStatus
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.state.transaction_view import TransactionView

@@ -15,7 +15,8 @@ from enum import Enum
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import FlinkJobFacts, Restore
 from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from collector.records.flink_facts import CLOCK_SKEW_MS
+from collector.records.flink_job_facts import CLOCK_SKEW_MS
 from collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
 from collector.records.observer_kind import ObserverKind
 from collector.records.xids import as_listed, xid_of

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink

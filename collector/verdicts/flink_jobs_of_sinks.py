@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
 from collector.records.formats.flink_records import FlinkStatus
 from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at

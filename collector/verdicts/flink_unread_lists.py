@@ -13,7 +13,8 @@ from itertools import islice
 
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
-from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.runtime.time_format import utc
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
-from collector.records.flink_facts import FlinkJobFacts
+from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.timed_cache import NowAndThen
 from collector.verdicts.checkpoint_gaps import checkpoint_gaps

@@ -25,7 +25,7 @@ from collector.records.facts import (
     merged,
     of_record,
 )
-from collector.records.flink_facts import FlinkJobFacts, newest_first
+from collector.records.flink_job_facts import FlinkJobFacts, newest_first
 from collector.records.formats.flink_records import (
     FlinkCheckpoint,
     FlinkCommittables,

@@ -25,6 +25,20 @@ LOSSES = (
 )
 ALERTING = "tests/unit/collector/alerting"
 ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
+FLINK_STATES = (
+    "tests/unit/collector/records/test_flink_facts.py",
+    "tests/unit/collector/records/test_flink_ends_of_lists.py",
+    "tests/unit/collector/records/test_flink_what_is_kept.py",
+    "tests/unit/collector/records/test_flink_checkpoint_rows.py",
+    "tests/unit/collector/state/test_applications.py",
+    f"{VERDICTS}/test_flink_same_job_ids.py",
+    f"{VERDICTS}/test_flink_commit_rules.py",
+    f"{VERDICTS}/test_flink_branches.py",
+    f"{VERDICTS}/test_flink_job_cases.py",
+    f"{VERDICTS}/test_flink_lists_not_read.py",
+    f"{VERDICTS}/test_flink_restored_jobs.py",
+    f"{VERDICTS}/test_flink_checkpoints.py",
+)
 
 JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/verdict_rules.py": (
@@ -140,20 +154,8 @@ JUDGED: dict[str, tuple[str, ...]] = {
         "tests/unit/collector/records/test_flink_clusters.py",
         f"{VERDICTS}/test_flink_same_job_ids.py",
     ),
-    "collector/records/flink_facts.py": (
-        "tests/unit/collector/records/test_flink_facts.py",
-        "tests/unit/collector/records/test_flink_ends_of_lists.py",
-        "tests/unit/collector/records/test_flink_what_is_kept.py",
-        "tests/unit/collector/records/test_flink_checkpoint_rows.py",
-        "tests/unit/collector/state/test_applications.py",
-        f"{VERDICTS}/test_flink_same_job_ids.py",
-        f"{VERDICTS}/test_flink_commit_rules.py",
-        f"{VERDICTS}/test_flink_branches.py",
-        f"{VERDICTS}/test_flink_job_cases.py",
-        f"{VERDICTS}/test_flink_lists_not_read.py",
-        f"{VERDICTS}/test_flink_restored_jobs.py",
-        f"{VERDICTS}/test_flink_checkpoints.py",
-    ),
+    "collector/records/flink_facts.py": FLINK_STATES,
+    "collector/records/flink_job_facts.py": FLINK_STATES,
     "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/verdicts/application_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/alerting/snapshot_builder.py": (

@@ -63,6 +63,7 @@ JUDGING, CHECKPOINT_GAPS = "collector/verdicts/judging.py", "collector/verdicts/
 CONFIRMATION = "collector/orders/confirmation.py"
 SNAPSHOT_BUILDER = "collector/alerting/snapshot_builder.py"
 FLINK_FACTS = "collector/records/flink_facts.py"
+FLINK_JOB_FACTS = "collector/records/flink_job_facts.py"
 FLINK_SINKS = "collector/state/flink_sinks.py"
 REPLAYED_BATCHES = "collector/state/replayed_batches.py"
 LEDGER = "lifecycle/decision_ledger.py"
@@ -510,33 +511,35 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=FLINK_FACTS, function="FlinkState.pipeline_of", change="'' -> 'X'", reason=SAME),
     # What a list is of has ended, and a list has a path; a time that fits is the same once it is made to fit.
     NotCounted(
-        module=FLINK_FACTS,
+        module=FLINK_JOB_FACTS,
         function="FlinkJobFacts.ended",
         change="* and seen.ended_ms is not None and * -> seen is not None and seen.status is status",
         reason=TYPED,
     ),
     NotCounted(
-        module=FLINK_FACTS,
+        module=FLINK_JOB_FACTS,
         function="FlinkJobFacts.timed",
         change="seen is None or seen.ended_ms is None or * -> seen is None or seen.triggered_ms *",
         reason=TYPED,
     ),
     NotCounted(
-        module=FLINK_FACTS,
+        module=FLINK_JOB_FACTS,
         function="FlinkJobFacts.timed",
         change="seen is None or seen.ended_ms is None or * -> seen is None or seen.ended_ms is None",
         reason=SAME,
     ),
-    NotCounted(module=FLINK_FACTS, function="FlinkJobFacts.timed", change="* -> seen.triggered_ms < *", reason=SAME),
-    NotCounted(module=FLINK_FACTS, function="FlinkJobFacts.timed", change="* -> * < seen.ended_ms", reason=SAME),
     NotCounted(
-        module=FLINK_FACTS,
+        module=FLINK_JOB_FACTS, function="FlinkJobFacts.timed", change="* -> seen.triggered_ms < *", reason=SAME
+    ),
+    NotCounted(module=FLINK_JOB_FACTS, function="FlinkJobFacts.timed", change="* -> * < seen.ended_ms", reason=SAME),
+    NotCounted(
+        module=FLINK_JOB_FACTS,
         function="FlinkJobFacts._is_named",
         change="seen.ended_ms is None or * -> seen.number in self.earlier or *",
         reason=TYPED,
     ),
     NotCounted(
-        module=FLINK_FACTS,
+        module=FLINK_JOB_FACTS,
         function="FlinkJobFacts._is_named",
         change="bool(seen.path) and * -> plain_path(*",
         reason=SAME,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from collector.records.flink_facts import FlinkJobFacts
+from collector.records.flink_job_facts import FlinkJobFacts
 from collector.rows.attention.situation import CRITICAL, Situation
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
 from lifecycle.durations import steady_duration

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from collector.records import flink_facts
-from collector.records.flink_facts import FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, Restore
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -292,7 +293,7 @@ def test_a_later_checkpoint_that_was_read_whole_replaces_one_that_cannot_be(
 
 def test_the_first_list_that_was_written_since_it_was_opened_holds_a_transaction() -> None:
     found = state(listed(1, A, ID, written_ms=T0), listed(2, A, ID, written_ms=T0 + 10_000))
-    skew = flink_facts.CLOCK_SKEW_MS
+    skew = CLOCK_SKEW_MS
     since = (0, skew, skew + 1, 10_000 + skew, 10_000 + skew + 1)
     assert [found.checkpoint_of(ID, T0 + at) for at in since] == [1, 1, 2, 2, None]
     assert found.checkpoint_of(Committable("orders-0-9", 1, 0), T0) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from collector.records.facts import PipelineFacts
-from collector.records.flink_facts import FlinkJobFacts
+from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkJob
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.records.facts import PipelineFacts
-from collector.records.flink_facts import FlinkJobFacts
+from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import FlinkCase

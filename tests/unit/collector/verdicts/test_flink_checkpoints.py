@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collector.records.flink_facts import FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import Restore
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.verdicts.flink_checkpoints import RULES, Fate, by_job, job_case
 from tests.unit.collector.flink_observations import checkpoint, job

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import FlinkJobFacts, Restore
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.verdicts.flink_cases import case_of, flink_case
 from collector.verdicts.flink_successors import unattributed

@@ -8,7 +8,8 @@ import pytest
 
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import FlinkJobFacts, Restore
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.runtime.time_format import utc
 from collector.verdicts.flink_unread_lists import UnreadList, owner_by_number, unread_list, unread_list_of_branch

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import FlinkJobFacts, Restore
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,

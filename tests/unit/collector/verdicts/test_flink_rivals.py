@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector.records.flink_facts import CLOCK_SKEW_MS, FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at, rival
 from tests.unit.collector.flink_observations import checkpoint, job

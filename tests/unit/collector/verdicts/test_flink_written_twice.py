@@ -8,7 +8,8 @@ import pytest
 
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.flink_facts import FlinkJobFacts, FlinkState, Restore
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import FlinkJobFacts, Restore
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,

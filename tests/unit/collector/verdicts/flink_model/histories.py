@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from collector.records.flink_facts import FlinkJobFacts, FlinkState
+from collector.records.flink_facts import FlinkState
+from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_commits
