@@ -12,7 +12,7 @@ from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryP
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
 from collector.alerting.recent_losses import RecentLosses
-from collector.alerting.snapshot import AlertSnapshot
+from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory
 from collector.alerting.snapshot_builder import take_snapshot
 from collector.alerting.store import AlertStore, ReceiverStatus
 from collector.config.alerts import AlertSettings
@@ -56,10 +56,11 @@ class AlertService:
         )
 
         near: Remembered[Finding] = Remembered()
+        histories: Remembered[CheckpointHistory | None] = Remembered()
 
         def snapshot() -> AlertSnapshot:
             at_ms = now_ms()
-            seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms))
+            seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms), histories)
             return replace(seen, standing=standing(), near=near)
 
         self.dispatcher = NotificationDispatcher(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from collector.alerting.partition_snapshot import blocked_partitions, hanging_transactions
 from collector.alerting.snapshot import (
@@ -19,6 +20,7 @@ from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.observer_kind import ObserverKind
+from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts import abort_causes
 from collector.verdicts.abort_causes import AbortClues
@@ -58,15 +60,23 @@ def take_snapshot(
     now_ms: int,
     partitions: PartitionFindings = NOTHING_SEEN,
     losses: Sequence[Loss] = (),
+    remembered: Remembered[CheckpointHistory | None] | None = None,
 ) -> AlertSnapshot:
-    """Return the snapshot at ``now_ms``; ``losses``: of transactions that are not ours."""
+    """Return the snapshot at ``now_ms``; ``losses``: of transactions that are not ours.
+
+    ``remembered``: what checkpoints came to in the snapshot before.
+    """
     window_ms = now_ms - limits.aborts_window_ms
     needed = [observer for observer in observers if observer.state is not ObserverState.ABSENT]
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
     ours = {run.facts.pipeline for run in current.newest_runs()}
     # Any client that may write events can claim checkpoints of a pipeline that never ran.
-    real = (c for c in current.checkpoints() if c.sources != ONLY_FROM_EVENTS or c.pipeline in ours)
-    checkpoints = checkpoint_histories(c for c in real if c.job not in ended_well)
+    of_spark, of_jobs = current.checkpoints_in_parts()
+    checkpoints = checkpoint_histories(
+        (c for c in of_spark if c.sources != ONLY_FROM_EVENTS or c.pipeline in ours),
+        (rows for rows in of_jobs if rows and rows[0].job not in ended_well),
+        remembered,
+    )
     unfinished = [history.pipeline for history in checkpoints if history.newest.state is not CheckpointState.COMPLETED]
     seen = current.judged(at_ms=now_ms)
     with current.reading() as state:
@@ -145,16 +155,28 @@ def unobserved_pipelines(
     return frozenset(found)
 
 
-def checkpoint_histories(checkpoints: Iterable[CheckpointFacts]) -> tuple[CheckpointHistory, ...]:
+def checkpoint_histories(
+    checkpoints: Iterable[CheckpointFacts],
+    of_jobs: Iterable[tuple[CheckpointFacts, ...]] = (),
+    remembered: Remembered[CheckpointHistory | None] | None = None,
+) -> tuple[CheckpointHistory, ...]:
     """Return how the checkpoints of each pipeline stand, by name; savepoints, which a person asked for, are left out.
 
-    The newest is the one that began last: a new directory counts from 0.
+    ``of_jobs``: those of each Flink job. The newest is the one that began last: a new directory counts from 0.
     """
-    by_pipeline: dict[str, list[CheckpointFacts]] = {}
+    remembered = remembered if remembered is not None else Remembered()
+    remembered.next_round()
+    of_spark: dict[str, list[CheckpointFacts]] = {}
     for checkpoint in checkpoints:
-        if checkpoint.kind != SAVEPOINT:
-            by_pipeline.setdefault(checkpoint.pipeline, []).append(checkpoint)
-    return tuple(_checkpoint_history(name, of_it) for name, of_it in sorted(by_pipeline.items()))
+        of_spark.setdefault(checkpoint.pipeline, []).append(checkpoint)
+    parts: dict[str, list[tuple[CheckpointFacts, ...]]] = {name: [tuple(of_it)] for name, of_it in of_spark.items()}
+    for rows in of_jobs:
+        parts.setdefault(rows[0].pipeline, []).append(rows)
+    found = (
+        remembered.of(name, tuple(of_it), partial(_checkpoint_history, name, of_it))
+        for name, of_it in sorted(parts.items())
+    )
+    return tuple(history for history in found if history is not None)
 
 
 def one_sided(current: CurrentState, seen: Iterable[Judged], now_ms: int) -> tuple[OneSidedBatch, ...]:
@@ -200,7 +222,10 @@ def recent_aborts(clues: Iterable[AbortClues], since_ms: int) -> list[AbortSeen]
     ]
 
 
-def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -> CheckpointHistory:
+def _checkpoint_history(pipeline: str, parts: Iterable[Sequence[CheckpointFacts]]) -> CheckpointHistory | None:
+    checkpoints = [c for part in parts for c in part if c.kind != SAVEPOINT]
+    if not checkpoints:
+        return None
     newest = max(checkpoints, key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number))
     completed = [c for c in checkpoints if c.completed_ms is not None]
     completed_ms = max((c.completed_ms or 0 for c in completed), default=None)

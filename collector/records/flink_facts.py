@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from collector.records.facts import CheckpointFacts, HandleIdentity
+from collector.records.flink_checkpoint_rows import CheckpointRows
 from collector.records.flink_clusters import JobClusters
 from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from collector.records.formats.flink_records import (
@@ -24,9 +26,12 @@ from collector.records.formats.flink_records import (
     UnreadCheckpoint,
 )
 
-SOURCE = "flink REST"
 JOBS_KEPT = 200
 """Jobs of a cluster whose lists stay in memory; of jobs that REST tells of, up to twice as many in all."""
+JOBS_WITH_ALL_CHECKPOINTS = 10
+"""Up to so many jobs each keep ``checkpoints_kept`` checkpoints; more jobs share as many in all."""
+LEAST_CHECKPOINTS = 200
+"""So many each job keeps, however many jobs there are: half an hour of one each 10 s."""
 COMMITTABLES_KEPT = 20
 """Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
 _PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
@@ -63,8 +68,7 @@ class FlinkState:
     """Transactional id prefix -> when that list was written."""
     _restored: dict[str, str] = field(default_factory=dict)
     """Job -> the job that was seen last to be restored from one of its checkpoints."""
-    _told: dict[str, list[CheckpointFacts]] = field(default_factory=dict)
-    """Job -> its checkpoints as rows, where nothing that they rest on has changed since they were made."""
+    _rows: CheckpointRows = field(default_factory=CheckpointRows, compare=False)
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
@@ -77,26 +81,25 @@ class FlinkState:
             restores = tuple(sorted({*restores, new}, key=lambda r: (r.at_ms, r.number)))
             if new.of_job not in ("", seen.job):
                 self._restored[new.of_job] = seen.job
+                # It may prove a checkpoint of that job.
+                self._rows.job_changed(new.of_job)
         if seen.job not in self.jobs:
             self._without_list = None
         self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
-        if restores != known.restores:
-            # It may prove a checkpoint of any job.
-            self._told.clear()
-        self._told.pop(seen.job, None)
+        self._rows.job_changed(seen.job)
         if len(self.jobs) > 2 * JOBS_KEPT:
             # One that runs for long changed long ago, and is the last that may be missed.
             oldest = sorted(self.jobs.values(), key=lambda facts: (not facts.job.is_over, facts.job.changed_ms))
             for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
                 del self.jobs[facts.job.job]
-            self._told.clear()
+            self._rows.all_changed()
             self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
             self.clusters.keep({*self.jobs, *(job for _, job in self.committables)})
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look; one that takes a number again replaces the earlier."""
         self.version += 1
-        self._told.pop(seen.job, None)
+        self._rows.checkpoint_changed(seen.job, seen.number)
         is_of_job = _job_of(seen.path) == seen.job
         self.clusters.see(seen.cluster, seen.job, seen.path if is_of_job else "", by_rest=True)
         facts = self.jobs.get(seen.job)
@@ -121,12 +124,21 @@ class FlinkState:
             facts.checkpoints[seen.number] = seen
         elif known is None or known.status is FlinkStatus.IN_PROGRESS:
             facts.checkpoints[seen.number] = seen
-        if len(facts.checkpoints) > 2 * self.checkpoints_kept:
-            for number in sorted(facts.checkpoints, key=lambda n: facts.checkpoints[n].triggered_ms)[
-                : len(facts.checkpoints) - self.checkpoints_kept
-            ]:
-                del facts.checkpoints[number]
-                facts.earlier.pop(number, None)
+        self._trim(facts)
+
+    def _trim(self, facts: FlinkJobFacts) -> None:
+        """Let go of a job's oldest checkpoints once it has twice as many as it may keep."""
+        most = min(
+            self.checkpoints_kept,
+            max(LEAST_CHECKPOINTS, JOBS_WITH_ALL_CHECKPOINTS * self.checkpoints_kept // len(self.jobs)),
+        )
+        if len(facts.checkpoints) <= 2 * most:
+            return
+        oldest = sorted(facts.checkpoints, key=lambda number: facts.checkpoints[number].triggered_ms)
+        for number in oldest[: len(oldest) - most]:
+            del facts.checkpoints[number]
+            facts.earlier.pop(number, None)
+            self._rows.checkpoint_changed(facts.job.job, number)
 
     def see_committables(self, seen: FlinkCommittables) -> None:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
@@ -365,43 +377,14 @@ class FlinkState:
             if not seen.error
         }
 
+    def checkpoint_rows(self) -> list[tuple[CheckpointFacts, ...]]:
+        """Return the checkpoints of each job as rows of the same kind as Spark's: the very same tuple until one changed."""
+        return [self._rows.of(facts, partial(self.restored_from, job)) for job, facts in self.jobs.items()]
+
     def checkpoint_facts(self) -> Iterator[CheckpointFacts]:
         """Yield every checkpoint as a row of the same kind as Spark's."""
-        for job, facts in self.jobs.items():
-            told = self._told.get(job)
-            if told is None:
-                proven = self.restored_from(job)
-                told = self._told[job] = [
-                    _checkpoint_facts(facts, checkpoint, proven.get(number))
-                    for number, checkpoint in facts.checkpoints.items()
-                ]
-            yield from told
-
-
-def _checkpoint_facts(facts: FlinkJobFacts, seen: FlinkCheckpoint, restore: Restore | None) -> CheckpointFacts:
-    completed_ms = seen.ended_ms if seen.status is FlinkStatus.COMPLETED else None
-    failed_ms = seen.ended_ms if seen.status is FlinkStatus.FAILED else None
-    reason = seen.reason
-    if seen.status is FlinkStatus.IN_PROGRESS and restore is not None:
-        completed_ms, reason = restore.at_ms, "its end was not seen; a job was restored from it, so it was completed"
-    elif seen.status is FlinkStatus.IN_PROGRESS and facts.job.is_over:
-        failed_ms, reason = (
-            facts.job.ended_ms or facts.job.changed_ms,
-            f"its end was not seen; its job is {facts.job.state}",
-        )
-    return CheckpointFacts(
-        pipeline=facts.pipeline,
-        number=seen.number,
-        started_ms=seen.triggered_ms,
-        completed_ms=completed_ms,
-        failed_ms=failed_ms,
-        reason=reason,
-        sources=frozenset({SOURCE}),
-        kind="savepoint" if seen.kind.is_savepoint else "checkpoint",
-        job=seen.job,
-        state_bytes=seen.state_bytes,
-        path=seen.path,
-    )
+        for rows in self.checkpoint_rows():
+            yield from rows
 
 
 def _newer(known: FlinkJob, seen: FlinkJob) -> FlinkJob:

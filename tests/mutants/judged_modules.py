@@ -154,6 +154,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
         "tests/unit/collector/records/test_flink_clusters.py",
         f"{VERDICTS}/test_flink_same_job_ids.py",
     ),
+    "collector/records/flink_checkpoint_rows.py": (
+        "tests/unit/collector/records/test_flink_checkpoint_rows.py",
+        "tests/unit/collector/records/test_flink_what_is_kept.py",
+    ),
     "collector/records/flink_facts.py": FLINK_STATES,
     "collector/records/flink_job_facts.py": FLINK_STATES,
     "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),

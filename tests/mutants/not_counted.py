@@ -553,18 +553,6 @@ REVIEWED: tuple[NotCounted, ...] = (
     ),
     NotCounted(
         module=FLINK_FACTS,
-        function="FlinkState.see_job",
-        change="restores != known.restores -> True",
-        reason="performance: rows are made anew",
-    ),
-    NotCounted(
-        module=FLINK_FACTS,
-        function="FlinkState.checkpoint_facts",
-        change="told is None -> True",
-        reason="performance: rows are made anew",
-    ),
-    NotCounted(
-        module=FLINK_FACTS,
         function="FlinkState.see_committables",
         within="if seen.written_ms >= *",
         change="0 -> 1",

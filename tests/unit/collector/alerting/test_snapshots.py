@@ -21,6 +21,7 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import Observation, Observed, Position
 from collector.runtime.clock import now_ms
+from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transactional_ids import LEAK_STALE_IDS
 from collector.verdicts.abort_causes import AbortClues
@@ -72,6 +73,35 @@ def test_the_newest_checkpoint_is_the_one_that_began_last(checkpoints: list[Chec
 def test_pipelines_stand_by_their_names() -> None:
     names = ["d", "b", "e", "a", "c"]
     assert [one.pipeline for one in checkpoint_histories(seen(pipeline=name) for name in names)] == sorted(names)
+
+
+def test_the_jobs_of_one_name_are_one_pipeline() -> None:
+    of_jobs = [
+        (seen(1, "eu/a", started_ms=1), seen(2, "eu/a", failed_ms=5)),
+        (seen(1, "eu/b", started_ms=9),),
+        (done(3, 4, pipeline="eu/a", kind="savepoint"),),
+        (seen(7, "eu/a", started_ms=7),),
+    ]
+    found = checkpoint_histories([seen(1, "p"), seen(8, "eu/a", started_ms=6)], of_jobs)
+    assert [(one.pipeline, one.newest.number, one.failures) for one in found] == [
+        ("eu/a", 7, 1),
+        ("eu/b", 1, 0),
+        ("p", 1, 0),
+    ]
+
+
+def test_a_pipeline_of_savepoints_alone_has_no_history() -> None:
+    assert checkpoint_histories([], [(done(3, 4, kind="savepoint"),)]) == ()
+
+
+def test_a_pipeline_is_looked_at_again_only_where_its_checkpoints_changed() -> None:
+    remembered: Remembered[CheckpointHistory | None] = Remembered()
+    same, other = (done(1, 10, pipeline="eu/a"),), (done(1, 10, pipeline="eu/b"),)
+    spark = [done(1, 10), done(2, 20)]
+    before = checkpoint_histories(spark, [same, other], remembered)
+    after = checkpoint_histories(spark, [same, (*other, done(2, 20, pipeline="eu/b"))], remembered)
+    assert [one is before[place] for place, one in enumerate(after)] == [True, False, True]
+    assert after == checkpoint_histories(spark, [same, (*other, done(2, 20, pipeline="eu/b"))])
 
 
 @pytest.mark.parametrize(

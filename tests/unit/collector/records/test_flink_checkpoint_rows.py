@@ -1,4 +1,4 @@
-"""Checkpoints of Flink as rows: those that are kept are what would be made anew."""
+"""Checkpoints of Flink as rows: those that are kept are what would be made again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from collector.records import flink_facts
 from collector.records.facts import CheckpointFacts
-from collector.records.flink_facts import SOURCE, FlinkState
+from collector.records.flink_checkpoint_rows import SOURCE
+from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from lifecycle.checkpoints import CheckpointState
 from tests.unit.collector.flink_observations import checkpoint, job
@@ -47,7 +49,7 @@ def test_rows_follow_what_is_told_of_their_job_and_of_others() -> None:
         rows = list(state.checkpoint_facts())
         assert [row.state for row in rows] == states
         assert {row.pipeline.rpartition("/")[2] for row in rows} <= {name}
-        assert rows == list(state.copy().checkpoint_facts()), "made anew"
+        assert rows == list(state.copy().checkpoint_facts()), "as made again from the start"
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,68 @@ def test_a_row_says_how_a_checkpoint_stands(
         state_bytes=77,
         path=f"file:/c/{FIRST}/chk-2",
     )
+
+
+def of_each(state: FlinkState) -> dict[str, tuple[CheckpointFacts, ...]]:
+    return {rows[0].job: rows for rows in state.checkpoint_rows() if rows}
+
+
+def test_rows_are_the_very_same_until_one_of_their_job_changes() -> None:
+    state = FlinkState()
+    for seen in (checkpoint(1), checkpoint(2, OPEN), replace(checkpoint(1), job=SECOND)):
+        state.see_checkpoint(seen)
+    before = of_each(state)
+    assert of_each(state)[FIRST] is before[FIRST]
+    state.see_checkpoint(checkpoint(2))
+    after = of_each(state)
+    assert after[SECOND] is before[SECOND], "another job's"
+    assert after[FIRST][0] is before[FIRST][0], "another checkpoint's"
+    assert [row.state for row in after[FIRST]] == [CheckpointState.COMPLETED] * 2
+    state.see_job(job(name="renamed"))
+    assert [row.pipeline for row in of_each(state)[FIRST]] == ["eu/renamed"] * 2
+    assert of_each(state)[SECOND] is after[SECOND]
+
+
+def test_a_restore_changes_the_rows_of_the_job_that_it_proves_alone() -> None:
+    state = FlinkState()
+    third = "c" * 32
+    for seen in (checkpoint(2, OPEN), replace(checkpoint(2, OPEN), job=third)):
+        state.see_checkpoint(seen)
+    before = of_each(state)
+    state.see_job(GOES_ON_FROM_2)
+    after = of_each(state)
+    assert [row.reason for row in after[FIRST]] == [PROVEN]
+    assert after[third] is before[third]
+
+
+def test_a_job_that_was_restored_from_its_own_checkpoint_proves_it() -> None:
+    state = FlinkState()
+    state.see_checkpoint(checkpoint(2, OPEN))
+    assert [row.reason for row in of_each(state)[FIRST]] == [""]
+    state.see_job(job(restored=2, restored_at=90_000))
+    assert [row.reason for row in of_each(state)[FIRST]] == [PROVEN]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kept"),
+    [(1, 40), (2, 40), (4, 20), (8, 10), (16, 8)],
+    ids=[
+        "one job",
+        "as many as may keep all",
+        "twice as many",
+        "four times as many",
+        "so many that each keeps the least",
+    ],
+)
+def test_many_jobs_share_what_a_few_may_keep(monkeypatch: pytest.MonkeyPatch, jobs: int, kept: int) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_WITH_ALL_CHECKPOINTS", 2)
+    monkeypatch.setattr(flink_facts, "LEAST_CHECKPOINTS", 8)
+    state = FlinkState(checkpoints_kept=40)
+    for other in range(jobs - 1):
+        state.see_job(job(f"{other:032x}"))
+    for number in range(1, 2 * kept + 1):
+        state.see_checkpoint(checkpoint(number))
+    assert [row.number for row in of_each(state)[FIRST]] == list(range(1, 2 * kept + 1))
+    state.see_checkpoint(checkpoint(2 * kept + 1))
+    assert [row.number for row in of_each(state)[FIRST]] == list(range(kept + 2, 2 * kept + 2)), "the newest"
+    assert list(state.checkpoint_facts()) == list(state.copy().checkpoint_facts())

@@ -132,7 +132,7 @@ def test_rows_are_what_would_be_made_anew_once_jobs_are_forgotten(monkeypatch: p
 
     def rows() -> list[tuple[int, bool]]:
         told = list(found.checkpoint_facts())
-        assert told == list(found.copy().checkpoint_facts()), "made anew"
+        assert told == list(found.copy().checkpoint_facts()), "as made again from the start"
         return [(row.number, row.completed_ms is not None) for row in told]
 
     proof = job(B, changed_ms=1, restored=2, restored_at=30_000, restored_path=f"file:/c/{A}/chk-2")
