@@ -1,17 +1,21 @@
 """Claim: with 10,000,000 events of history every request takes less than 100 ms (p95) while 5,000 events/s come in.
 
-    python -m benchmarks.collector_queries [--events 10000000] [--ids 1000] [--seconds 60] [--rate 5000] [--json]
+    python -m benchmarks.collector_queries [--events 10000000] [--ids 1000] [--seconds 240] [--rate 5000] [--only TEXT...]
+        [--history FILE] [--json]
 
 It starts its own broker. Before the start, synthetic_history.py writes the history into the file, with 500 batches of an
 indoubt pipeline and 200 open transactions. It measures the time from the collector's start to its readiness. Then it sends
 every request of the pages and the command line (collector_requests.py) in turn, while another process writes transaction
-states into ``__transaction_state`` at the given rate.
+states into ``__transaction_state`` at the given rate. With ``--only`` it sends those requests whose name holds one of the
+texts. With ``--history`` it takes a copy of FILE, which it makes where it is missing: that takes minutes. The times in it
+stay as they were.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -45,20 +49,47 @@ def ask_in_turns(collector: RunningCollector, questions: Sequence[Question], sec
     return took
 
 
+def chosen(questions: Sequence[Question], texts: Sequence[str]) -> list[Question]:
+    """Return the questions whose name holds one of the texts; all of them without a text."""
+    return [question for question in questions if not texts or any(text in question.name for text in texts)]
+
+
+def put_history(path: Path, kept: Path | None, events: int, ids: int) -> None:
+    """Write the history into a file, or copy the one that is kept, which is made where it is missing."""
+    if kept is None:
+        write_history(path, events, ids)
+        return
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = kept.with_name(f"{kept.name}.unfinished")
+        unfinished.unlink(missing_ok=True)
+        write_history(unfinished, events, ids)
+        unfinished.rename(kept)
+    shutil.copyfile(kept, path)
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--ids", type=int, default=1_000)
-    parser.add_argument("--seconds", type=float, default=60.0, help="shared by pages and command line")
+    parser.add_argument("--seconds", type=float, default=240.0, help="shared by pages and command line")
     parser.add_argument("--rate", type=int, default=5_000)
+    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="requests whose name holds one of them")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="keep the history in this file, and use it again")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     arguments = parser.parse_args()
+    pages = chosen(collector_requests.PAGES, arguments.only)
+    commands = chosen(collector_requests.of_command_line(TRANSACTIONAL_ID), arguments.only)
+    if not pages and not commands:
+        parser.error("no request holds any text of --only in its name")
+    sides = (("pages", pages), ("command line", commands))
+    seconds_each = arguments.seconds / sum(1 for _, questions in sides if questions)
     print(machine.describe())
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "broker") as broker:
         home = Path(directory) / "collector"
         home.mkdir()
-        write_history(home / "history.duckdb", arguments.events, arguments.ids)
+        put_history(home / "history.duckdb", arguments.history, arguments.events, arguments.ids)
         coordinator_log.make_state_topic(KafkaConnection(broker.bootstrap_servers))
         machine.settle()
         # The benchmark asks with almost no pause, which no caller should do.
@@ -68,14 +99,14 @@ def main() -> int:
             load = CoordinatorLoad(broker.bootstrap_servers, arguments.rate, arguments.ids)
             started = time.monotonic()
             with load:
-                of_pages = ask_in_turns(collector, collector_requests.PAGES, arguments.seconds / 2)
-                commands = collector_requests.of_command_line(TRANSACTIONAL_ID)
-                of_commands = ask_in_turns(collector, commands, arguments.seconds / 2)
+                took_of = {
+                    name: ask_in_turns(collector, questions, seconds_each) for name, questions in sides if questions
+                }
                 arrived = (int(collector.get("status")["events"]) - before) / (time.monotonic() - started)
                 seconds = time.monotonic() - started
     print(f"start to ready {ready_s:.2f} s; {load.written / seconds:,.0f} events/s written, {arrived:,.0f} arrived")
     p95: dict[str, dict[str, float]] = {}
-    for name, took in (("pages", of_pages), ("command line", of_commands)):
+    for name, took in took_of.items():
         print(row(f"{name}, ms", "p50", "p95", "worst", "asked", width=10, first=78))
         for question, times_ms in took.items():
             figures = (percentile(times_ms, 0.5), percentile(times_ms, 0.95), max(times_ms))
