@@ -269,6 +269,7 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/quarantined", dependencies=protected)
     def quarantined(request: Request, limit: Limit = 500, after: After = None) -> Response:
         before = place_of(after, int, int, str, int) or sql.QUARANTINED_FROM_NEWEST
+        dependencies.store.catch_up()
         rows = [QuarantinedRow(**row) for row in dependencies.store.named_rows(sql.QUARANTINED, *before, limit)]
         ((total,),) = dependencies.store.rows(sql.QUARANTINED_BEFORE, *before)
         last = (rows[-1].at_ms, rows[-1].offset, rows[-1].source, rows[-1].partition) if rows else None

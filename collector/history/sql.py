@@ -11,7 +11,9 @@ from collector.records.formats.transaction_state import BrokerStatus
 RECORD_OPENING = "insert into openings values (?)"
 
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
-MOVE_OFFSET = "insert or replace into source_offsets values (?, ?, ?)"
+# Bound: sources, partitions, next offsets, of the same length.
+MOVE_OFFSETS = """
+insert or replace into source_offsets select unnest(?::varchar[]), unnest(?::integer[]), unnest(?::bigint[])"""
 
 _FOLDED = " + ".join(f"(select count(*) from {name})" for name in TABLES if name != QUARANTINED_TABLE.name)
 EVENTS_FOLDED = f"""

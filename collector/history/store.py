@@ -22,13 +22,13 @@ from collector.history.backup import Backup
 from collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
 from collector.history.source_epochs import Source
 from collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
-from collector.history.writer import HistoryWriter
+from collector.history.writer import COMMIT_PAUSE_S, HistoryWriter
 from collector.records.observations import CheckpointFileKind, Observed
 from collector.runtime.clock import now_ms
 
 __all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit"]
 T = TypeVar("T")
-CLOSE_LIMIT_S = 20.0
+CLOSE_LIMIT_S, CATCH_UP_LIMIT_S = 20.0, 2.0
 log = logging.getLogger(__name__)
 
 
@@ -75,7 +75,8 @@ class Store:
         """Hand observations to the writer, and rows that stand in columns already; they are committed together.
 
         ``offsets``: how far the sources were read with them, (source, partition) -> next offset; by default up to the
-        last observation of each. Blocks while too much waits. Committed within about 0.1 s.
+        last observation of each. Blocks while too much waits. Committed within about 0.1 s, and where little arrives
+        within about a second: ``catch_up`` has it committed at once.
         """
         if offsets is None:
             at = [observation.position for observation in observed]
@@ -164,6 +165,15 @@ class Store:
     def flushed(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Wait until everything handed over so far is committed. Raises StoreFailed after the limit."""
         self._in_writer(lambda connection: None, limit_s)
+
+    def catch_up(self, limit_s: float = CATCH_UP_LIMIT_S) -> None:
+        """Have what was handed over more than about 0.1 s ago committed before history is read.
+
+        Where history cannot be written now, or not within the limit, what it has is read.
+        """
+        if self._writer.pause_s > COMMIT_PAUSE_S and self.waiting:
+            with contextlib.suppress(StoreFailed):
+                self.flushed(limit_s)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises StoreFailed."""

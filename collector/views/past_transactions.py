@@ -32,6 +32,7 @@ def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | 
 
     With it whether data was lost, and the keys of its siblings: what its decision lists besides it.
     """
+    store.catch_up()
     past = _past_of_key(current, store, key)
 
     def found_in(state: State) -> Iterable[TransactionView]:
@@ -68,6 +69,7 @@ def earlier(
     """
     if view.producer_id is None or view.opened_ms is None:
         return [], 0
+    store.catch_up()
     id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
     newest = store.rows(transaction_sql.OF_ID_BEFORE, id_, *place, most)
     if not newest:

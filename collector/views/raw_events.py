@@ -23,6 +23,7 @@ def raw_events(store: Store, view: TransactionView, until_ms: int) -> list[RawEv
 
     Of its batch: the decision, the checkpoint's events and files. At most MOST_RECORDS of each kind are looked at.
     """
+    store.catch_up()
     found = [*_of_broker(store, view), *_of_database(store, view), *_of_orders(store, view)]
     if view.ours:
         period = (view.pipeline, (view.opened_ms or 0) - AROUND_MS, (view.ended_ms or until_ms) + AROUND_MS)

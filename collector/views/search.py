@@ -82,6 +82,7 @@ def search(
     current: CurrentState, store: Store, query: SearchQuery, clock: Callable[[], float] = time.monotonic
 ) -> SearchPage:
     """Return a page of a search. It may hold less than its limit, or nothing, though more is behind it. Raises StoreFailed."""
+    store.catch_up()
     page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
     for identities, behind in _chunks(store, query, _conditions(current, query)):
         fitting = [found for found in _joined(current, store, identities) if _fits(found, query)]
